@@ -1,0 +1,52 @@
+# Everything a person or CI runs. Needs only Python 3.11+, pip and make: the first target that needs it sets up .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: demo test test-all check format bench docs lock clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "comband needs Python 3.11 or newer; $$($(PYTHON) --version) was found. Say which to use: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## find the best of the built-in candidates, end to end
+	$(BIN)/comband demo
+
+test: $(STAMP)  ## the test suite, within minutes
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-all: $(STAMP)  ## the test suite and the long statistical suites
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow or not slow'
+
+check: $(STAMP)  ## lint, format and types; changes nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## apply the formatter and the safe lint fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## the benchmarks, in their quick form
+	$(BIN)/python -m benchmarks --quick
+
+docs: $(STAMP)  ## the documentation as HTML in docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+lock:  ## renew requirements.lock (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --extra dev pyproject.toml -o requirements.lock
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks.NAME`, each printing ratios from one interleaved run."""
