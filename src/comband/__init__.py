@@ -1,1 +1,41 @@
 """comband: the best of many list recommenders, found with few interactions and a proof."""
+
+from comband.environments import Batch, Environment, SyntheticRecommender
+from comband.estimates import ValueSums, empirical_bernstein
+from comband.learners import Candidate, Learner, Receipt, Selection, Status, UniformExploration
+from comband.oracles import EnumerationOracle, Oracle
+from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
+from comband.problem import InputError, Problem, UnknownDecisionError
+from comband.rounds import Decisions, Events, Rounds
+from comband.running import Run, run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Candidate",
+    "Decisions",
+    "EnumerationOracle",
+    "Environment",
+    "Events",
+    "InputError",
+    "Learner",
+    "Mixture",
+    "Oracle",
+    "Policy",
+    "PolicySet",
+    "Problem",
+    "Receipt",
+    "Rounds",
+    "Run",
+    "ScoredPolicy",
+    "Selection",
+    "Status",
+    "SyntheticRecommender",
+    "TabulatedPolicy",
+    "UniformExploration",
+    "UnknownDecisionError",
+    "ValueSums",
+    "empirical_bernstein",
+    "run",
+]

@@ -1,0 +1,51 @@
+"""What a world is: it brings contexts, hides rewards, and answers for what was shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from comband.contexts import Contexts, n_contexts
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem, check_lists
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Some rounds of a world: contexts to look at, and the rewards behind them as a CSR matrix (n, K)."""
+
+    contexts: Contexts
+    rewards: sp.csr_array
+    problem: Problem
+
+    def __len__(self) -> int:
+        return n_contexts(self.contexts)
+
+    def answer(self, lists: ArrayLike) -> NDArray[np.float64]:
+        """Rewards (n, m) of the shown actions, and of no others."""
+        shown = check_lists(lists, self.problem, n=len(self))
+        n, m = shown.shape
+        rows = np.repeat(np.arange(n), m)
+        found = self.rewards[rows, shown.ravel()]
+        return np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+
+
+class Environment(Protocol):
+    """A world that draws (context, rewards) pairs; it keeps no state, so any batch split is the same world."""
+
+    @property
+    def problem(self) -> Problem:
+        """K, m and s."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator, /) -> Batch:
+        """n further rounds."""
+        ...
+
+    def values(self, policies: PolicySet, /) -> NDArray[np.float64]:
+        """The true value of each policy: its expected reward a round."""
+        ...

@@ -1,0 +1,59 @@
+"""Importance-weighted values of many policies from the same rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from comband.policies.policy_set import PolicySet
+from comband.rounds import Events
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ValueSums:
+    """Sums of X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y) and of its square over rounds; `a + b` has seen both.
+
+    X_t(π) is unbiased for the value of π whatever list distribution drew round t, as long as every action of π(x_t)
+    could be shown.
+    """
+
+    n_rounds: int
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def zero(cls, n_policies: int) -> ValueSums:
+        """No rounds yet."""
+        return cls(0, np.zeros(n_policies), np.zeros(n_policies))
+
+    @classmethod
+    def from_events(cls, events: Events, policies: PolicySet, indices: ArrayLike | None = None) -> ValueSums:
+        """Sums for all policies (or those at `indices`); evaluates them on rewarded contexts only."""
+        n_policies = len(policies) if indices is None else np.size(indices)
+        sums, squares = np.zeros(n_policies), np.zeros(n_policies)
+        weights = events.rewards / events.propensities
+        for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions, indices):
+            _, row = np.unique(events.rows[chosen], return_inverse=True)
+            gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
+            values = gather @ inside.astype(np.float64)
+            sums += values.sum(axis=0)
+            squares += np.square(values).sum(axis=0)
+        return cls(events.n_rounds, sums, squares)
+
+    def __add__(self, other: ValueSums) -> ValueSums:
+        return ValueSums(self.n_rounds + other.n_rounds, self.sums + other.sums, self.squares + other.squares)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Estimated values (P,)."""
+        return self.sums / max(self.n_rounds, 1)
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """Sample variances (P,) of X_t, with n − 1; rounds without reward count as zeros."""
+        n = self.n_rounds
+        centred = self.squares - np.square(self.sums) / max(n, 1)
+        return np.maximum(centred, 0.0) / max(n - 1, 1)

@@ -1,0 +1,126 @@
+"""The baseline: uniform lists for a fixed number of rounds, then the best importance-weighted value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.contexts import Contexts
+from comband.estimates.importance import ValueSums
+from comband.estimates.intervals import empirical_bernstein
+from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.policies.mixture import Mixture
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, Problem, check_count, check_fraction
+from comband.rounds import Decisions, Rounds
+
+_RUNNERS_UP = 3
+
+
+class UniformExploration(Learner):
+    """Show `n_rounds` uniform lists, estimate every candidate on all of them, return the best.
+
+    Each candidate's value is estimated by the mean of Σ_{y∈π(x)∩a} r(y)·K/m. The variance of that grows with K/m
+    (a round is worth something to π only when a uniform list hits it), so about K·m/ε² rounds are needed: this is what
+    everything else in comband is compared with.
+
+    Parameters
+    ----------
+    problem, policies, seed:
+        As for every learner.
+    n_rounds:
+        The budget; `done` once so many decisions are answered.
+    delta:
+        The intervals hold for all candidates at once with probability 1 − delta, when `result` is read once, at the
+        end of the budget.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policies: PolicySet,
+        *,
+        n_rounds: int,
+        delta: float = 0.05,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(problem, policies, seed=seed)
+        self.n_rounds = check_count("n_rounds", n_rounds)
+        self.delta = check_fraction("delta", delta)
+        anyone = np.full(len(policies), 1 / len(policies))
+        self._mixture = Mixture(policies, anyone, problem=problem, floor=1.0)
+        self._values = ValueSums.zero(len(policies))
+
+    @property
+    def done(self) -> bool:
+        """Whether the budget is spent."""
+        return self.rounds >= self.n_rounds
+
+    def result(self) -> Selection:
+        """The candidate of highest estimated value."""
+        if self.rounds == 0:
+            raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
+        low, high = self._intervals()
+        means = self._values.means
+        leader = self._leader()
+        ranked = np.lexsort((np.arange(len(means)) != leader, -means))
+        best, *others = (
+            Candidate(int(i), self.policies.names[i], float(means[i]), (float(low[i]), float(high[i])))
+            for i in ranked[: 1 + _RUNNERS_UP]
+        )
+        notes = () if self.done else (f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in",)
+        return Selection(
+            policy=self.policies[leader],
+            best=best,
+            epsilon=self._epsilon(leader, low, high),
+            delta=self.delta,
+            rounds=self.rounds,
+            runners_up=tuple(others),
+            guarantee="empirical Bernstein intervals at a fixed number of rounds",
+            notes=notes,
+        )
+
+    def status(self) -> Status:
+        """Where the learner stands now."""
+        leader = self._leader()
+        return Status(
+            self.rounds,
+            self.policies.names[leader],
+            self._epsilon(leader, *self._intervals()),
+            len(self.policies),
+        )
+
+    def _leader(self) -> int:
+        # Ties are decided by a generator of their own, so that looking changes nothing.
+        means = self._values.means
+        return int(np.random.default_rng(self.rounds).choice(np.flatnonzero(means == means.max())))
+
+    def _intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        bound = self.problem.max_reward / self.problem.uniform_propensity
+        low, high = empirical_bernstein(self._values, bound=bound, delta=self.delta)
+        return low, np.minimum(high, self.problem.max_reward)
+
+    def _epsilon(self, leader: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+        rivals = np.delete(high, leader)
+        return max(float(rivals.max() - low[leader]), 0.0) if len(rivals) else 0.0
+
+    def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        return self._mixture.draw(X, self._rng, first_id=first_id)
+
+    def _learn(self, rounds: Rounds) -> None:
+        self._values += ValueSums.from_events(rounds.events(), self.policies)
+
+    def _config(self) -> dict[str, Any]:
+        return {"n_rounds": self.n_rounds, "delta": self.delta}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return {
+            "n_rounds": np.asarray(self._values.n_rounds),
+            "sums": self._values.sums,
+            "squares": self._values.squares,
+        }
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._values = ValueSums(int(arrays["n_rounds"]), arrays["sums"], arrays["squares"])

@@ -1,0 +1,6 @@
+"""Reward estimates → the best policy of a class."""
+
+from comband.oracles.base import Oracle
+from comband.oracles.enumeration import EnumerationOracle
+
+__all__ = ["EnumerationOracle", "Oracle"]

@@ -1,0 +1,23 @@
+"""What a policy is: a fixed function from contexts to lists."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.contexts import Contexts
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Shows m distinct actions for each context.
+
+    It must be a function: the same context always gets the same list (break ties by a fixed rule, not by
+    fresh random numbers), since propensities are computed by asking it again.
+    """
+
+    def predict(self, X: Contexts, /) -> NDArray[np.integer[Any]]:
+        """Lists (n, m) for n contexts."""
+        ...

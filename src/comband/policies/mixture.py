@@ -1,0 +1,109 @@
+"""Drawing lists with exact propensities: a sparse mixture of policies over a floor of uniform lists."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels import inclusion, uniform_lists
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.problem import Problem, check_floor, check_lists, check_weights
+from comband.rounds import Decisions
+
+
+class Mixture:
+    """With probability γ a uniform list, otherwise the list of a policy drawn from p.
+
+    An action y is shown for context x with probability Q^γ(x, y) = (1−γ) Σ_π p(π) 1[y ∈ π(x)] + γ m/K.
+    Policies of weight zero are never asked.
+
+    Parameters
+    ----------
+    policies:
+        The class Π.
+    weights:
+        p, one weight a policy, on the simplex.
+    problem:
+        K and m.
+    floor:
+        γ in (0, 1], the share of uniform lists.
+
+    >>> import numpy as np
+    >>> problem = Problem(n_actions=4, list_size=2)
+    >>> policies = PolicySet.from_lists([[[0, 1]], [[1, 2]]], problem)
+    >>> Mixture(policies, [0.75, 0.25], problem=problem, floor=0.5).propensities([0]).tolist()
+    [[0.625, 0.75, 0.375, 0.25]]
+    """
+
+    def __init__(self, policies: PolicySet, weights: ArrayLike, *, problem: Problem, floor: float) -> None:
+        self.policies = policies
+        self.weights = check_weights(weights, len(policies))
+        self.problem = problem
+        self.floor = check_floor(floor)
+        policies.check(problem)
+        self.support: NDArray[np.int64] = np.flatnonzero(self.weights)
+        self._cumulative = np.cumsum(self.weights[self.support])
+        self._cumulative[-1] = 1.0
+
+    def __repr__(self) -> str:
+        return (
+            f"Mixture({len(self.support)} of {len(self.policies)} policies, floor={self.floor:g}, "
+            f"K={self.problem.n_actions}, m={self.problem.list_size})"
+        )
+
+    def propensities(self, X: Contexts, lists: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Q^γ of the listed actions, (n, m), or of all actions, (n, K), when no lists are given."""
+        n, K = n_contexts(X), self.problem.n_actions
+        if lists is None:
+            shown = np.broadcast_to(np.arange(K, dtype=np.int32), (n, K))
+        else:
+            shown = check_lists(lists, self.problem, n=n)
+        result = np.empty(shown.shape)
+        for rows in self._row_blocks(n):
+            result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
+        return result
+
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int = 0, version: int = 0) -> Decisions:
+        """Draw a list for each context.
+
+        Uses exactly 1 + m numbers of `rng` a context, in order: other batches of the same contexts change nothing.
+        """
+        n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
+        lists = np.empty((n, m), dtype=np.int32)
+        propensities = np.empty((n, m))
+        for rows in self._row_blocks(n):
+            predicted = self._predict(take_contexts(X, rows))
+            u = rng.random((rows.stop - rows.start, 1 + m))
+            shown = uniform_lists(u[:, 1:], K)
+            if self.floor < 1:
+                followers = np.flatnonzero(u[:, 0] >= self.floor)
+                v = (u[followers, 0] - self.floor) / (1 - self.floor)
+                component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
+                shown[followers] = predicted[followers, component]
+            lists[rows] = shown
+            propensities[rows] = self._propensities(predicted, shown)
+        return Decisions(
+            ids=np.arange(first_id, first_id + n),
+            lists=lists,
+            propensities=propensities,
+            versions=np.full(n, version),
+            contexts=X,
+        )
+
+    def _row_blocks(self, n: int) -> list[slice]:
+        step = max(1, BLOCK // max(len(self.support) * self.problem.list_size, 1))
+        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+    def _predict(self, X: Contexts) -> NDArray[np.int32]:
+        """Lists of the support, (n, S, m); nobody is asked when only uniform lists are drawn."""
+        if self.floor == 1:
+            return np.empty((n_contexts(X), 0, self.problem.list_size), dtype=np.int32)
+        return self.policies.predict(X, self.support, problem=self.problem)
+
+    def _propensities(self, predicted: NDArray[np.int32], shown: NDArray[np.int32]) -> NDArray[np.float64]:
+        weights = self.weights[self.support[: predicted.shape[1]]]
+        followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self.problem.n_actions)
+        mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
+        return np.minimum(mixed, 1.0)  # rounding may pass 1 by an ulp when all policies agree

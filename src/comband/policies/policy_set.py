@@ -1,0 +1,263 @@
+"""A finite class Π of candidate policies, evaluated together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels import contains, top_lists
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.policies.base import Policy
+from comband.policies.scored import BLOCK, ScoredPolicy
+from comband.policies.tabulated import TabulatedPolicy, check_context_ids
+from comband.problem import InputError, Problem, check_lists
+
+
+class PolicySet:
+    """Candidates with names.
+
+    Parameters
+    ----------
+    policies:
+        Anything with `predict(X) -> (n, m)`. Linear scorers (`ScoredPolicy` of a weight matrix) of one shape are
+        multiplied together, tabulated ones looked up together, and the rest asked one by one.
+    names:
+        One distinct name for each; "policy 0", "policy 1", … by default.
+    """
+
+    def __init__(self, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
+        if len(policies) == 0:
+            raise InputError("a policy set needs at least one policy, got none.")
+        for i, policy in enumerate(policies):
+            if not isinstance(policy, Policy):
+                raise InputError(
+                    f"every policy must have predict(X) -> lists (n, m); number {i} is {type(policy).__name__}."
+                )
+        self._policies = tuple(policies)
+        self.names = _check_names(names, len(policies))
+        self._blocks = _blocks(self._policies)
+
+    @classmethod
+    def linear(
+        cls,
+        weights: ArrayLike,
+        problem: Problem,
+        *,
+        names: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> PolicySet:
+        """P linear scorers from weights (P, d, K); ties as in `ScoredPolicy`."""
+        stack = np.asarray(weights, dtype=np.float64)
+        if stack.ndim != 3:
+            raise InputError(f"weights must have shape (policies, features, n_actions), got {stack.shape}.")
+        return cls([ScoredPolicy(w, problem, seed=seed) for w in stack], names)
+
+    @classmethod
+    def from_lists(cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None) -> PolicySet:
+        """P tabulated policies from lists (P, N, m); contexts are then the numbers 0 … N−1."""
+        table = np.asarray(lists)
+        if table.ndim != 3:
+            raise InputError(f"lists must have shape (policies, contexts, list_size), got {table.shape}.")
+        return cls([TabulatedPolicy(rows, problem) for rows in table], names)
+
+    def __len__(self) -> int:
+        return len(self._policies)
+
+    def __iter__(self) -> Iterator[Policy]:
+        return iter(self._policies)
+
+    def __getitem__(self, index: int) -> Policy:
+        return self._policies[index]
+
+    def __repr__(self) -> str:
+        return f"PolicySet({len(self)} policies)"
+
+    def subset(self, indices: ArrayLike) -> PolicySet:
+        """The policies at `indices`, under their names."""
+        chosen = np.arange(len(self))[np.asarray(indices)]
+        return PolicySet([self._policies[i] for i in chosen], [self.names[i] for i in chosen])
+
+    def check(self, problem: Problem) -> None:
+        """Refuse policies that were made for another K or m."""
+        for name, policy in zip(self.names, self._policies, strict=True):
+            own = getattr(policy, "problem", problem)
+            if (own.n_actions, own.list_size) != (problem.n_actions, problem.list_size):
+                raise InputError(
+                    f"{name!r} shows {own.list_size} of {own.n_actions} actions, "
+                    f"but the problem asks for {problem.list_size} of {problem.n_actions}."
+                )
+
+    def predict(
+        self, X: Contexts, indices: ArrayLike | None = None, *, problem: Problem | None = None
+    ) -> NDArray[np.int32]:
+        """Lists (n, P, m) of all policies, or (n, len(indices), m) of some; checked against `problem` if given."""
+        which = np.arange(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
+        n = n_contexts(X)
+        result: NDArray[np.int32] | None = None
+        for members, block in self._blocks:
+            place = np.flatnonzero(np.isin(which, members))
+            if len(place) == 0:
+                continue
+            part = block.predict(X, np.searchsorted(members, which[place]))
+            if len(place) == len(which):
+                result = part
+            else:
+                if result is None:
+                    result = np.empty((n, len(which), part.shape[2]), dtype=np.int32)
+                if result.shape[2] != part.shape[2]:
+                    raise InputError(
+                        f"all policies must show lists of one length, got {result.shape[2]} and {part.shape[2]}."
+                    )
+                result[:, place] = part
+        if result is None:
+            raise InputError("indices must name at least one policy, got none.")
+        if problem is not None:
+            _check_range(result, problem)
+        return result
+
+    def contains(
+        self,
+        X: Contexts,
+        rows: NDArray[np.int64],
+        actions: NDArray[np.int32],
+        indices: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
+        """Whether action actions[e] ∈ π_j(X[rows[e]]): a matrix (events, P)."""
+        found = np.zeros((len(rows), len(self) if indices is None else np.size(indices)), dtype=np.bool_)
+        for events, block in self.incidence(X, rows, actions, indices):
+            found[events] = block
+        return found
+
+    def incidence(
+        self,
+        X: Contexts,
+        rows: NDArray[np.int64],
+        actions: NDArray[np.int32],
+        indices: ArrayLike | None = None,
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+        """`contains` in blocks of bounded size: (numbers of events, their rows of the matrix).
+
+        All events of one context come in one block, and only contexts that have an event are evaluated.
+        """
+        which = np.arange(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
+        actions = np.asarray(actions, dtype=np.int32)
+        needed, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+        by_row = np.argsort(place, kind="stable")
+        bounds = np.searchsorted(place[by_row], np.arange(len(needed) + 1))
+        step = max(1, BLOCK // (8 * len(which)))
+        for start in range(0, len(needed), step):
+            stop = min(start + step, len(needed))
+            events = by_row[bounds[start] : bounds[stop]]
+            lists = self.predict(take_contexts(X, needed[start:stop]), which)
+            yield events, contains(lists, place[events] - start, actions[events])
+
+
+class _Block(Protocol):
+    """Some policies of one kind, evaluated together."""
+
+    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]: ...
+
+
+class _Linear:
+    """Scorers X @ W_p of one shape, in one product; weights are stored as (d, P, K)."""
+
+    def __init__(self, policies: Sequence[ScoredPolicy]) -> None:
+        self._weights = np.stack([policy.weights for policy in policies], axis=1)  # type: ignore[misc]
+        self._order = np.stack([policy.order for policy in policies])
+        self._list_size = policies[0].problem.list_size
+
+    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        n, m = n_contexts(X), self._list_size
+        rows = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        d, n_policies, K = self._weights.shape
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise InputError(f"contexts of these linear policies must have shape (n, {d}), got {rows.shape}.")
+        lists = np.empty((n, len(which), m), dtype=np.int32)
+        whole = len(which) == n_policies and bool((which == np.arange(n_policies)).all())
+        # Few contexts: many policies a product; many contexts: few policies, still long rows for the multiplication.
+        some = max(1, min(len(which), BLOCK // (K * max(1, min(n, 64)))))
+        step = max(1, BLOCK // (K * some))
+        for first in range(0, len(which), some):
+            part = which[first : first + some]
+            weights = self._weights if whole and some >= n_policies else self._weights[:, part]
+            flat = weights.reshape(d, len(part) * K)
+            for start in range(0, n, step):
+                scores = np.asarray(rows[start : start + step] @ flat)
+                if np.isnan(scores).any():
+                    raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
+                lists[start : start + step, first : first + some] = top_lists(
+                    scores.reshape(-1, len(part), K), self._order[part], m
+                )
+        return lists
+
+
+class _Table:
+    """Tabulated policies over the same contexts, in one look-up."""
+
+    def __init__(self, policies: Sequence[TabulatedPolicy]) -> None:
+        self._lists = np.stack([policy.lists for policy in policies])
+
+    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        ids = check_context_ids(X, self._lists.shape[1])
+        return np.ascontiguousarray(self._lists[which[None, :], ids[:, None]])
+
+
+class _Foreign:
+    """Policies of the user's own, asked one by one and never trusted to answer in the right shape."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self._policies = policies
+
+    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        n = n_contexts(X)
+        parts = []
+        for p in which:
+            policy = self._policies[p]
+            try:
+                parts.append(check_lists(policy.predict(X), n=n))
+            except InputError as error:
+                raise InputError(f"{type(policy).__name__}.predict: {error}") from None
+        if len({part.shape for part in parts}) > 1:
+            raise InputError(f"all policies must show lists of one length, got {sorted({p.shape[1] for p in parts})}.")
+        return np.stack(parts, axis=1)
+
+
+def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]]:
+    """Group policies by how they can be evaluated together; each group with its sorted indices."""
+    groups: dict[Any, list[int]] = {}
+    for i, policy in enumerate(policies):
+        if type(policy) is ScoredPolicy and policy.weights is not None:
+            key: Any = (_Linear, policy.weights.shape, policy.problem.list_size)
+        elif type(policy) is TabulatedPolicy:
+            key = (_Table, policy.lists.shape)
+        else:
+            key = (_Foreign,)
+        groups.setdefault(key, []).append(i)
+    return [(np.array(group), key[0]([policies[i] for i in group])) for key, group in groups.items()]
+
+
+def _check_names(names: Sequence[str] | None, n_policies: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"policy {i}" for i in range(n_policies))
+    if isinstance(names, str) or len(names) != n_policies:
+        raise InputError(f"names must hold one name for each of the {n_policies} policies, got {len(names)}.")
+    strings = tuple(str(name) for name in names)
+    if len(set(strings)) != n_policies:
+        double = next(name for name in strings if strings.count(name) > 1)
+        raise InputError(f"names must differ, but {double!r} is used more than once.")
+    return strings
+
+
+def _check_range(lists: NDArray[np.int32], problem: Problem) -> None:
+    if lists.shape[2] != problem.list_size:
+        raise InputError(
+            f"the policies show lists of {lists.shape[2]}, but the problem asks for list_size={problem.list_size}."
+        )
+    if lists.size and int(lists.max()) >= problem.n_actions:
+        raise InputError(
+            f"a policy showed action {int(lists.max())}, but actions must lie in 0 … {problem.n_actions - 1}."
+        )

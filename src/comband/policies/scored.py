@@ -1,0 +1,130 @@
+"""The top m of any scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from comband._kernels import top_lists
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.problem import InputError, Problem, as_generator
+
+# Scores are made and consumed in blocks of about this many numbers, so that no (n, K) array ever exists.
+BLOCK = 1 << 20
+
+
+class ScoredPolicy:
+    """Show the `list_size` actions with the highest scores, best first.
+
+    Parameters
+    ----------
+    scorer:
+        One of: a weight matrix (d, K), for scores X @ weights; a callable X -> (n, K); a fitted scikit-learn
+        estimator with `predict_proba`, `decision_function` or `predict` (the first of these it has). A classifier
+        whose `classes_` are actions may know only some of the K: the others come last.
+    problem:
+        K and m.
+    seed:
+        Equal scores are ordered by one random permutation of the actions, drawn from this seed, so that no action
+        wins by its number. The policy stays a fixed function of the context.
+
+    >>> import numpy as np
+    >>> policy = ScoredPolicy(np.eye(3), Problem(n_actions=3, list_size=2))
+    >>> policy.predict(np.array([[.1, .7, .2], [.5, .1, .4]])).tolist()
+    [[1, 2], [0, 2]]
+    """
+
+    def __init__(
+        self,
+        scorer: Any,
+        problem: Problem,
+        *,
+        seed: int | np.random.SeedSequence | np.random.Generator = 0,
+    ) -> None:
+        self.problem = problem
+        self.weights = _as_weights(scorer, problem.n_actions)
+        self.scorer = scorer
+        self.order = as_generator(seed).permutation(problem.n_actions).astype(np.int32)
+        self._score = _score_function(scorer, problem.n_actions) if self.weights is None else None
+
+    def scores(self, X: Contexts) -> NDArray[np.float64]:
+        """Scores (n, K). Large for large K: `predict` works in blocks instead."""
+        score = self._linear if self._score is None else self._score
+        result = score(X)
+        if sp.issparse(result):
+            result = result.toarray()
+        result = np.asarray(result, dtype=np.float64)
+        expected = (n_contexts(X), self.problem.n_actions)
+        if result.shape != expected:
+            raise InputError(f"the scorer must return shape (contexts, n_actions) = {expected}, got {result.shape}.")
+        if np.isnan(result).any():
+            raise InputError("the scorer returned NaN; use -inf for actions that should come last.")
+        return result
+
+    def predict(self, X: Contexts) -> NDArray[np.int32]:
+        """Lists (n, m)."""
+        n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
+        lists = np.empty((n, m), dtype=np.int32)
+        step = max(1, BLOCK // K)
+        for start in range(0, n, step):
+            scores = self.scores(take_contexts(X, slice(start, start + step)))
+            lists[start : start + step] = top_lists(scores[:, None, :], self.order[None, :], m)[:, 0]
+        return lists
+
+    def _linear(self, X: Contexts) -> Any:
+        return X @ self.weights
+
+
+def _as_weights(scorer: Any, n_actions: int) -> NDArray[np.float64] | None:
+    """The scorer as a weight matrix, or None if it is something else."""
+    if not isinstance(scorer, np.ndarray):
+        return None
+    if scorer.ndim != 2 or scorer.shape[1] != n_actions:
+        raise InputError(
+            f"a weight matrix must have shape (features, n_actions) = (d, {n_actions}), got {scorer.shape}."
+        )
+    if np.isnan(scorer).any():
+        raise InputError("a weight matrix must not hold NaN.")
+    return scorer.astype(np.float64, copy=False)
+
+
+def _score_function(scorer: Any, n_actions: int) -> Callable[[Contexts], Any]:
+    for method in ("predict_proba", "decision_function", "predict"):
+        if hasattr(scorer, method):
+            return lambda X: _by_action(getattr(scorer, method)(X), scorer, n_actions)
+    if callable(scorer):
+        return scorer  # type: ignore[no-any-return]
+    raise InputError(
+        "a scorer must be a weight matrix, a callable or a fitted estimator with predict_proba, "
+        f"decision_function or predict, got {type(scorer).__name__}."
+    )
+
+
+def _by_action(output: Any, estimator: Any, n_actions: int) -> Any:
+    """An estimator's output as scores (n, K), its columns put where its classes say."""
+    if isinstance(output, list):  # one classifier an action: the probability of its positive class
+        columns = []
+        for probability, classes in zip(output, estimator.classes_, strict=True):
+            positive = np.flatnonzero(np.asarray(classes) == 1)
+            known = probability[:, positive[0]] if len(positive) else np.zeros(len(probability))
+            columns.append(known)
+        return np.stack(columns, axis=1)
+    classes = getattr(estimator, "classes_", None)
+    scores = np.asarray(output)
+    if scores.ndim == 1 and classes is not None and len(classes) == 2:
+        scores = np.stack([-scores, scores], axis=1)
+    if classes is None or isinstance(classes, list) or scores.ndim != 2 or len(classes) != scores.shape[1]:
+        return scores
+    actions = np.asarray(classes)
+    if not np.issubdtype(actions.dtype, np.integer) or actions.min() < 0 or actions.max() >= n_actions:
+        raise InputError(
+            f"a classifier's classes must be actions 0 … {n_actions - 1}, got {actions[:5].tolist()}…; "
+            "train it on action numbers or wrap it in a callable."
+        )
+    placed = np.full((len(scores), n_actions), -np.inf)
+    placed[:, actions] = scores
+    return placed

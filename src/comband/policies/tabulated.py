@@ -1,0 +1,40 @@
+"""Lists that were computed beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband.contexts import Contexts
+from comband.problem import InputError, Problem, check_lists
+
+
+class TabulatedPolicy:
+    """Show the list stored for a context; contexts are the row numbers of the table.
+
+    >>> policy = TabulatedPolicy([[0, 1], [2, 0]], Problem(n_actions=3, list_size=2))
+    >>> policy.predict([1, 1, 0]).tolist()
+    [[2, 0], [2, 0], [0, 1]]
+    """
+
+    def __init__(self, lists: ArrayLike, problem: Problem) -> None:
+        self.problem = problem
+        self.lists = check_lists(lists, problem)
+
+    def predict(self, X: Contexts) -> NDArray[np.int32]:
+        """Lists (n, m)."""
+        return self.lists[check_context_ids(X, len(self.lists))]
+
+
+def check_context_ids(X: Contexts, n_known: int) -> NDArray[np.int64]:
+    """Contexts as row numbers of a table of `n_known` rows."""
+    ids = np.asarray(X)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(
+            "the contexts of tabulated policies must be whole numbers (row numbers of the table), "
+            f"got an array of shape {ids.shape} and dtype {ids.dtype}."
+        )
+    if len(ids) and (ids.min() < 0 or ids.max() >= n_known):
+        wrong = ids[(ids < 0) | (ids >= n_known)][0]
+        raise InputError(f"context {wrong} is not in the table, which has rows 0 … {n_known - 1}.")
+    return ids.astype(np.int64, copy=False)

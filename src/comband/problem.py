@@ -1,0 +1,245 @@
+"""The setting, and every check on outside input with its message.
+
+Letters of the mathematics: K = `n_actions`, m = `list_size`, s = `sparsity`, ρ = `max_reward`, γ = `floor`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+# Rewards and weights come through floating point: sums may pass their bound by this much.
+TOLERANCE = 1e-9
+
+
+class InputError(ValueError):
+    """Something handed to comband is not what was expected; nothing was changed."""
+
+
+class UnknownDecisionError(InputError):
+    """A reward came for a decision that this learner never made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """K actions, lists of m distinct actions, rewards in [0, 1] of which one round holds at most s in all.
+
+    Parameters
+    ----------
+    n_actions:
+        K, how many actions (items, labels) there are; they are the integers 0 … K−1.
+    list_size:
+        m, how many are shown at once.
+    sparsity:
+        s, a bound on the sum of *all* K rewards of one round (‖r‖₁ ≤ s). None when it is not known:
+        then only the trivial bound m on the observed rewards is used.
+
+    >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
+    1.0
+    """
+
+    n_actions: int
+    list_size: int
+    sparsity: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_actions", "list_size"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            object.__setattr__(self, name, int(value))
+        if self.n_actions >= 2**31:
+            raise InputError(f"n_actions must be below 2**31, got {self.n_actions}.")
+        if self.list_size > self.n_actions:
+            raise InputError(
+                f"list_size must not exceed n_actions, got list_size={self.list_size} with "
+                f"n_actions={self.n_actions}: a list shows distinct actions."
+            )
+        if self.sparsity is not None:
+            s = check_number("sparsity", self.sparsity)
+            if not 0 < s <= self.n_actions:
+                raise InputError(
+                    f"sparsity must lie in (0, n_actions] = (0, {self.n_actions}], got {self.sparsity!r}; "
+                    "leave it out (None) if no bound on a round's rewards is known."
+                )
+            object.__setattr__(self, "sparsity", s)
+
+    @property
+    def max_reward(self) -> float:
+        """ρ = min(s, m), the most that one shown list can collect."""
+        m = float(self.list_size)
+        return m if self.sparsity is None else min(self.sparsity, m)
+
+    @property
+    def uniform_propensity(self) -> float:
+        """m/K, the probability that a uniform list shows a given action."""
+        return self.list_size / self.n_actions
+
+
+def check_number(name: str, value: Any) -> float:
+    """Return `value` as a finite float."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number, got {value!r}.") from None
+    if not np.isfinite(number):
+        raise InputError(f"{name} must be finite, got {number}.")
+    return number
+
+
+def check_count(name: str, value: Any, *, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Return `value` as a float strictly between 0 and 1 (δ, shares)."""
+    number = check_number(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {number}.")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return `value` as a finite float above 0."""
+    number = check_number(name, value)
+    if number <= 0:
+        raise InputError(f"{name} must be above 0, got {number}.")
+    return number
+
+
+def check_floor(value: Any) -> float:
+    """Return γ, the share of uniform lists, which must lie in (0, 1]."""
+    number = check_number("floor", value)
+    if not 0 < number <= 1:
+        raise InputError(
+            f"floor (the share of uniform lists) must lie in (0, 1], got {number}: "
+            "without it some propensities would be zero and nothing could be estimated."
+        )
+    return number
+
+
+def check_weights(weights: ArrayLike, n_policies: int) -> NDArray[np.float64]:
+    """Return `weights` as a point of the simplex over `n_policies` policies."""
+    w = _as_floats("weights", weights)
+    if w.shape != (n_policies,):
+        raise InputError(f"weights must hold one number a policy, shape ({n_policies},), got shape {w.shape}.")
+    if not np.isfinite(w).all():
+        raise InputError("weights must be finite, got NaN or infinity.")
+    if (w < -TOLERANCE).any():
+        raise InputError(f"weights must not be negative, got {w.min()} at index {int(w.argmin())}.")
+    total = float(w.sum())
+    if abs(total - 1) > 1e-6:
+        raise InputError(f"weights must sum to 1, got {total!r}; divide them by their sum.")
+    w = np.clip(w, 0, None)
+    return np.asarray(w / w.sum(), dtype=np.float64)
+
+
+def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | None = None) -> NDArray[np.int32]:
+    """Return `lists` as an int32 array (n, m) of distinct actions, of the problem's size if it is given."""
+    try:
+        array = np.asarray(lists)
+    except ValueError:
+        raise InputError("lists must all have one length, got lists of different lengths.") from None
+    m = "list_size" if problem is None else problem.list_size
+    if array.ndim != 2 or (problem is not None and array.shape[1] != m):
+        raise InputError(f"lists must have shape (n, {m}), got shape {array.shape}.")
+    K = 2**31 if problem is None else problem.n_actions
+    if n is not None and array.shape[0] != n:
+        raise InputError(f"lists must have one row a context, {n} of them, got {array.shape[0]}.")
+    whole = np.issubdtype(array.dtype, np.integer) or (
+        np.issubdtype(array.dtype, np.floating) and bool((array == np.floor(array)).all())
+    )
+    if not whole:
+        raise InputError(f"lists must hold whole numbers (actions), got dtype {array.dtype}.")
+    bad = (array < 0) | (array >= K)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(f"actions must lie in 0 … {K - 1}, got {array[row, column]} in row {row} of lists.")
+    ordered = np.sort(array, axis=1)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if repeated.any():
+        row = int(np.flatnonzero(repeated)[0])
+        raise InputError(f"a list must not repeat an action, got {array[row].tolist()} in row {row}.")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
+    """Return the rewards of the shown actions as floats (n, m) in [0, 1] with row sums of at most s."""
+    m = problem.list_size
+    r = _as_floats("rewards", rewards)
+    if r.shape != (n, m):
+        raise InputError(
+            f"rewards must have shape (rounds, list_size) = ({n}, {m}), one number for each shown action, "
+            f"got shape {r.shape}."
+        )
+    bad = ~((r >= 0) & (r <= 1))  # also true for NaN
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"rewards must lie in [0, 1], got {r[row, column]} in row {row}, position {column}; "
+            "scale them to [0, 1], and leave out rounds whose rewards are not known yet."
+        )
+    if problem.sparsity is not None:
+        sums = r.sum(axis=1)
+        over = sums > problem.sparsity + TOLERANCE
+        if over.any():
+            row = int(np.flatnonzero(over)[0])
+            raise InputError(
+                f"the rewards of one round must not sum above sparsity={problem.sparsity:g}, got "
+                f"{sums[row]:g} in row {row}; raise the problem's sparsity or leave it out."
+            )
+    return r
+
+
+def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return inclusion probabilities of shown actions as floats in (0, 1]."""
+    q = _as_floats("propensities", propensities)
+    if q.shape != shape:
+        raise InputError(f"propensities must have the shape of the lists, {shape}, got {q.shape}.")
+    bad = ~((q > 0) & (q <= 1 + TOLERANCE))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"propensities of shown actions must lie in (0, 1], got {q[row, column]} in row {row}, "
+            f"position {column}; log the probability that the action is anywhere in the list."
+        )
+    return np.minimum(q, 1.0)
+
+
+def check_reward_matrix(rewards: Any, *, n: int) -> sp.csr_array:
+    """Return reward estimates as a CSR array (n, K) with finite entries ≥ 0 and no explicit zeros."""
+    matrix = sp.csr_array(rewards, dtype=np.float64, copy=True)
+    if matrix.ndim != 2 or matrix.shape[0] != n:
+        raise InputError(f"rewards must be a matrix (contexts, n_actions) with {n} rows, got shape {matrix.shape}.")
+    matrix.sum_duplicates()
+    if not np.isfinite(matrix.data).all():
+        raise InputError("rewards must be finite, got NaN or infinity.")
+    if (matrix.data < 0).any():
+        raise InputError(f"rewards must not be negative, got {matrix.data.min()}.")
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def as_generator(seed: int | np.random.SeedSequence | np.random.Generator) -> np.random.Generator:
+    """Return a Generator for an int, a SeedSequence or a Generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.default_rng(seed)
+    if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
+        return np.random.default_rng(int(seed))
+    raise InputError(f"seed must be a whole number of at least 0, a SeedSequence or a Generator, got {seed!r}.")
+
+
+def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a rectangular array of numbers, got {type(values).__name__}.") from None

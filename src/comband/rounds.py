@@ -1,0 +1,291 @@
+"""Columnar records: what was shown (`Decisions`), what came back (`Rounds`), and what mattered (`Events`).
+
+All three are immutable columns that can be sliced, joined with `+`, and saved to one npz file.
+What a decision was made with travels in it, so that feedback may come late, in parts and in any order.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband.contexts import (
+    Contexts,
+    concat_contexts,
+    n_contexts,
+    pack_contexts,
+    take_contexts,
+    unpack_contexts,
+)
+from comband.problem import InputError, Problem, check_lists, check_propensities, check_rewards
+from comband.storage import read_npz, write_npz
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Decisions:
+    """Lists that were (or are about to be) shown, with the probability that each action was in its list.
+
+    Parameters
+    ----------
+    ids:
+        (n,) whole numbers, unique within a learner.
+    lists:
+        (n, m) the shown actions.
+    propensities:
+        (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list.
+    versions:
+        (n,) which of the learner's mixtures drew each list.
+    contexts:
+        the n contexts.
+    """
+
+    ids: NDArray[np.int64]
+    lists: NDArray[np.int32]
+    propensities: NDArray[np.float64]
+    versions: NDArray[np.int64]
+    contexts: Contexts
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+        n = len(self.ids)
+        shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape)
+        if any(shape != (n,) for shape in shapes) or n_contexts(self.contexts) != n:
+            raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Any) -> Decisions:
+        index = _rows(index, len(self))
+        return Decisions(
+            ids=self.ids[index],
+            lists=self.lists[index],
+            propensities=self.propensities[index],
+            versions=self.versions[index],
+            contexts=take_contexts(self.contexts, index),
+        )
+
+    def __add__(self, other: Decisions) -> Decisions:
+        sizes = (self.lists.shape[1], other.lists.shape[1])
+        if sizes[0] != sizes[1]:
+            raise InputError(f"decisions to join must have lists of one length, got {sizes[0]} and {sizes[1]}.")
+        return Decisions(
+            ids=np.concatenate([self.ids, other.ids]),
+            lists=np.concatenate([self.lists, other.lists]),
+            propensities=np.concatenate([self.propensities, other.propensities]),
+            versions=np.concatenate([self.versions, other.versions]),
+            contexts=concat_contexts([self.contexts, other.contexts]),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        write_npz(path, "decisions", _pack(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return cls(**_unpack(read_npz(path, "decisions")))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rounds:
+    """Decisions with the rewards of the shown actions, (n, m)."""
+
+    decisions: Decisions
+    rewards: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+        if self.rewards.shape != self.decisions.lists.shape:
+            raise InputError(
+                f"rewards must have the shape of the lists, {self.decisions.lists.shape}, got {self.rewards.shape}."
+            )
+
+    @classmethod
+    def from_log(
+        cls,
+        contexts: Contexts,
+        *,
+        lists: ArrayLike,
+        rewards: ArrayLike,
+        propensities: ArrayLike,
+        problem: Problem,
+        ids: ArrayLike | None = None,
+    ) -> Rounds:
+        """Rounds from somebody else's log, checked: any logging distribution with known propensities will do."""
+        n = n_contexts(contexts)
+        shown = check_lists(lists, problem, n=n)
+        decisions = Decisions(
+            ids=np.arange(n) if ids is None else np.array(ids, dtype=np.int64),
+            lists=shown,
+            propensities=check_propensities(propensities, shape=shown.shape),
+            versions=np.zeros(n, dtype=np.int64),
+            contexts=contexts,
+        )
+        return cls(decisions, check_rewards(rewards, problem, n=n))
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    def __getitem__(self, index: Any) -> Rounds:
+        index = _rows(index, len(self))
+        return Rounds(self.decisions[index], self.rewards[index])
+
+    def __add__(self, other: Rounds) -> Rounds:
+        return Rounds(self.decisions + other.decisions, np.concatenate([self.rewards, other.rewards]))
+
+    def events(self) -> Events:
+        """Only the positive rewards: all that design and estimation ever need."""
+        where, position = np.nonzero(self.rewards > 0)
+        rewarded, rows = np.unique(where, return_inverse=True)
+        decisions = self.decisions
+        return Events(
+            n_rounds=len(self),
+            ids=decisions.ids[rewarded],
+            versions=decisions.versions[rewarded],
+            contexts=take_contexts(decisions.contexts, rewarded),
+            rows=rows,
+            actions=decisions.lists[where, position],
+            rewards=self.rewards[where, position],
+            propensities=decisions.propensities[where, position],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        write_npz(path, "rounds", {**_pack(self.decisions), "rewards": self.rewards})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        arrays = read_npz(path, "rounds")
+        rewards = arrays.pop("rewards")
+        return cls(Decisions(**_unpack(arrays)), rewards)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Events:
+    """The positive rewards of `n_rounds` rounds: C rewarded rounds with their contexts, E ≥ C events in them.
+
+    Event e says: in rewarded round `rows[e]`, `actions[e]` was shown with probability `propensities[e]` and
+    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`.
+    """
+
+    n_rounds: int
+    ids: NDArray[np.int64]
+    versions: NDArray[np.int64]
+    contexts: Contexts
+    rows: NDArray[np.int64]
+    actions: NDArray[np.int32]
+    rewards: NDArray[np.float64]
+    propensities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_rewarded(self) -> int:
+        """C, how many of the rounds had any reward."""
+        return len(self.ids)
+
+    def __add__(self, other: Events) -> Events:
+        # An empty side may be of another context kind (no context was ever seen): it only adds its rounds.
+        kept = [e.contexts for e in (self, other) if e.n_rewarded] or [self.contexts]
+        return Events(
+            n_rounds=self.n_rounds + other.n_rounds,
+            ids=np.concatenate([self.ids, other.ids]),
+            versions=np.concatenate([self.versions, other.versions]),
+            contexts=concat_contexts(kept),
+            rows=np.concatenate([self.rows, other.rows + self.n_rewarded]),
+            actions=np.concatenate([self.actions, other.actions]),
+            rewards=np.concatenate([self.rewards, other.rewards]),
+            propensities=np.concatenate([self.propensities, other.propensities]),
+        )
+
+    @classmethod
+    def none(cls, n_rounds: int = 0) -> Events:
+        """No event in `n_rounds` rounds: what an empty learner starts from."""
+        return cls(
+            n_rounds=n_rounds,
+            ids=np.empty(0, dtype=np.int64),
+            versions=np.empty(0, dtype=np.int64),
+            contexts=np.empty((0, 0)),
+            rows=np.empty(0, dtype=np.int64),
+            actions=np.empty(0, dtype=np.int32),
+            rewards=np.empty(0),
+            propensities=np.empty(0),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        write_npz(path, "events", self.pack())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return cls.unpack(read_npz(path, "events"))
+
+    def pack(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays, to go into a file with others."""
+        return _pack(self)
+
+    @classmethod
+    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """The inverse of `pack`."""
+        columns = _unpack(arrays)
+        return cls(**{**columns, "n_rounds": int(columns["n_rounds"])})
+
+
+_DTYPES = {
+    "ids": np.int64,
+    "versions": np.int64,
+    "rows": np.int64,
+    "lists": np.int32,
+    "actions": np.int32,
+    "rewards": np.float64,
+    "propensities": np.float64,
+}
+
+
+def _freeze(record: Any) -> None:
+    """Store every column as a read-only array of its own type, never a view that somebody may still write to."""
+    for field in fields(record):
+        if field.name in _DTYPES:
+            given = getattr(record, field.name)
+            column = np.asarray(given, dtype=_DTYPES[field.name])
+            if column.flags.writeable:
+                column = column.copy() if column is given else column
+                column.flags.writeable = False
+            object.__setattr__(record, field.name, column)
+
+
+def _rows(index: Any, n: int) -> Any:
+    """An index that keeps the row axis: slices and arrays as they are, a whole number as a batch of one."""
+    if isinstance(index, (int, np.integer)):
+        if not -n <= index < n:
+            raise IndexError(f"row {index} is out of range: there are {n}.")
+        return np.array([index])
+    return index if isinstance(index, slice) else np.asarray(index)
+
+
+def _pack(record: Any) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.name == "contexts":
+            arrays |= {f"contexts.{key}": part for key, part in pack_contexts(value).items()}
+        else:
+            arrays[field.name] = np.asarray(value)
+    return arrays
+
+
+def _unpack(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    plain = {name: value for name, value in arrays.items() if "." not in name}
+    packed = {name.split(".", 1)[1]: value for name, value in arrays.items() if "." in name}
+    return {**plain, "contexts": unpack_contexts(packed)}

@@ -1,0 +1,84 @@
+"""Closing the loop between a learner and a world."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from comband.environments.base import Environment
+from comband.learners.base import Learner, Seed, Selection
+from comband.problem import InputError, as_generator, check_count
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run came to: the selection, and one row for each batch (columns by name)."""
+
+    result: Selection
+    history: dict[str, NDArray[Any]]
+
+
+def run(
+    learner: Learner,
+    environment: Environment,
+    *,
+    batch_size: int = 1000,
+    max_rounds: int | None = None,
+    seed: Seed = 0,
+    progress: bool = False,
+) -> Run:
+    """Ask, answer and tell until the learner is done, or `max_rounds` rounds have passed.
+
+    `seed` is the world's; the learner has its own. Progress goes to standard error.
+    """
+    check_count("batch_size", batch_size)
+    if max_rounds is not None:
+        check_count("max_rounds", max_rounds)
+    if learner.problem != environment.problem:
+        raise InputError(f"the learner solves {learner.problem}, but the environment is {environment.problem}.")
+    rng = as_generator(seed)
+    rows: list[tuple[int, float, str, float, int]] = []
+    played = 0
+    bar = _progress_bar() if progress else None
+    with bar if bar is not None else nullcontext():
+        task = None if bar is None else bar.add_task("", total=max_rounds)
+        while not learner.done and (max_rounds is None or played < max_rounds):
+            n = batch_size if max_rounds is None else min(batch_size, max_rounds - played)
+            batch = environment.sample(n, rng)
+            decisions = learner.ask(batch.contexts)
+            rewards = batch.answer(decisions.lists)
+            learner.tell(decisions, rewards)
+            played += n
+            status = learner.status()
+            rows.append(
+                (
+                    status.rounds,
+                    float(rewards.sum(axis=1).mean()),
+                    status.leader,
+                    status.epsilon,
+                    status.survivors,
+                )
+            )
+            if bar is not None and task is not None:
+                text = f"{status.leader}  ε {status.epsilon:.3g}  {status.survivors} left"
+                bar.update(task, completed=played, description=text)
+    names = ("rounds", "reward", "leader", "epsilon", "survivors")
+    columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
+    return Run(learner.result(), dict(zip(names, columns, strict=True)))
+
+
+def _progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
