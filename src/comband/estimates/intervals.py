@@ -14,7 +14,7 @@ def empirical_bernstein(
     """Lower and upper ends of intervals that hold for all policies at once with probability 1 − δ.
 
     Maurer & Pontil (2009), Theorem 4, on each side for each of P policies, hence δ/(2P) a side: for n i.i.d. values in
-    [0, b] with sample variance V,  |mean − μ| ≤ √(2 V ln(2/δ')/n) + 7 b ln(2/δ')/(3(n−1)).
+    [0, b] with sample variance V, the mean is off by at most √(2 V ln(2/δ')/n) + 7 b ln(2/δ')/(3(n−1)).
     Valid for a number of rounds that was fixed in advance, not under peeking.
     """
     n = values.n_rounds
