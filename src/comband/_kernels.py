@@ -46,27 +46,43 @@ def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
 
 
 @njit(cache=True)
-def top_lists(scores: NDArray[np.float64], order: NDArray[np.int32], m: int) -> NDArray[np.int32]:
-    """The m best of each row of scores (n, B, K), best first; equal scores go by `order` (B, K), earliest first."""
+def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> NDArray[np.int32]:
+    """The m best of each row of scores (n, B, K), best first; equal scores go by `rank` (B, K), lowest first.
+
+    One pass in memory order: all but the few actions that enter the list cost a single comparison. A row that holds NaN
+    is answered with −1 in its first place.
+    """
     n, n_blocks, n_actions = scores.shape
     lists = np.empty((n, n_blocks, m), dtype=np.int32)
     best = np.empty(m, dtype=scores.dtype)
     for i in range(n):
         for b in range(n_blocks):
-            for j in range(n_actions):
-                y = order[b, j]
+            size = 0
+            threshold = -np.inf
+            for y in range(n_actions):
                 value = scores[i, b, y]
-                k = min(j, m)
-                if k == m:
-                    if value <= best[m - 1]:
-                        continue
+                if value < threshold:
+                    continue
+                if value != value:
+                    lists[i, b, 0] = -1
+                    break
+                if size < m:
+                    k = size
+                    size += 1
+                elif value == threshold and rank[b, y] > rank[b, lists[i, b, m - 1]]:
+                    continue
+                else:
                     k = m - 1
-                while k > 0 and best[k - 1] < value:
+                while k > 0 and (
+                    best[k - 1] < value or (best[k - 1] == value and rank[b, lists[i, b, k - 1]] > rank[b, y])
+                ):
                     best[k] = best[k - 1]
                     lists[i, b, k] = lists[i, b, k - 1]
                     k -= 1
                 best[k] = value
                 lists[i, b, k] = y
+                if size == m:
+                    threshold = best[m - 1]
     return lists
 
 

@@ -34,7 +34,7 @@ def write_npz(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDAr
 def read_npz(path: str | os.PathLike[str], kind: str) -> dict[str, NDArray[Any]]:
     """Read what `write_npz` wrote, refusing any other file with a sentence that says why."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is not a complete comband file: {error}.") from None

@@ -167,7 +167,7 @@ class _Linear:
 
     def __init__(self, policies: Sequence[ScoredPolicy]) -> None:
         self._weights = np.stack([policy.weights for policy in policies], axis=1)  # type: ignore[misc]
-        self._order = np.stack([policy.order for policy in policies])
+        self._rank = np.stack([policy.rank for policy in policies])
         self._list_size = policies[0].problem.list_size
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -187,11 +187,11 @@ class _Linear:
             flat = weights.reshape(d, len(part) * K)
             for start in range(0, n, step):
                 scores = np.asarray(rows[start : start + step] @ flat)
-                if np.isnan(scores).any():
-                    raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
                 lists[start : start + step, first : first + some] = top_lists(
-                    scores.reshape(-1, len(part), K), self._order[part], m
+                    scores.reshape(-1, len(part), K), self._rank[part], m
                 )
+        if (lists[:, :, 0] < 0).any():
+            raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
         return lists
 
 

@@ -14,7 +14,7 @@ from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.problem import InputError, Problem, as_generator
 
 # Scores are made and consumed in blocks of about this many numbers, so that no (n, K) array ever exists.
-BLOCK = 1 << 20
+BLOCK = 1 << 19
 
 
 class ScoredPolicy:
@@ -48,7 +48,7 @@ class ScoredPolicy:
         self.problem = problem
         self.weights = _as_weights(scorer, problem.n_actions)
         self.scorer = scorer
-        self.order = as_generator(seed).permutation(problem.n_actions).astype(np.int32)
+        self.rank = as_generator(seed).permutation(problem.n_actions).astype(np.int32)  # who goes first among equals
         self._score = _score_function(scorer, problem.n_actions) if self.weights is None else None
 
     def scores(self, X: Contexts) -> NDArray[np.float64]:
@@ -61,8 +61,6 @@ class ScoredPolicy:
         expected = (n_contexts(X), self.problem.n_actions)
         if result.shape != expected:
             raise InputError(f"the scorer must return shape (contexts, n_actions) = {expected}, got {result.shape}.")
-        if np.isnan(result).any():
-            raise InputError("the scorer returned NaN; use -inf for actions that should come last.")
         return result
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
@@ -72,7 +70,9 @@ class ScoredPolicy:
         step = max(1, BLOCK // K)
         for start in range(0, n, step):
             scores = self.scores(take_contexts(X, slice(start, start + step)))
-            lists[start : start + step] = top_lists(scores[:, None, :], self.order[None, :], m)[:, 0]
+            lists[start : start + step] = top_lists(scores[:, None, :], self.rank[None, :], m)[:, 0]
+        if (lists[:, 0] < 0).any():
+            raise InputError("the scorer returned NaN; use -inf for actions that should come last.")
         return lists
 
     def _linear(self, X: Contexts) -> Any:

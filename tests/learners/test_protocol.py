@@ -1,0 +1,181 @@
+"""What every learner must do, for every learner: late, partial, repeated feedback; seeds; batches; save and load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import comband as cb
+from comband.problem import as_generator
+
+PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
+POLICIES = WORLD.candidates(6, seed=1)
+
+# How to make each learner; a learner added here gets the whole suite.
+MAKERS: dict[str, Callable[[int], cb.Learner]] = {
+    "UniformExploration": lambda seed: cb.UniformExploration(PROBLEM, POLICIES, n_rounds=600, seed=seed),
+}
+every_learner = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+
+
+def state(learner: cb.Learner) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in learner._state().items()} | {"rounds": learner.rounds}
+
+
+def play(learner: cb.Learner, batches: list[int], seed: int = 9) -> list[list[list[int]]]:
+    """Play batches of the given sizes on one stream of rounds; the lists shown."""
+    rng = as_generator(seed)
+    shown = []
+    for n in batches:
+        batch = WORLD.sample(n, rng)
+        decisions = learner.ask(batch.contexts)
+        learner.tell(decisions, batch.answer(decisions.lists))
+        shown += decisions.lists.tolist()
+    return shown
+
+
+@every_learner
+def test_finds_the_best_and_stops(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(3)
+    outcome = cb.run(learner, WORLD, batch_size=100, max_rounds=20_000, seed=4)
+    assert learner.done
+    result = outcome.result
+    truth = WORLD.values(POLICIES)
+    assert truth.max() - truth[result.index] <= result.epsilon
+    assert result.policy is POLICIES[result.index]
+    assert result.name == POLICIES.names[result.index]
+    assert result.interval[0] <= result.value <= result.interval[1]
+    assert result.rounds == learner.rounds == outcome.history["rounds"][-1]
+    assert result.name in str(result)
+    assert outcome.history["rounds"].tolist() == list(range(100, learner.rounds + 1, 100))
+
+
+@every_learner
+def test_same_seed_same_run_and_another_seed_another(make: Callable[[int], cb.Learner]) -> None:
+    a, b, c = make(1), make(1), make(2)
+    assert play(a, [50, 50, 50]) == play(b, [50, 50, 50])
+    assert state(a) == state(b)
+    assert play(c, [50, 50, 50]) != play(make(1), [50, 50, 50])
+
+
+@every_learner
+def test_batches_do_not_matter(make: Callable[[int], cb.Learner]) -> None:
+    assert play(make(1), [150]) == play(make(1), [1, 49, 100]) == play(make(1), [10] * 15)
+
+
+@every_learner
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_save_load_continue_equals_never_having_stopped(
+    make: Callable[[int], cb.Learner], stop: int, tmp_path: Path
+) -> None:
+    sizes = [60, 1, 139, 200, 100]
+    straight = make(5)
+    rng = as_generator(6)
+    batches = [WORLD.sample(n, rng) for n in sizes]
+    resumed = make(5)
+    for i, batch in enumerate(batches):
+        if i == stop:
+            resumed.save(tmp_path / "learner.npz")
+            resumed = type(resumed).load(tmp_path / "learner.npz", POLICIES)
+        for learner in (straight, resumed):
+            decisions = learner.ask(batch.contexts)
+            learner.tell(decisions, batch.answer(decisions.lists))
+        assert state(straight) == state(resumed)
+    assert str(straight.result()) == str(resumed.result())
+    assert straight.ask(batches[0].contexts).lists.tolist() == resumed.ask(batches[0].contexts).lists.tolist()
+
+
+@every_learner
+def test_pending_decisions_survive_saving(make: Callable[[int], cb.Learner], tmp_path: Path) -> None:
+    learner = make(5)
+    batch = WORLD.sample(40, as_generator(0))
+    decisions = learner.ask(batch.contexts)
+    rewards = batch.answer(decisions.lists)
+    learner.tell(decisions[:10], rewards[:10])
+    decisions.save(tmp_path / "pending.npz")
+    learner.save(tmp_path / "learner.npz")
+    again = type(learner).load(tmp_path / "learner.npz", POLICIES)
+    pending = cb.Decisions.load(tmp_path / "pending.npz")
+    receipt = again.tell(pending, rewards)
+    assert (receipt.accepted, receipt.duplicates, receipt.conflicts) == (30, 10, ())
+
+
+@every_learner
+def test_late_partial_and_shuffled_feedback_counts_once(make: Callable[[int], cb.Learner]) -> None:
+    prompt, late = make(2), make(2)
+    rng = as_generator(3)
+    batches = [WORLD.sample(50, rng) for _ in range(3)]
+    asked = []
+    for batch in batches:
+        first, second = prompt.ask(batch.contexts), late.ask(batch.contexts)
+        assert first.lists.tolist() == second.lists.tolist()
+        asked.append((second, batch.answer(second.lists)))
+    for decisions, rewards in asked:
+        prompt.tell(decisions, rewards)
+    order = rng.permutation(150)
+    everything = asked[0][0] + asked[1][0] + asked[2][0]
+    rewards = np.concatenate([r for _, r in asked])
+    for part in np.split(order, [20, 21, 90]):
+        assert late.tell(everything[part], rewards[part]).accepted == len(part)
+    assert late.rounds == prompt.rounds == 150
+    assert late.status().leader == prompt.status().leader
+    np.testing.assert_allclose(late.result().value, prompt.result().value, rtol=1e-12)
+
+
+@every_learner
+def test_duplicates_change_nothing_and_conflicts_are_reported(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(2)
+    batch = WORLD.sample(60, as_generator(8))
+    decisions = learner.ask(batch.contexts)
+    rewards = batch.answer(decisions.lists)
+    assert rewards.any()
+    learner.tell(decisions, rewards)
+    before = state(learner)
+    again = learner.tell(decisions[[5, 3]], rewards[[5, 3]])
+    assert (again.accepted, again.duplicates, again.conflicts) == (0, 2, ())
+    hit = int(np.flatnonzero(rewards.any(axis=1))[0])
+    miss = int(np.flatnonzero(~rewards.any(axis=1))[0])
+    other = rewards.copy()
+    other[hit] = 0
+    other[miss, 0] = 1
+    receipt = learner.tell(decisions, other)
+    assert receipt.conflicts == tuple(sorted([hit, miss]))
+    assert (receipt.accepted, receipt.duplicates) == (0, 58)
+    assert state(learner) == before
+
+
+@every_learner
+def test_one_tell_may_repeat_a_decision(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(2)
+    batch = WORLD.sample(4, as_generator(8))
+    decisions = learner.ask(batch.contexts)
+    twice = decisions[[0, 0, 1]]
+    receipt = learner.tell(twice, [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+    assert (receipt.accepted, receipt.duplicates, receipt.conflicts) == (2, 0, (0,))
+
+
+@every_learner
+def test_empty_batches_are_fine(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(2)
+    decisions = learner.ask(np.empty((0, 8)))
+    assert len(decisions) == 0
+    assert learner.tell(decisions, np.empty((0, 3))).accepted == 0
+
+
+@every_learner
+def test_loading_checks_what_it_loads(make: Callable[[int], cb.Learner], tmp_path: Path) -> None:
+    learner = make(2)
+    learner.save(tmp_path / "learner.npz")
+    with pytest.raises(cb.InputError, match="other policies"):
+        type(learner).load(tmp_path / "learner.npz", POLICIES.subset([1, 0, 2, 3, 4, 5]))
+
+    class Other(type(learner)):  # type: ignore[misc]
+        pass
+
+    with pytest.raises(cb.InputError, match=f"holds a {type(learner).__name__}, not a Other"):
+        Other.load(tmp_path / "learner.npz", POLICIES)

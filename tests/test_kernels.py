@@ -1,0 +1,75 @@
+"""Each compiled kernel against a plain numpy twin."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from comband import _kernels
+from tests.strategies import hoeffding_radius
+
+
+def floyd(u: np.ndarray, n_actions: int) -> np.ndarray:
+    lists = []
+    for row in u:
+        taken: list[int] = []
+        for k, value in enumerate(row):
+            top = n_actions - len(row) + k
+            y = int(value * (top + 1))
+            taken.append(top if y in taken else y)
+        lists.append(taken)
+    return np.array(lists).reshape(u.shape)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 60))
+@settings(deadline=None, max_examples=300)
+def test_uniform_lists_equal_floyd(seed: int, m: int, extra: int) -> None:
+    u = np.random.default_rng(seed).random((5, m))
+    lists = _kernels.uniform_lists(u, m + extra)
+    assert lists.tolist() == floyd(u, m + extra).tolist()
+    assert all(len(set(row)) == m for row in lists.tolist())
+
+
+def test_uniform_lists_are_uniform() -> None:
+    n, n_actions, m = 200_000, 5, 2
+    u = np.random.default_rng(0).random((n, m))
+    lists = np.sort(_kernels.uniform_lists(u, n_actions), axis=1)
+    _, counts = np.unique(lists @ [n_actions, 1], return_counts=True)
+    assert len(counts) == 10
+    assert np.abs(counts / n - 0.1).max() < hoeffding_radius(n, 1e-6, tests=10)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 4))
+@settings(deadline=None, max_examples=300)
+def test_top_lists_equal_a_sort(seed: int, n_actions: int, n_blocks: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, n_actions + 1))
+    scores = rng.integers(0, 4, (3, n_blocks, n_actions)).astype(float)  # many ties
+    scores[rng.random(scores.shape) < 0.1] = -np.inf
+    rank = np.stack([rng.permutation(n_actions) for _ in range(n_blocks)]).astype(np.int32)
+    expected = [
+        [sorted(range(n_actions), key=lambda y: (-row[y], first[y]))[:m] for row, first in zip(rows, rank, strict=True)]
+        for rows in scores
+    ]
+    assert _kernels.top_lists(scores, rank, m).tolist() == expected
+    spoilt = scores.copy()
+    spoilt[1, 0, rng.integers(n_actions)] = np.nan
+    assert (_kernels.top_lists(spoilt, rank, m)[:, 0, 0] < 0).tolist() == [False, True, False]
+
+
+@given(st.integers(0, 2**32), st.integers(0, 6))
+@settings(deadline=None, max_examples=200)
+def test_inclusion_and_contains_equal_comparison(seed: int, n_policies: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m, n_actions = 4, 3, 8
+    lists = np.argsort(rng.random((n, n_policies, n_actions)), axis=2)[:, :, :m].astype(np.int32)
+    weights = rng.random(n_policies)
+    shown = rng.integers(0, n_actions, (n, 5)).astype(np.int32)
+    inside = (lists[:, :, None, :] == shown[:, None, :, None]).any(axis=3)
+    expected = np.einsum("npk,p->nk", inside, weights)
+    np.testing.assert_allclose(_kernels.inclusion(lists, weights, shown, n_actions), expected, atol=1e-15)
+    rows = rng.integers(0, n, 10)
+    actions = rng.integers(0, n_actions, 10).astype(np.int32)
+    found = _kernels.contains(lists, rows, actions)
+    assert found.tolist() == (lists[rows] == actions[:, None, None]).any(axis=2).tolist()

@@ -1,0 +1,199 @@
+"""The setting and the border: every refusal, its message, and that nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import comband as cb
+from comband.problem import as_generator, check_lists, check_rewards
+
+PROBLEM = cb.Problem(n_actions=6, list_size=2, sparsity=1)
+LISTS = np.array([[[0, 1], [2, 3]], [[4, 5], [1, 0]]])
+
+
+def policies() -> cb.PolicySet:
+    return cb.PolicySet.from_lists(LISTS, PROBLEM)
+
+
+def learner() -> cb.UniformExploration:
+    return cb.UniformExploration(PROBLEM, policies(), n_rounds=10)
+
+
+def log(**changes: Any) -> cb.Rounds:
+    columns: dict[str, Any] = {
+        "lists": [[0, 1], [2, 3]],
+        "rewards": [[0, 1], [0, 0]],
+        "propensities": [[0.5, 0.5], [0.2, 0.9]],
+    }
+    return cb.Rounds.from_log(np.array([0, 1]), problem=PROBLEM, **{**columns, **changes})
+
+
+def tell(rewards: Any, *, spoil: Callable[[cb.Decisions], cb.Decisions] = lambda d: d) -> None:
+    one = learner()
+    decisions = one.ask(np.array([0, 1, 1]))
+    before = one.status(), one.rounds, {k: v.tolist() for k, v in one._state().items()}
+    try:
+        one.tell(spoil(decisions), rewards)
+    finally:
+        assert (one.status(), one.rounds, {k: v.tolist() for k, v in one._state().items()}) == before
+
+
+def altered(decisions: cb.Decisions, **columns: Any) -> cb.Decisions:
+    names = ("ids", "lists", "propensities", "versions", "contexts")
+    return cb.Decisions(**{**{name: getattr(decisions, name) for name in names}, **columns})
+
+
+class Stutters:
+    def predict(self, X: Any) -> Any:
+        return np.zeros((len(X), 2), dtype=int)
+
+
+class Overshoots:
+    def predict(self, X: Any) -> Any:
+        return np.tile([3, 77], (len(X), 1))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "list_size above n_actions": (lambda: cb.Problem(3, 4), "list_size must not exceed n_actions"),
+    "no actions": (lambda: cb.Problem(0, 1), "n_actions must be a whole number of at least 1, got 0"),
+    "half an action": (lambda: cb.Problem(2.5, 1), "n_actions must be a whole number"),  # type: ignore[arg-type]
+    "sparsity of zero": (lambda: cb.Problem(3, 1, 0), r"sparsity must lie in \(0, n_actions\]"),
+    "sparsity above K": (lambda: cb.Problem(3, 1, 4), "sparsity must lie in"),
+    "sparsity of NaN": (lambda: cb.Problem(3, 1, float("nan")), "sparsity must be finite"),
+    "repeated action": (lambda: log(lists=[[0, 0], [2, 3]]), r"must not repeat an action, got \[0, 0\] in row 0"),
+    "action out of range": (lambda: log(lists=[[0, 1], [2, 6]]), "actions must lie in 0 … 5, got 6 in row 1"),
+    "negative action": (lambda: log(lists=[[0, -1], [2, 3]]), "got -1 in row 0"),
+    "fractional action": (lambda: log(lists=[[0, 0.5], [2, 3]]), "whole numbers"),
+    "list of wrong length": (lambda: log(lists=[[0, 1, 2], [2, 3, 4]]), r"shape \(n, 2\), got shape \(2, 3\)"),
+    "ragged lists": (lambda: log(lists=[[0, 1, 2], [2, 3]]), "lists of different lengths"),
+    "too few lists": (lambda: log(lists=[[0, 1]]), "one row a context, 2 of them, got 1"),
+    "NaN reward": (lambda: tell([[0, 0], [np.nan, 0], [0, 0]]), r"\[0, 1\], got nan in row 1, position 0"),
+    "infinite reward": (lambda: tell([[0, 0], [np.inf, 0], [0, 0]]), r"\[0, 1\], got inf"),
+    "reward above 1": (lambda: tell([[0, 0], [0, 1.5], [0, 0]]), "got 1.5 in row 1, position 1"),
+    "reward below 0": (lambda: tell([[0, 0], [0, -0.1], [0, 0]]), "got -0.1"),
+    "rewards above s": (lambda: tell([[0, 0], [0.8, 0.4], [0, 0]]), "must not sum above sparsity=1, got 1.2 in row 1"),
+    "rewards of wrong shape": (lambda: tell([[0, 0], [0, 0]]), r"\(3, 2\), one number for each shown action"),
+    "rewards that are words": (lambda: tell([["a", "b"]] * 3), "rectangular array of numbers"),
+    "propensity of zero": (lambda: log(propensities=[[0, 0.5], [0.2, 0.9]]), r"\(0, 1\], got 0.0 in row 0"),
+    "propensity above 1": (lambda: log(propensities=[[0.5, 0.5], [0.2, 1.1]]), "got 1.1 in row 1, position 1"),
+    "propensities of wrong shape": (lambda: log(propensities=[0.5, 0.5]), "shape of the lists"),
+    "weights off the simplex": (
+        lambda: cb.Mixture(policies(), [0.5, 0.6], problem=PROBLEM, floor=0.5),
+        "weights must sum to 1, got 1.1",
+    ),
+    "negative weight": (
+        lambda: cb.Mixture(policies(), [1.5, -0.5], problem=PROBLEM, floor=0.5),
+        "weights must not be negative, got -0.5 at index 1",
+    ),
+    "NaN weight": (lambda: cb.Mixture(policies(), [np.nan, 1], problem=PROBLEM, floor=0.5), "weights must be finite"),
+    "a weight too many": (
+        lambda: cb.Mixture(policies(), [0.2, 0.3, 0.5], problem=PROBLEM, floor=0.5),
+        r"shape \(2,\), got shape \(3,\)",
+    ),
+    "floor of zero": (
+        lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=0),
+        r"floor .* \(0, 1\], got 0",
+    ),
+    "floor above 1": (lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=1.01), "floor"),
+    "empty policy set": (lambda: cb.PolicySet([]), "at least one policy, got none"),
+    "not a policy": (lambda: cb.PolicySet([3]), "number 0 is int"),  # type: ignore[list-item]
+    "names repeated": (lambda: cb.PolicySet(list(policies()), ["a", "a"]), "'a' is used more than once"),
+    "a name missing": (lambda: cb.PolicySet(list(policies()), ["a"]), "each of the 2 policies, got 1"),
+    "policies for another problem": (
+        lambda: cb.UniformExploration(cb.Problem(7, 2), policies(), n_rounds=1),
+        "shows 2 of 6 actions, but the problem asks for 2 of 7",
+    ),
+    "a policy that repeats": (
+        lambda: cb.PolicySet([Stutters()]).predict(np.arange(3)),
+        r"Stutters.predict: a list must not repeat",
+    ),
+    "a policy out of range": (
+        lambda: cb.Mixture(cb.PolicySet([Overshoots()]), [1], problem=PROBLEM, floor=0.5).draw([0], as_generator(0)),
+        "showed action 77",
+    ),
+    "unknown context": (lambda: policies().predict(np.array([0, 2])), "context 2 is not in the table"),
+    "contexts of no kind": (lambda: learner().ask(7), "contexts must be an array"),
+    "unknown decision": (
+        lambda: tell(np.zeros((3, 2)), spoil=lambda d: altered(d, ids=d.ids + 5)),
+        "decision 5 was not made by this learner",
+    ),
+    "altered decision": (
+        lambda: tell(np.zeros((3, 2)), spoil=lambda d: altered(d, propensities=d.propensities * 0.9)),
+        "its list or propensities were changed",
+    ),
+    "columns of unequal length": (lambda: altered(learner().ask([0, 1]), ids=[0]), "1 rows, one for each id"),
+    "rewards and lists of unequal shape": (
+        lambda: cb.Rounds(learner().ask([0, 1]), np.zeros((2, 3))),
+        "shape of the lists",
+    ),
+    "delta of zero": (
+        lambda: cb.UniformExploration(PROBLEM, policies(), n_rounds=1, delta=0),
+        "strictly between 0 and 1",
+    ),
+    "no rounds": (lambda: cb.UniformExploration(PROBLEM, policies(), n_rounds=0), "n_rounds must be a whole number"),
+    "result before any round": (lambda: learner().result(), "no decision has been answered yet"),
+    "seed of text": (lambda: cb.UniformExploration(PROBLEM, policies(), n_rounds=1, seed="x"), "seed must be"),  # type: ignore[arg-type]
+    "oracle: negative reward": (
+        lambda: cb.EnumerationOracle(policies()).fit([0], sp.csr_array([[0, -1.0, 0, 0, 0, 0]])),
+        "must not be negative, got -1.0",
+    ),
+    "oracle: NaN reward": (
+        lambda: cb.EnumerationOracle(policies()).fit([0], sp.csr_array([[0, np.nan, 0, 0, 0, 0]])),
+        "must be finite",
+    ),
+    "oracle: rows that do not match": (
+        lambda: cb.EnumerationOracle(policies()).fit([0, 1], sp.csr_array((1, 6))),
+        r"with 2 rows, got shape \(1, 6\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_with_a_message_and_changes_nothing(case: str) -> None:
+    action, message = REFUSED[case]
+    with pytest.raises(cb.InputError, match=message):
+        action()
+
+
+def test_unknown_decision_has_its_own_name() -> None:
+    with pytest.raises(cb.UnknownDecisionError):
+        REFUSED["unknown decision"][0]()
+    assert issubclass(cb.UnknownDecisionError, cb.InputError)
+    assert issubclass(cb.InputError, ValueError)
+
+
+def test_one_bad_decision_keeps_the_good_ones_out_too() -> None:
+    one = learner()
+    decisions = one.ask(np.array([0, 1, 1]))
+    ids = decisions.ids.copy()
+    ids[2] = 99
+    with pytest.raises(cb.UnknownDecisionError, match="1 of 3 are unknown"):
+        one.tell(altered(decisions, ids=ids), np.zeros((3, 2)))
+    assert one.rounds == 0
+    assert one.tell(decisions, np.zeros((3, 2))).accepted == 3
+
+
+def test_max_reward_is_the_smaller_of_s_and_m() -> None:
+    assert cb.Problem(10, 3, 2).max_reward == 2
+    assert cb.Problem(10, 3, 7).max_reward == 3
+    assert cb.Problem(10, 3).max_reward == 3
+    assert cb.Problem(10, 4).uniform_propensity == 0.4
+
+
+def test_valid_input_comes_back_as_arrays() -> None:
+    lists = check_lists([[0.0, 5.0]], PROBLEM)
+    assert lists.dtype == np.int32
+    assert lists.tolist() == [[0, 5]]
+    assert check_rewards([[0.3, 0.7]], PROBLEM, n=1).tolist() == [[0.3, 0.7]]
+
+
+def test_seed_kinds() -> None:
+    a, b = as_generator(3).random(), as_generator(np.random.SeedSequence(3)).random()
+    assert a == b
+    generator = np.random.default_rng(1)
+    assert as_generator(generator) is generator

@@ -1,0 +1,182 @@
+"""Columns: slicing, joining, saving; events keep exactly the positive rewards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import comband as cb
+from comband.contexts import concat_contexts, n_contexts, take_contexts
+from comband.problem import as_generator
+from tests.strategies import problems, random_lists
+
+KINDS: dict[str, Any] = {
+    "dense": np.arange(12.0).reshape(4, 3),
+    "ids": np.array([3, 1, 2, 0]),
+    "sparse": sp.csr_array(np.diag([1.0, 2, 3, 4])),
+    "coo": sp.coo_matrix(np.diag([1.0, 2, 3, 4])),
+    "strings": ["a", "b", "c", "d"],
+    "frame": pd.DataFrame({"age": [1, 2, 3, 4], "home": ["x", "y", "x", "y"]}),
+    "objects": [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}],
+}
+
+
+def plain(X: Any) -> list[Any]:
+    if sp.issparse(X):
+        X = X.toarray()
+    if isinstance(X, pd.DataFrame):
+        X = X.to_numpy()
+    return X.tolist() if isinstance(X, np.ndarray) else list(X)
+
+
+def make_rounds(contexts: Any, seed: int = 0) -> cb.Rounds:
+    rng = as_generator(seed)
+    n = n_contexts(contexts)
+    problem = cb.Problem(9, 3)
+    rewards = rng.random((n, 3)) * (rng.random((n, 3)) < 0.4)
+    return cb.Rounds.from_log(
+        contexts,
+        lists=random_lists(n, problem, rng),
+        rewards=rewards,
+        propensities=rng.uniform(0.1, 1, (n, 3)),
+        problem=problem,
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_contexts_of_every_kind_can_be_counted_taken_and_joined(kind: str) -> None:
+    X = KINDS[kind]
+    assert n_contexts(X) == 4
+    for index in (np.array([2, 0]), np.array([True, False, True, False]), slice(1, 3), np.array([], dtype=int)):
+        expected = [plain(X)[i] for i in np.arange(4)[index]]
+        assert plain(take_contexts(X, index)) == expected
+    parts = [take_contexts(X, slice(0, 1)), take_contexts(X, slice(1, 4))]
+    assert plain(concat_contexts(parts)) == plain(X)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("objects", "frame")])
+def test_save_and_load_give_the_same_columns(kind: str, tmp_path: Path) -> None:
+    rounds = make_rounds(KINDS[kind])
+    rounds.save(tmp_path / "rounds.npz")
+    rounds.decisions.save(tmp_path / "decisions.npz")
+    rounds.events().save(tmp_path / "events")
+    again = cb.Rounds.load(tmp_path / "rounds.npz")
+    assert_same_rounds(again, rounds)
+    assert_same_decisions(cb.Decisions.load(tmp_path / "decisions.npz"), rounds.decisions)
+    assert_same_events(cb.Events.load(tmp_path / "events"), rounds.events())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["decisions.npz", "events", "rounds.npz"]
+
+
+def test_objects_cannot_be_saved_and_the_old_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "rounds.npz"
+    make_rounds(KINDS["ids"]).save(path)
+    with pytest.raises(cb.InputError, match="cannot be saved without pickle"):
+        make_rounds(KINDS["objects"]).save(path)
+    assert len(cb.Rounds.load(path)) == 4
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    rounds = make_rounds(KINDS["ids"])
+    rounds.save(tmp_path / "rounds.npz")
+    with pytest.raises(cb.InputError, match="should hold decisions, but it holds rounds"):
+        cb.Decisions.load(tmp_path / "rounds.npz")
+    whole = (tmp_path / "rounds.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(cb.InputError, match="not a complete comband file"):
+        cb.Rounds.load(tmp_path / "cut.npz")
+    np.savez(tmp_path / "foreign.npz", a=np.arange(3))
+    with pytest.raises(cb.InputError, match="should hold rounds, but it holds something else"):
+        cb.Rounds.load(tmp_path / "foreign.npz")
+    evil = np.empty(1, dtype=object)
+    evil[0] = {"a": 1}
+    np.savez(tmp_path / "pickle.npz", allow_pickle=True, ids=evil)
+    with pytest.raises(cb.InputError, match="not a complete comband file"):
+        cb.Rounds.load(tmp_path / "pickle.npz")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slices_join_to_the_whole(kind: str) -> None:
+    rounds = make_rounds(KINDS[kind])
+    assert_same_rounds(rounds[:1] + rounds[1:], rounds)
+    assert_same_rounds(rounds[np.array([3, 0])], rounds[3] + rounds[0])
+    events = rounds.events()
+    assert_same_events(rounds[:2].events() + rounds[2:].events(), events)
+    assert_same_events(cb.Events.none() + events, events)
+    assert_same_events(events + cb.Events.none(), events)
+
+
+def test_columns_cannot_be_written_through() -> None:
+    ids = np.arange(4)
+    rounds = make_rounds(KINDS["ids"])
+    decisions = cb.Decisions(
+        ids, rounds.decisions.lists, rounds.decisions.propensities, np.zeros(4, dtype=np.int64), KINDS["ids"]
+    )
+    ids[0] = 99
+    assert decisions.ids[0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        decisions.lists[0, 0] = 1
+    with pytest.raises(AttributeError):
+        decisions.ids = ids  # type: ignore[misc]
+    with pytest.raises(IndexError):
+        decisions[4]
+
+
+@given(problems(), st.integers(0, 30), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_events_are_exactly_the_positive_rewards(problem: cb.Problem, n: int, seed: int) -> None:
+    rng = as_generator(seed)
+    problem = cb.Problem(problem.n_actions, problem.list_size)
+    shape = (n, problem.list_size)
+    rewards = rng.random(shape) * (rng.random(shape) < 0.3)
+    rounds = cb.Rounds.from_log(
+        np.arange(n) * 10,
+        lists=random_lists(n, problem, rng),
+        rewards=rewards,
+        propensities=rng.uniform(0.01, 1, shape),
+        problem=problem,
+    )
+    events = rounds.events()
+    expected = {
+        (10 * i, int(rounds.decisions.lists[i, j]), rewards[i, j], rounds.decisions.propensities[i, j])
+        for i in range(n)
+        for j in range(problem.list_size)
+        if rewards[i, j] > 0
+    }
+    found = set(
+        zip(
+            events.contexts[events.rows].tolist(),
+            events.actions.tolist(),
+            events.rewards.tolist(),
+            events.propensities.tolist(),
+            strict=True,
+        )
+    )
+    assert found == expected
+    assert len(events) == len(expected)
+    assert events.n_rounds == n
+    assert events.n_rewarded == int((rewards > 0).any(axis=1).sum())
+
+
+def assert_same_decisions(a: cb.Decisions, b: cb.Decisions) -> None:
+    for name in ("ids", "lists", "propensities", "versions"):
+        assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
+    assert plain(a.contexts) == plain(b.contexts)
+
+
+def assert_same_rounds(a: cb.Rounds, b: cb.Rounds) -> None:
+    assert_same_decisions(a.decisions, b.decisions)
+    assert a.rewards.tolist() == b.rewards.tolist()
+
+
+def assert_same_events(a: cb.Events, b: cb.Events) -> None:
+    assert a.n_rounds == b.n_rounds
+    for name in ("ids", "versions", "rows", "actions", "rewards", "propensities"):
+        assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
+    assert plain(a.contexts) == plain(b.contexts)
