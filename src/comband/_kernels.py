@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 # ---- lists -----------------------------------------------------------------------------------------------------------
@@ -119,3 +123,266 @@ def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray
                     found[e, p] = True
                     break
     return found
+
+
+# ---- packed incidence: sums over the set bits of 64-bit words --------------------------------------------------------
+#
+# A column of the incidence is a bit string over events; wanted is Σ c_e over its set bits.
+# The fast way is neither a loop over bits nor a table: spread 32 bits over 32 lanes, shift bit i of
+# lane i into the sign, and keep either total or total + c by the sign. LLVM turns that into
+# shift/add/blend on full vectors. Numba has no type for such a vector, so the loop over words is
+# emitted as one intrinsic. Measured: 0.09 s for 2·10⁹ bits on one core, 4-6 times faster than byte
+# tables, popcounts of bit planes or loops over bits.
+
+_intrinsic: Any = intrinsic  # its type describes calls from Python, of which there are none
+_I32, _I64, _F32, _F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+_LANES = 32
+
+
+def _spread(builder: Any, scalar: Any) -> Any:
+    """A vector with the scalar in every lane."""
+    vector = ir.VectorType(scalar.type, _LANES)
+    blank = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(blank, scalar, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, blank, ir.Constant(ir.VectorType(_I32, _LANES), None))
+
+
+def _load(builder: Any, address: Any, kind: Any, align: int) -> Any:
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=align, typ=kind)
+
+
+def _emit_masked_sum(builder: Any, args: Any, real: Any, lane: Any, size: int) -> Any:
+    """Emit Σ c over the set bits of n words (of the AND of two strings of words, if two come)."""
+    *strings, values, n = args
+    vector, integers = ir.VectorType(real, _LANES), ir.VectorType(lane, _LANES)
+    shifts = ir.Constant(integers, [lane.width - 1 - i for i in range(_LANES)])
+    zero = ir.Constant(vector, None)
+    entry = builder.block
+    head, body, done = (builder.append_basic_block(f"sum.{x}") for x in ("head", "body", "done"))
+    builder.branch(head)
+
+    builder.position_at_end(head)
+    i, totals = builder.phi(_I64), [builder.phi(vector) for _ in range(8 // size)]
+    i.add_incoming(ir.Constant(_I64, 0), entry)
+    for total in totals:
+        total.add_incoming(zero, entry)
+    builder.cbranch(builder.icmp_signed("<", i, n), body, done)
+
+    builder.position_at_end(body)
+    sums: list[Any] = list(totals)
+    for half in (0, 1):
+        here = builder.add(builder.mul(i, ir.Constant(_I64, 8)), ir.Constant(_I64, 4 * half))
+        words = [_load(builder, builder.add(string, here), _I32, 4) for string in strings]
+        word = builder.and_(*words) if len(words) == 2 else words[0]
+        word = builder.zext(word, lane) if lane.width > 32 else word
+        signs = builder.shl(_spread(builder, word), shifts)
+        mask = builder.icmp_signed("<", signs, ir.Constant(integers, None))
+        there = builder.add(values, builder.mul(here, ir.Constant(_I64, 8 * size)))
+        c = _load(builder, there, vector, size)
+        k = half % len(sums)  # two independent sums hide the latency where registers allow it
+        sums[k] = builder.select(mask, builder.fadd(sums[k], c), sums[k])
+    for total, updated in zip(totals, sums, strict=True):
+        total.add_incoming(updated, body)
+    i.add_incoming(builder.add(i, ir.Constant(_I64, 1)), body)
+    builder.branch(head)
+
+    builder.position_at_end(done)
+    doubles = ir.VectorType(_F64, _LANES)
+    wide = [builder.fpext(x, doubles) if size == 4 else x for x in totals]
+    folded = builder.fadd(wide[0], wide[1]) if len(wide) == 2 else wide[0]
+    lanes = _LANES
+    while lanes > 1:
+        lanes //= 2
+        index = ir.VectorType(_I32, lanes)
+        low, high = (
+            builder.shuffle_vector(
+                folded,
+                ir.Constant(folded.type, ir.Undefined),
+                ir.Constant(index, list(range(start, start + lanes))),
+            )
+            for start in (0, lanes)
+        )
+        folded = builder.fadd(low, high)
+    return builder.extract_element(folded, ir.Constant(_I32, 0))
+
+
+@_intrinsic
+def _masked_sum_32(context: Any, bits: Any, values: Any, n: Any) -> Any:
+    """Σ c over the set bits: addresses of n 64-bit words and of 64·n float32."""
+    signature = types.float64(types.intp, types.intp, types.intp)
+    return signature, lambda _c, b, _s, args: _emit_masked_sum(b, args, _F32, _I32, 4)
+
+
+@_intrinsic
+def _masked_sum_64(context: Any, bits: Any, values: Any, n: Any) -> Any:
+    """Σ c over the set bits: addresses of n 64-bit words and of 64·n float64."""
+    signature = types.float64(types.intp, types.intp, types.intp)
+    return signature, lambda _c, b, _s, args: _emit_masked_sum(b, args, _F64, _I64, 8)
+
+
+@_intrinsic
+def _masked_sum_both(context: Any, first: Any, second: Any, values: Any, n: Any) -> Any:
+    """Σ c over the bits set in both: addresses of n 64-bit words twice and of 64·n float32."""
+    signature = types.float64(types.intp, types.intp, types.intp, types.intp)
+    return signature, lambda _c, b, _s, args: _emit_masked_sum(b, args, _F32, _I32, 4)
+
+
+@_intrinsic
+def _masked_add(context: Any, bits: Any, amount: Any, values: Any, n: Any) -> Any:
+    """Add an amount to the float64 at the set bits: addresses of n 32-bit words, of 32·n values."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        address, amount, values, n = args
+        vector = ir.VectorType(_F64, _LANES)
+        amounts = _spread(builder, amount)
+        entry = builder.block
+        head, body, done = (builder.append_basic_block(f"add.{x}") for x in ("head", "body", "done"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        i = builder.phi(_I64)
+        i.add_incoming(ir.Constant(_I64, 0), entry)
+        builder.cbranch(builder.icmp_signed("<", i, n), body, done)
+        builder.position_at_end(body)
+        here = builder.mul(i, ir.Constant(_I64, 4))
+        word = _load(builder, builder.add(address, here), _I32, 4)
+        mask = builder.bitcast(word, ir.VectorType(ir.IntType(1), _LANES))
+        there = builder.add(values, builder.mul(here, ir.Constant(_I64, 64)))
+        old = _load(builder, there, vector, 8)
+        new = builder.fadd(old, builder.select(mask, amounts, ir.Constant(vector, None)))
+        builder.store(new, builder.inttoptr(there, vector.as_pointer()), align=8)
+        i.add_incoming(builder.add(i, ir.Constant(_I64, 1)), body)
+        builder.branch(head)
+        builder.position_at_end(done)
+        return ir.Constant(_I64, 0)
+
+    return types.intp(types.intp, types.float64, types.intp, types.intp), codegen
+
+
+@njit(cache=True)
+def packed_scores_single(bits: Any, c: Any, scores: Any) -> None:
+    """scores[j] = Σ_e c_e A[e, j] in single precision, folded into double once a block.
+
+    bits (blocks, P, words) uint64, c (blocks · words · 64,) float32, scores (P,) float64.
+    """
+    n_blocks, n_columns, words = bits.shape
+    scores[:] = 0.0
+    start, values = bits.ctypes.data, c.ctypes.data
+    for block in range(n_blocks):
+        first = start + block * bits.strides[0]  # blocks may be skipped, a block is contiguous
+        for j in range(n_columns):
+            here = first + 8 * j * words
+            scores[j] += _masked_sum_32(here, values + 256 * block * words, words)
+
+
+@njit(cache=True)
+def packed_scores(columns: Any, c: Any, scores: Any) -> None:
+    """scores[j] = Σ_e c_e A[e, j] in double: columns (k, words) uint64, c (64 · words,) float64."""
+    k, words = columns.shape
+    start, values = columns.ctypes.data, c.ctypes.data
+    for j in range(k):
+        here = start + 8 * j * words
+        scores[j] = _masked_sum_64(here, values, words)
+
+
+@njit(cache=True)
+def packed_coverage(columns: Any, p: Any, coverage: Any) -> None:
+    """coverage[e] = Σ_j p_j A[e, j]: columns (k, words) uint64, coverage (64 · words,) float64."""
+    k, words = columns.shape
+    block = 32  # 2048 sums, 16 kB: they stay in the first-level cache while the columns go by
+    start, values = columns.ctypes.data, coverage.ctypes.data
+    coverage[:] = 0.0
+    for first in range(0, words, block):
+        n = min(block, words - first)
+        for j in range(k):
+            if p[j] != 0.0:
+                here = start + 8 * (j * words + first)
+                _masked_add(here, p[j], values + 512 * first, 2 * n)
+
+
+@njit(cache=True)
+def packed_gram(columns: Any, d: Any, gram: Any) -> None:
+    """gram[i, j] = Σ_e d_e A[e, i] A[e, j], by the AND of two columns, in single precision.
+
+    columns (k, words) uint64, d (64 · words,) float32, gram (k, k) float64. Single precision is
+    enough: the matrix only shapes a Newton direction, never a value or a certificate.
+    """
+    k, words = columns.shape
+    block = 32
+    start, values = columns.ctypes.data, d.ctypes.data
+    gram[:] = 0.0
+    for first in range(0, words, block):
+        n = min(block, words - first)
+        for i in range(k):
+            a = start + 8 * (i * words + first)
+            for j in range(i + 1):
+                b = start + 8 * (j * words + first)
+                gram[i, j] += _masked_sum_both(a, b, values + 256 * first, n)
+    for i in range(k):
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+
+
+@njit(cache=True)
+def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
+    """scores[j] = Σ_e c_e A[e, j]: events of column j are events[starts[j] : starts[j + 1]]."""
+    for j in range(scores.shape[0]):
+        total = 0.0
+        for i in range(starts[j], starts[j + 1]):
+            total += c[events[i]]
+        scores[j] = total
+
+
+@njit(cache=True)
+def transpose_bits(rows: Any, columns: Any) -> None:
+    """Bit j of rows[i] becomes bit i of columns[j]: rows (n, P/8) uint8, columns (P, >= n/8) uint8.
+
+    n and P are multiples of 8. Blocks of 8 × 8 bits turn in one register (Knuth, TAOCP 7.1.3).
+    """
+    for i in range(rows.shape[0] // 8):
+        for j in range(rows.shape[1]):
+            x = np.uint64(0)
+            for k in range(8):
+                x |= np.uint64(rows[8 * i + k, j]) << np.uint64(8 * k)
+            t = (x ^ (x >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+            x ^= t ^ (t << np.uint64(7))
+            t = (x ^ (x >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+            x ^= t ^ (t << np.uint64(14))
+            t = (x ^ (x >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+            x ^= t ^ (t << np.uint64(28))
+            for k in range(8):
+                columns[8 * j + k, i] = np.uint8(x >> np.uint64(8 * k))
+
+
+@njit(cache=True)
+def line_search(w: Any, Q: Any, direction: Any, slope: float, limit: float) -> float:
+    """The t in [0, limit] that minimises slope·t − Σ_e w_e log(Q_e + t·direction_e), convex in t.
+
+    Newton's iteration on the derivative, kept inside a shrinking bracket. The caller sees to it
+    that Q + limit·direction >= 0. Returns 0 where no step lowers the function.
+    """
+    low, high, t = 0.0, limit, 0.0
+    for step in range(60):
+        first, second = slope, 0.0
+        for e in range(w.shape[0]):
+            if w[e] > 0.0:
+                ratio = direction[e] / (Q[e] + t * direction[e])
+                first -= w[e] * ratio
+                second += w[e] * ratio * ratio
+        if step == 0 and first >= 0.0:
+            return 0.0
+        if t == limit and first <= 0.0:
+            return limit
+        if first < 0.0:
+            low = t
+        else:
+            high = t
+        move = -first / second if second > 0.0 else limit
+        # Converged is tested before the bracket: near the minimum rounding may point outside it.
+        if abs(move) <= 1e-13 * t:
+            return t
+        t += move
+        if t >= high:
+            t = high if step == 0 else 0.5 * (low + high)
+        elif t <= low:
+            t = 0.5 * (low + high)
+    return t

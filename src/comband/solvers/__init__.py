@@ -1,0 +1,1 @@
+"""Optimisation over arrays: nothing here knows rounds, policies or environments."""

@@ -1,0 +1,224 @@
+"""Events × policies in memory: packed bits or sparse indices, whichever is smaller.
+
+Both are exact column oracles over a class given in full. The pass over all policies runs where it
+is fastest (single precision for bits); the columns that could be the maximum are then evaluated
+again in double, so that score, gap and certificate are those of double precision.
+"""
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from comband import _kernels
+from comband.solvers.columns import Bools, Columns, Words, pack, words_for
+from comband.solvers.potential import Floats
+
+BLOCK_WORDS = 32  # 2048 events: single-precision lanes add 32 numbers before they fold into double
+# One rounding of c and 31 additions err by less than 32·2⁻²⁴ of the score; twice that is safe.
+SCREEN = 64 * 2.0**-24
+# A bit costs 1/8 byte and an index 4: below a density of 1/32 the indices are smaller.
+SPARSE_BELOW = 1 / 32
+Bytes = npt.NDArray[np.uint8]
+WORTHWHILE = 0.02  # columns beyond the best must exceed the average by this share of the gap
+
+
+def _best(
+    rough: Floats,
+    columns: Callable[[npt.NDArray[np.intp]], Words],
+    gains: Floats,
+    n: int,
+    average: float,
+) -> Columns:
+    """Choose by rough scores, evaluate in double everything that could be the maximum."""
+    top = float(rough.max())
+    chosen = np.flatnonzero(rough >= top * (1.0 - SCREEN))
+    if n > len(chosen):
+        places = np.argpartition(rough, -n)[-n:] if n < len(rough) else np.arange(len(rough))
+        worthwhile = rough[places] > average + WORTHWHILE * (top - average)
+        chosen = np.union1d(chosen, places[worthwhile])
+    bits = columns(chosen)
+    scores = np.empty(len(chosen))
+    _kernels.packed_scores(bits, gains, scores)
+    order = np.argsort(-scores, kind="stable")[:n]
+    return Columns([int(j) for j in chosen[order]], bits[order], scores[order])
+
+
+class PackedIncidence:
+    """One bit per cell, in blocks of 2048 events: bits (blocks, P, words)."""
+
+    exact = True
+
+    def __init__(self, bits: Words) -> None:
+        self._bits = bits
+        self.n_policies = bits.shape[1]
+        self.n_words = bits.shape[0] * bits.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._bits.nbytes
+
+    def scores(self, gains: Floats) -> Floats:
+        """Σ_e c_e A[e, π] for every policy, within a relative error of `SCREEN`."""
+        scale = float(gains.max()) or 1.0
+        scores = np.empty(self.n_policies)
+        _kernels.packed_scores_single(self._bits, (gains / scale).astype(np.float32), scores)
+        scores *= scale
+        return scores
+
+    def columns(self, policies: npt.NDArray[np.intp]) -> Words:
+        """The columns of some policies, (k, words)."""
+        taken = self._bits[:, policies, :].transpose(1, 0, 2)
+        return np.ascontiguousarray(taken).reshape(len(policies), self.n_words)
+
+    def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
+        """See `ColumnOracle`."""
+        return _best(self.scores(gains), self.columns, gains, n, average)
+
+    def thin(self, step: int) -> tuple["PackedIncidence", npt.NDArray[np.intp]]:
+        """Every step-th block of events, without a copy, and which events these are."""
+        words = self._bits.shape[2]
+        events = np.arange(64 * self.n_words).reshape(-1, 64 * words)[::step].ravel()
+        return PackedIncidence(self._bits[::step]), events
+
+
+class SparseIncidence:
+    """The events of every policy as sorted indices (compressed columns)."""
+
+    exact = True
+
+    def __init__(self, starts: npt.NDArray[np.int64], events: npt.NDArray[np.int32], n_events: int) -> None:
+        self._starts, self._events, self._n_events = starts, events, n_events
+        self.n_policies = len(starts) - 1
+        self.n_words = words_for(n_events)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._starts.nbytes + self._events.nbytes
+
+    def scores(self, gains: Floats) -> Floats:
+        """Σ_e c_e A[e, π] for every policy, in double precision."""
+        scores = np.empty(self.n_policies)
+        _kernels.sparse_scores(self._starts, self._events, gains, scores)
+        return scores
+
+    def columns(self, policies: npt.NDArray[np.intp]) -> Words:
+        """The columns of some policies, (k, words)."""
+        dense = np.zeros((len(policies), self._n_events), dtype=np.bool_)
+        for row, j in zip(dense, policies, strict=True):
+            row[self._events[self._starts[j] : self._starts[j + 1]]] = True
+        return pack(dense, self.n_words)
+
+    def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
+        """See `ColumnOracle`."""
+        return _best(self.scores(gains), self.columns, gains, n, average)
+
+    def thin(self, step: int) -> tuple["SparseIncidence", npt.NDArray[np.intp]]:
+        """Every step-th event, and which events these are (padding included)."""
+        keep = self._events % step == 0
+        starts = np.concatenate([[0], np.cumsum(keep)])[self._starts]
+        n_kept = -(-self._n_events // step)
+        thinned = SparseIncidence(starts, self._events[keep] // step, n_kept)
+        events = np.arange(64 * thinned.n_words) * step
+        # padding of the thinned problem points at padding (or nothing) of the full one
+        return thinned, np.where(events < self._n_events, events, -1)
+
+
+Incidence = PackedIncidence | SparseIncidence
+
+
+def build_incidence(blocks: Iterable[tuple[Bools, Floats]], *, merge: bool = True) -> tuple[Incidence, Floats]:
+    """Events × policies from blocks of rows, and the weights of its events (padded with zeros).
+
+    Parameters
+    ----------
+    blocks : iterable of (rows (n, P) bool, weights (n,))
+        Membership of events in policies' lists and the events' weights.
+    merge : bool
+        Events that the same policies cover are one event with the sum of their weights. Rows are
+        compared by a 128-bit cryptographic digest.
+    """
+    builder: _PackedBuilder | _SparseBuilder | None = None
+    seen: dict[bytes, int] = {}
+    weights: list[float] = []
+    for rows, row_weights in blocks:
+        packed = np.packbits(rows, axis=1, bitorder="little")
+        fresh = np.ones(len(rows), dtype=np.bool_)
+        if merge:
+            for i, row in enumerate(packed):
+                place = seen.setdefault(blake2b(row, digest_size=16).digest(), len(weights))
+                if place < len(weights):
+                    fresh[i] = False
+                    weights[place] += row_weights[i]
+                else:
+                    weights.append(float(row_weights[i]))
+        else:
+            weights.extend(row_weights.tolist())
+        if builder is None:
+            is_sparse = np.count_nonzero(rows) < SPARSE_BELOW * rows.size
+            builder = _SparseBuilder() if is_sparse else _PackedBuilder(rows.shape[1])
+        builder.add(rows, packed, fresh)
+    if builder is None:
+        raise ValueError("an incidence needs at least one event; without events there is no design")
+    incidence = builder.finish()
+    padded = np.zeros(64 * incidence.n_words)
+    padded[: len(weights)] = weights
+    return incidence, padded
+
+
+class _PackedBuilder:
+    """Gathers packed rows until a block is full, then turns them into columns."""
+
+    def __init__(self, n_policies: int) -> None:
+        self._n_policies = n_policies
+        self._rows: list[Bytes] = []
+        self._waiting = 0
+        self._blocks: list[Words] = []
+
+    def add(self, rows: Bools, packed: Bytes, fresh: Bools) -> None:
+        packed = packed[fresh]
+        while self._waiting + len(packed) >= 64 * BLOCK_WORDS:
+            room = 64 * BLOCK_WORDS - self._waiting
+            self._rows.append(packed[:room])
+            self._blocks.append(self._turn(BLOCK_WORDS))
+            packed = packed[room:]
+        self._rows.append(packed)
+        self._waiting += len(packed)
+
+    def _turn(self, words: int) -> Words:
+        """The waiting rows as columns (P, words)."""
+        rows = np.zeros((64 * words, self._rows[0].shape[1]), dtype=np.uint8)
+        np.concatenate(self._rows, out=rows[: sum(map(len, self._rows))])
+        columns = np.empty((8 * rows.shape[1], 8 * words), dtype=np.uint8)
+        _kernels.transpose_bits(rows, columns)
+        self._rows, self._waiting = [], 0
+        return columns[: self._n_policies].view("<u8")
+
+    def finish(self) -> "PackedIncidence":
+        if self._waiting:
+            self._blocks.append(self._turn(BLOCK_WORDS if self._blocks else words_for(self._waiting)))
+        bits = np.empty((len(self._blocks), *self._blocks[0].shape), dtype=np.uint64)
+        for i in range(len(bits)):
+            bits[i] = self._blocks[i]
+            self._blocks[i] = bits[i]  # lets go of the block: the peak stays near one incidence
+        return PackedIncidence(bits)
+
+
+class _SparseBuilder:
+    """Gathers rows as indices."""
+
+    def __init__(self) -> None:
+        self._parts: list[sparse.csr_array] = []
+
+    def add(self, rows: Bools, packed: Bytes, fresh: Bools) -> None:
+        self._parts.append(sparse.csr_array(rows[fresh]))
+
+    def finish(self) -> "SparseIncidence":
+        matrix = sparse.vstack(self._parts).tocsc()
+        matrix.sort_indices()
+        starts, events = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+        return SparseIncidence(starts, events, matrix.shape[0])

@@ -1,0 +1,53 @@
+"""The log-barrier potential of the exploration design."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LogBarrier:
+    """F̂(p) = −Σ_e w_e log Q_e with Q_e = (1−γ)(Ap)_e + γ·u, over the simplex.
+
+    The paper's empirical objective (its eq. (1)–(3)) on the events with positive reward: w_e is the
+    importance-weighted reward r_e / (n q_e), u = m/K the chance that a uniform list shows the
+    action. Everything is a function of the coverage Ap, so a column of A is needed only where
+    it carries weight.
+
+    Parameters
+    ----------
+    weights : (E,) floats >= 0
+        w_e; zeros are allowed (padding).
+    floor : float in (0, 1]
+        γ, the share of uniform lists.
+    uniform : float in (0, 1]
+        u = m/K.
+    """
+
+    weights: Floats
+    floor: float
+    uniform: float
+
+    @property
+    def mass(self) -> float:
+        """Σ_e w_e, an unbiased estimate of the expected total reward of a round (at most s)."""
+        return float(self.weights.sum())
+
+    def mix(self, coverage: Floats) -> Floats:
+        """Q^γ from the coverage Ap."""
+        return (1.0 - self.floor) * coverage + self.floor * self.uniform
+
+    def value(self, coverage: Floats) -> float:
+        """F̂(p)."""
+        return -float(self.weights @ np.log(self.mix(coverage)))
+
+    def gains(self, coverage: Floats) -> Floats:
+        """c_e = w_e / Q_e; the gradient of F̂ along policy π is −(1−γ) Σ_e c_e A[e, π]."""
+        return self.weights / self.mix(coverage)
+
+    def paper_gap(self, sparsity: float) -> float:
+        """The paper's accuracy μ = sγ²m²/(2K²): with it ‖∇F‖∞ ≤ 2s (Lemma log-self-concordance)."""
+        return sparsity * (self.floor * self.uniform) ** 2 / 2.0
