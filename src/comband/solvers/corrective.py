@@ -52,7 +52,7 @@ def solve_master(potential: LogBarrier, active: ActiveSet, tolerance: float, *, 
         scores = active.scores(gains)
         residual = (1.0 - gamma) * (scores - float(gains @ active.coverage))
         if residual.max() <= tolerance:
-            return True
+            break
         curvature = gains / Q
         H = _hessian(active, curvature, gamma, b)
         x = nonnegative_quadratic(H, residual + H @ p, p)
@@ -60,7 +60,7 @@ def solve_master(potential: LogBarrier, active: ActiveSet, tolerance: float, *, 
         change = (1.0 - gamma) * active.cover(move) + b * move.sum()
         t = _kernels.line_search(w, Q, change, mass * float(move.sum()), 1.0)
         if t == 0.0:
-            return moved
+            break
         weights = p + t * move if t < 1.0 else x
         weights[weights < 1e-14] = 0.0
         active.set_weights(weights / weights.sum())
@@ -91,8 +91,8 @@ def nonnegative_quadratic(H: Floats, q: Floats, start: Floats) -> Floats:
     free = x > 0.0
     barred = np.zeros(len(x), dtype=np.bool_)  # entered and left at once: rounding, not progress
     tolerance = 1e-12 * float(np.abs(q).max())
-    first = True
-    for _ in range(3 * len(x) + 10):
+    entered: int | None = None
+    for turn in range(3 * len(x) + 10):
         for _ in range(len(x)):
             z = np.zeros_like(x)
             z[free] = np.linalg.solve(H[np.ix_(free, free)], q[free])
@@ -102,7 +102,8 @@ def nonnegative_quadratic(H: Floats, q: Floats, start: Floats) -> Floats:
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratios = np.where(leaving, x / (x - z), np.inf)
             alpha = float(min(1.0, np.nanmin(ratios)))
-            barred |= leaving & (x == 0.0)
+            if entered is not None:
+                barred[entered] |= leaving[entered] and x[entered] == 0.0
             x = np.where(free, x + alpha * (z - x), 0.0)
             free &= (x > 0.0) & ~(leaving & (ratios <= alpha))
             x[~free] = 0.0
@@ -110,11 +111,11 @@ def nonnegative_quadratic(H: Floats, q: Floats, start: Floats) -> Floats:
         slope = np.where(free | barred, -np.inf, q - H @ x)
         if slope.max() <= tolerance:
             break
-        if first:
+        if turn == 0:
             free |= slope > tolerance
         else:
-            free[int(np.argmax(slope))] = True
-        first = False
+            entered = int(np.argmax(slope))
+            free[entered] = True
     return x
 
 

@@ -40,7 +40,7 @@ def minimise(
     rule: Rule,
     stopping: Stopping,
     n_columns: int = 1,
-    start: tuple[Columns, Sequence[float]] | None = None,
+    start: tuple[Columns, Sequence[float] | Floats] | None = None,
     callback: Callable[[State], None] | None = None,
 ) -> Solution:
     """Minimise the potential over the simplex of the oracle's columns.
@@ -83,7 +83,7 @@ def minimise(
     np.add.at(p, places, np.asarray(weights, dtype=np.float64))
     active.set_weights(p / p.sum())
     mass = potential.mass
-    step = 0
+    steps = 0
     while True:
         gains = potential.gains(active.coverage)
         average = float(gains @ active.coverage)
@@ -93,6 +93,7 @@ def minimise(
         if not oracle.exact:  # the support's own columns may beat what the oracle found
             maximum = max(maximum, float(active.scores(gains).max()))
         state = State(
+            steps=steps,
             calls=calls,
             seconds=time.perf_counter() - begin,
             value=potential.value(active.coverage),
@@ -106,8 +107,8 @@ def minimise(
         if callback is not None:
             callback(state)
         status = stopping.check(state)
-        step += 1
-        if status is None and not rule(potential, active, found, state, step):
+        steps += 1
+        if status is None and not rule(potential, active, found, state, steps):
             status = Outcome.STALLED
         if status is not None:
             active.drop_zeros()

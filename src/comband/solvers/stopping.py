@@ -9,6 +9,7 @@ class Outcome(StrEnum):
 
     CERTIFICATE = "certificate"
     GAP = "gap"
+    STEPS = "steps"
     CALLS = "calls"
     TIME = "time"
     STALLED = "stalled"
@@ -24,6 +25,7 @@ class State:
     F̂(p) − min F̂.
     """
 
+    steps: int
     calls: int
     seconds: float
     value: float
@@ -53,13 +55,14 @@ class Stopping:
     certificate_ratio : float
         A bound on maximum / average − 1. At the optimum the two are equal, so this bounds how far
         the largest variance is above what the optimum balances.
-    max_calls, max_seconds : limits on oracle calls and time
+    max_steps, max_calls, max_seconds : limits on steps, oracle calls and time
     """
 
     gap: float | None = None
     relative_gap: float | None = None
     certificate: float | None = None
     certificate_ratio: float | None = None
+    max_steps: int | None = None
     max_calls: int | None = None
     max_seconds: float | None = None
 
@@ -73,6 +76,8 @@ class Stopping:
             return Outcome.GAP
         if self.relative_gap is not None and state.relative_gap <= self.relative_gap:
             return Outcome.GAP
+        if self.max_steps is not None and state.steps >= self.max_steps:
+            return Outcome.STEPS
         if self.max_calls is not None and state.calls >= self.max_calls:
             return Outcome.CALLS
         if self.max_seconds is not None and state.seconds >= self.max_seconds:
@@ -87,6 +92,7 @@ def sentence(status: Outcome, state: State, *, exact: bool) -> str:
     reason = {
         Outcome.CERTIFICATE: "the variance certificate holds",
         Outcome.GAP: "the gap is within the tolerance",
+        Outcome.STEPS: "the number of steps asked for was taken",
         Outcome.CALLS: "the limit on oracle calls was reached",
         Outcome.TIME: "the time limit was reached",
         Outcome.STALLED: (
