@@ -1,5 +1,6 @@
 """comband: the best of many list recommenders, found with few interactions and a proof."""
 
+from comband.design import Design, design_exploration
 from comband.environments import Batch, Environment, SyntheticRecommender
 from comband.estimates import ValueSums, empirical_bernstein
 from comband.learners import Candidate, Learner, Receipt, Selection, Status, UniformExploration
@@ -8,6 +9,7 @@ from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, Tabulated
 from comband.problem import InputError, Problem, UnknownDecisionError
 from comband.rounds import Decisions, Events, Rounds
 from comband.running import Run, run
+from comband.solvers.stopping import Stopping
 
 __version__ = "0.1.0"
 
@@ -15,6 +17,7 @@ __all__ = [
     "Batch",
     "Candidate",
     "Decisions",
+    "Design",
     "EnumerationOracle",
     "Environment",
     "Events",
@@ -31,11 +34,13 @@ __all__ = [
     "ScoredPolicy",
     "Selection",
     "Status",
+    "Stopping",
     "SyntheticRecommender",
     "TabulatedPolicy",
     "UniformExploration",
     "UnknownDecisionError",
     "ValueSums",
+    "design_exploration",
     "empirical_bernstein",
     "run",
 ]

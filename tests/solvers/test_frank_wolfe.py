@@ -135,7 +135,7 @@ def test_lemma_bounds_the_gradient_anywhere(seed: int) -> None:
         problem.potential,
         problem.incidence,
         rule=ExactStep("pairwise"),
-        stopping=Stopping(gap=problem.potential.paper_gap(W)),
+        stopping=Stopping.paper(sparsity=W, floor=problem.floor, uniform=problem.uniform),
     )
     assert at_mu.state.gradient_norm <= 2 * W
 
@@ -187,6 +187,7 @@ def test_stopping_rules() -> None:
     status, state = stop(certificate_ratio=0.01)
     assert status is Outcome.CERTIFICATE
     assert state.maximum <= 1.01 * state.average
+    assert Stopping.paper(sparsity=2.0, floor=0.5, uniform=0.2).gap == pytest.approx(2 * 0.25 * 0.04 / 2)
     status, state = stop(gap=1e-5)
     assert status is Outcome.GAP
     assert state.gap <= 1e-5

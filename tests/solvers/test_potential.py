@@ -16,7 +16,6 @@ def test_by_hand() -> None:
     assert potential.value(coverage) == pytest.approx(-np.log(0.35) - 2 * np.log(0.1))
     np.testing.assert_allclose(potential.gains(coverage), [1 / 0.35, 20.0])
     assert potential.mass == 3.0
-    assert potential.paper_gap(2.0) == pytest.approx(2 * 0.25 * 0.04 / 2)
 
 
 @pytest.mark.parametrize("seed", range(5))

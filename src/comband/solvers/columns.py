@@ -1,5 +1,7 @@
 """Columns of the incidence as bit strings, and the few of them that carry weight."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

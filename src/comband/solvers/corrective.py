@@ -1,5 +1,7 @@
 """Fully corrective Frank-Wolfe: each turn solves the problem on the columns found so far."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,5 +1,7 @@
 """Frank-Wolfe over policies: one loop, into which step rules and stopping rules are put."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from comband import _kernels
-from comband.solvers.columns import ActiveSet, ColumnOracle, Columns
+from comband.solvers.columns import ActiveSet, ColumnOracle, Columns, Words
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import Outcome, State, Stopping, sentence
 
@@ -26,6 +28,7 @@ class Solution:
     """A mixture over columns and what is known about it (see `State`)."""
 
     keys: list[Hashable]
+    bits: Words
     weights: Floats
     state: State
     status: Outcome
@@ -113,7 +116,7 @@ def minimise(
         if status is not None:
             active.drop_zeros()
             message = sentence(status, state, exact=oracle.exact)
-            return Solution(active.keys, active.weights, state, status, message, oracle.exact)
+            return Solution(active.keys, active.bits, active.weights, state, status, message, oracle.exact)
 
 
 class PrintedStep:

@@ -5,6 +5,8 @@ is fastest (single precision for bits); the columns that could be the maximum ar
 again in double, so that score, gap and certificate are those of double precision.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
@@ -78,7 +80,7 @@ class PackedIncidence:
         """See `ColumnOracle`."""
         return _best(self.scores(gains), self.columns, gains, n, average)
 
-    def thin(self, step: int) -> tuple["PackedIncidence", npt.NDArray[np.intp]]:
+    def thin(self, step: int) -> tuple[PackedIncidence, npt.NDArray[np.intp]]:
         """Every step-th block of events, without a copy, and which events these are."""
         words = self._bits.shape[2]
         events = np.arange(64 * self.n_words).reshape(-1, 64 * words)[::step].ravel()
@@ -117,7 +119,7 @@ class SparseIncidence:
         """See `ColumnOracle`."""
         return _best(self.scores(gains), self.columns, gains, n, average)
 
-    def thin(self, step: int) -> tuple["SparseIncidence", npt.NDArray[np.intp]]:
+    def thin(self, step: int) -> tuple[SparseIncidence, npt.NDArray[np.intp]]:
         """Every step-th event, and which events these are (padding included)."""
         keep = self._events % step == 0
         starts = np.concatenate([[0], np.cumsum(keep)])[self._starts]
@@ -198,7 +200,7 @@ class _PackedBuilder:
         self._rows, self._waiting = [], 0
         return columns[: self._n_policies].view("<u8")
 
-    def finish(self) -> "PackedIncidence":
+    def finish(self) -> PackedIncidence:
         if self._waiting:
             self._blocks.append(self._turn(BLOCK_WORDS if self._blocks else words_for(self._waiting)))
         bits = np.empty((len(self._blocks), *self._blocks[0].shape), dtype=np.uint64)
@@ -217,7 +219,7 @@ class _SparseBuilder:
     def add(self, rows: Bools, packed: Bytes, fresh: Bools) -> None:
         self._parts.append(sparse.csr_array(rows[fresh]))
 
-    def finish(self) -> "SparseIncidence":
+    def finish(self) -> SparseIncidence:
         matrix = sparse.vstack(self._parts).tocsc()
         matrix.sort_indices()
         starts, events = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)

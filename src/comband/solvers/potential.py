@@ -1,5 +1,7 @@
 """The log-barrier potential of the exploration design."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +49,3 @@ class LogBarrier:
     def gains(self, coverage: Floats) -> Floats:
         """c_e = w_e / Q_e; the gradient of F̂ along policy π is −(1−γ) Σ_e c_e A[e, π]."""
         return self.weights / self.mix(coverage)
-
-    def paper_gap(self, sparsity: float) -> float:
-        """The paper's accuracy μ = sγ²m²/(2K²): with it ‖∇F‖∞ ≤ 2s (Lemma log-self-concordance)."""
-        return sparsity * (self.floor * self.uniform) ** 2 / 2.0

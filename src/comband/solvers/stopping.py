@@ -1,7 +1,11 @@
 """What a solver knows after each oracle call, and when it may stop."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
+
+NO_EVENTS = "No positive reward was seen, so every mixture is as good: a uniform one was taken."
 
 
 class Outcome(StrEnum):
@@ -66,6 +70,11 @@ class Stopping:
     max_calls: int | None = None
     max_seconds: float | None = None
 
+    @classmethod
+    def paper(cls, *, sparsity: float, floor: float, uniform: float) -> Stopping:
+        """Stop at the paper's accuracy μ = sγ²m²/(2K²), u = m/K: then ‖∇F‖∞ ≤ 2s (Lemma log-self-concordance)."""
+        return cls(gap=sparsity * (floor * uniform) ** 2 / 2.0)
+
     def check(self, state: State) -> Outcome | None:
         """The rule that holds, or None."""
         if self.certificate is not None and state.gradient_norm <= self.certificate:
@@ -87,8 +96,6 @@ class Stopping:
 
 def sentence(status: Outcome, state: State, *, exact: bool) -> str:
     """The status in words; an inexact oracle's gap is never called a bound."""
-    if status is Outcome.NO_EVENTS:
-        return "No positive reward was seen, so every mixture is as good: a uniform one was taken."
     reason = {
         Outcome.CERTIFICATE: "the variance certificate holds",
         Outcome.GAP: "the gap is within the tolerance",

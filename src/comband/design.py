@@ -1,0 +1,314 @@
+"""The exploration design: rounds and an oracle in, a mixture with its variance certificate out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from comband import _kernels
+from comband.contexts import n_contexts
+from comband.oracles import EnumerationOracle, Oracle
+from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
+from comband.problem import InputError, Problem, check_count, check_floor, check_lists
+from comband.rounds import Events, Rounds
+from comband.solvers.columns import ColumnOracle, Columns, pack, words_for
+from comband.solvers.corrective import FullyCorrective, warm_start
+from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, minimise
+from comband.solvers.incidence import build_incidence
+from comband.solvers.potential import Floats, LogBarrier
+from comband.solvers.stopping import NO_EVENTS, Outcome, State, Stopping, sentence
+
+SOLVERS: dict[str, Rule] = {
+    "corrective": FullyCorrective(),
+    "frank-wolfe": PrintedStep(),
+    "line-search": ExactStep(),
+    "away": ExactStep("away"),
+    "pairwise": ExactStep("pairwise"),
+}
+COLUMNS_A_CALL = 30  # for the corrective solver where the class is given in full
+WARM_START_FROM = 20_000  # events: below, one pass costs less than the detour
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """An exploration mixture and what is known about it on the data it was made from.
+
+    With event weights w_e = r_e / (n q_e) and Q = Q^γ under the mixture:
+
+    - `value`: F̂(p) = −Σ_e w_e log Q_e; `gap` bounds F̂(p) − min F̂ (`relative_gap`: as a share of Σ w);
+    - `max_variance`: max_π Σ_e w_e 1[y_e ∈ π(x_e)] / Q_e. The estimated value of any policy of the class
+      has variance at most m times this (paper, eq. (4)), if the data speak for the world;
+    - `gradient_norm` = (1−γ)·max_variance = ‖∇F̂(p)‖∞, which the paper's lemma bounds by 2s at accuracy μ.
+
+    `certified` says whether these hold for the whole class. With an approximate oracle they are with
+    respect to that oracle only, and `certified` is False.
+    """
+
+    mixture: Mixture
+    value: float
+    gap: float
+    relative_gap: float
+    max_variance: float
+    gradient_norm: float
+    certified: bool
+    oracle_calls: int
+    steps: int
+    seconds: float
+    n_events: int
+    status: Outcome
+    message: str
+
+    @property
+    def support(self) -> NDArray[np.int64]:
+        """Indices of the policies with positive weight."""
+        return self.mixture.support
+
+    @property
+    def meets_paper_bound(self) -> bool | None:
+        """Whether ‖∇F̂(p)‖∞ ≤ 2s is certified; None when the problem states no sparsity."""
+        s = self.mixture.problem.sparsity
+        return None if s is None else self.certified and self.gradient_norm <= 2 * s
+
+
+def design_exploration(
+    rounds: Rounds | Events,
+    oracle: Oracle,
+    *,
+    problem: Problem,
+    floor: float = 0.5,
+    solver: str = "corrective",
+    stopping: Stopping | None = None,
+    indices: ArrayLike | None = None,
+    start: int | None = None,
+    n_columns: int | None = None,
+    trim: float = 1e-9,
+    callback: Callable[[State], None] | None = None,
+) -> Design:
+    """Find the mixture p that minimises F̂(p) = −Σ_e w_e log((1−γ) Q_p(x_e, y_e) + γ m/K).
+
+    Phase 1 of PAC-COMBAND (paper, Algorithm 1 and 2) made practical. The rounds may come from any
+    distribution with known propensities q > 0, also from several: w_e = r_e / (n q_e) keeps F̂ unbiased, and
+    uniform lists (q = m/K) are the paper's case. Only positive rewards enter.
+
+    Parameters
+    ----------
+    rounds:
+        What was shown and answered, or its events.
+    oracle:
+        `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit a cell or
+        less) and the corrective solver takes several columns a call. Any other `Oracle` is asked for one
+        policy at a time.
+    problem, floor:
+        K, m, s; γ.
+    solver:
+        "corrective" (fully corrective Frank-Wolfe), "frank-wolfe" (Algorithm 2 as printed), "line-search",
+        "away" or "pairwise".
+    stopping:
+        By default at a relative gap of 1e-6, or after 1000 oracle calls. `Stopping(max_steps=T)` gives the
+        paper's T steps.
+    indices:
+        Restrict the design to these policies of an enumerated class (say, those not yet eliminated). The
+        mixture still speaks of the whole set, with weight zero elsewhere.
+    start:
+        The policy (of an enumerated class) that p_1 is a delta distribution on. By default one more oracle
+        call finds the one of largest estimated reward.
+    n_columns:
+        Columns a call for the corrective solver: 30 by default if the class is enumerated, else 1.
+    trim:
+        Weights up to this are removed; the certificate is that of what is left.
+    callback:
+        Receives the solver's `State` after every oracle call.
+
+    Examples
+    --------
+    >>> problem = Problem(n_actions=4, list_size=1, sparsity=1)
+    >>> policies = PolicySet.from_lists([[[0], [1]], [[2], [1]], [[0], [3]]], problem)
+    >>> rounds = Rounds.from_log(
+    ...     [0, 1, 0, 1], lists=[[0], [1], [2], [0]], rewards=[[1], [1], [0], [0]], propensities=[[0.25]] * 4, problem=problem
+    ... )
+    >>> design = design_exploration(rounds, EnumerationOracle(policies), problem=problem)
+    >>> design.mixture.weights.round(3).tolist(), design.certified
+    ([1.0, 0.0, 0.0], True)
+
+    References
+    ----------
+    Erez & Koren, Algorithm 2, Lemmas fw-loo-erm and log-self-concordance; Jaggi (2013) for the gap.
+    """
+    began = time.perf_counter()
+    floor = check_floor(floor)
+    if solver not in SOLVERS:
+        raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
+    rule = SOLVERS[solver]
+    stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping
+    events = rounds.events() if isinstance(rounds, Rounds) else rounds
+    survivors: NDArray[np.int64] | None = None
+    if isinstance(oracle, EnumerationOracle):
+        survivors = _check_indices(indices, len(oracle.policies))
+    elif indices is not None or start is not None:
+        raise InputError("indices and start name policies of an enumerated class; this oracle has no such list.")
+    if len(events) == 0:
+        return _without_events(oracle, survivors, problem, floor)
+
+    source: _Enumerated | _Reached
+    if isinstance(oracle, EnumerationOracle) and survivors is not None:
+        source = _Enumerated(oracle.policies, survivors, events)
+    else:
+        source = _Reached(oracle, events, problem)
+    potential = LogBarrier(source.weights, floor, problem.uniform_propensity)
+    several = COLUMNS_A_CALL if n_columns is None else check_count("n_columns", n_columns)
+    width = several if solver == "corrective" and isinstance(source, _Enumerated) else 1
+    first, calls = source.start(potential, start, warm=width > 1, n_columns=width)
+    solution = minimise(
+        potential, source.columns, rule=rule, stopping=stopping, n_columns=width, start=first, callback=callback
+    )
+    final, calls = solution, calls + solution.state.calls
+    keep = np.flatnonzero(solution.weights > trim)
+    if len(keep) < len(solution.weights):
+        left = Columns([solution.keys[i] for i in keep], solution.bits[keep], np.zeros(len(keep)))
+        final = minimise(
+            potential, source.columns, rule=rule, stopping=Stopping(max_steps=0), start=(left, solution.weights[keep])
+        )
+        calls += final.state.calls
+    state = replace(final.state, calls=calls, steps=solution.state.steps)
+    policies, p = source.mixture(final)
+    return Design(
+        mixture=Mixture(policies, p, problem=problem, floor=floor),
+        value=state.value,
+        gap=state.gap,
+        relative_gap=state.relative_gap,
+        max_variance=state.maximum,
+        gradient_norm=state.gradient_norm,
+        certified=final.exact,
+        oracle_calls=calls,
+        steps=state.steps,
+        seconds=time.perf_counter() - began,
+        n_events=len(events),
+        status=solution.status,
+        message=sentence(solution.status, state, exact=final.exact),
+    )
+
+
+Start = tuple[Columns, Floats]
+
+
+class _Enumerated:
+    """A class given in full: all its columns are in memory, and keys are places among the survivors."""
+
+    def __init__(self, policies: PolicySet, survivors: NDArray[np.int64], events: Events) -> None:
+        self._policies, self._survivors = policies, survivors
+        w = _event_weights(events)
+        everyone = len(survivors) == len(policies)
+        blocks = policies.incidence(events.contexts, events.rows, events.actions, None if everyone else survivors)
+        self.columns, self.weights = build_incidence((rows, w[which]) for which, rows in blocks)
+
+    def start(
+        self, potential: LogBarrier, start: int | None, *, warm: bool, n_columns: int
+    ) -> tuple[Start | None, int]:
+        """Where to begin, and the oracle calls it took to find out."""
+        if start is not None:
+            places = np.flatnonzero(self._survivors == start)
+            if len(places) == 0:
+                raise InputError(f"start must be the index of a policy in the design, got {start!r}.")
+            return (Columns([int(places[0])], self.columns.columns(places), np.zeros(1)), np.ones(1)), 0
+        if warm and np.count_nonzero(potential.weights) >= WARM_START_FROM:
+            return warm_start(potential, self.columns, n_columns=n_columns)
+        return None, 0
+
+    def mixture(self, solution: Solution) -> tuple[PolicySet, Floats]:
+        p = np.zeros(len(self._policies))
+        p[self._survivors[np.array(solution.keys, dtype=np.int64)]] = solution.weights
+        return self._policies, p
+
+
+class _Reached:
+    """A class reached only through its ERM oracle, one policy a call.
+
+    Policies that agree on every event are one column, so keys are digests of columns.
+    """
+
+    def __init__(self, oracle: Oracle, events: Events, problem: Problem) -> None:
+        self._oracle, self._events, self._problem = oracle, events, problem
+        self._found: dict[Hashable, Policy] = {}
+        self.exact = oracle.exact
+        self.n_words = words_for(len(events))
+        self.weights = np.zeros(64 * self.n_words)
+        self.weights[: len(events)] = _event_weights(events)
+
+    @property
+    def columns(self) -> ColumnOracle:
+        return self
+
+    def start(
+        self, potential: LogBarrier, start: int | None, *, warm: bool, n_columns: int
+    ) -> tuple[Start | None, int]:
+        return None, 0
+
+    def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
+        """Lemma fw-loo-erm: the best column is the oracle's answer to rewards w_e / Q_e.
+
+        They are scaled by the number of rounds, to r / (q Q): a regression may care about the size of its targets.
+        """
+        events = self._events
+        estimates = sp.csr_array(
+            (events.n_rounds * gains[: len(events)], (events.rows, events.actions)),
+            shape=(events.n_rewarded, self._problem.n_actions),
+        )
+        policy = self._oracle.fit(events.contexts, estimates)
+        lists = check_lists(policy.predict(events.contexts), self._problem, n=events.n_rewarded)
+        inside = (lists[events.rows] == events.actions[:, None]).any(axis=1)
+        bits = pack(inside[None, :], self.n_words)
+        key = blake2b(bits.tobytes(), digest_size=16).digest()
+        self._found.setdefault(key, policy)
+        scores = np.empty(1)
+        _kernels.packed_scores(bits, gains, scores)
+        return Columns([key], bits, scores)
+
+    def mixture(self, solution: Solution) -> tuple[PolicySet, Floats]:
+        return PolicySet([self._found[key] for key in solution.keys]), solution.weights
+
+
+def _event_weights(events: Events) -> Floats:
+    """w_e = r_e / (n q_e)."""
+    weights: Floats = events.rewards / (events.n_rounds * events.propensities)
+    return weights
+
+
+def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int64]:
+    """The policies a design may use, as sorted indices."""
+    chosen = np.arange(n_policies) if indices is None else np.unique(np.arange(n_policies)[np.asarray(indices)])
+    if len(chosen) == 0:
+        raise InputError("indices must leave at least one policy, got none.")
+    return chosen
+
+
+def _without_events(oracle: Oracle, survivors: NDArray[np.int64] | None, problem: Problem, floor: float) -> Design:
+    """Nothing is known: all (surviving) policies alike, or uniform lists if the class cannot be listed."""
+    if isinstance(oracle, EnumerationOracle) and survivors is not None:
+        policies = oracle.policies
+        p = np.zeros(len(policies))
+        p[survivors] = 1.0 / len(survivors)
+    else:
+        # A floor of 1 shows uniform lists only; the mixture needs a policy, which is never asked.
+        blank = ScoredPolicy(lambda X: np.zeros((n_contexts(X), problem.n_actions)), problem)
+        policies, p, floor = PolicySet([blank]), np.ones(1), 1.0
+    return Design(
+        mixture=Mixture(policies, p, problem=problem, floor=floor),
+        value=0.0,
+        gap=0.0,
+        relative_gap=0.0,
+        max_variance=0.0,
+        gradient_norm=0.0,
+        certified=False,
+        oracle_calls=0,
+        steps=0,
+        seconds=0.0,
+        n_events=0,
+        status=Outcome.NO_EVENTS,
+        message=NO_EVENTS,
+    )
