@@ -31,7 +31,7 @@ SOLVERS: dict[str, Rule] = {
     "away": ExactStep("away"),
     "pairwise": ExactStep("pairwise"),
 }
-COLUMNS_A_CALL = 30  # for the corrective solver where the class is given in full
+COLUMNS_A_CALL = 60  # for the corrective solver where the class is given in full
 WARM_START_FROM = 20_000  # events: below, one pass costs less than the detour
 
 
@@ -119,7 +119,7 @@ def design_exploration(
         The policy (of an enumerated class) that p_1 is a delta distribution on. By default one more oracle
         call finds the one of largest estimated reward.
     n_columns:
-        Columns a call for the corrective solver: 30 by default if the class is enumerated, else 1.
+        Columns a call for the corrective solver: 60 by default if the class is enumerated, else 1.
     trim:
         Weights up to this are removed; the certificate is that of what is left.
     callback:
@@ -130,7 +130,7 @@ def design_exploration(
     >>> problem = Problem(n_actions=4, list_size=1, sparsity=1)
     >>> policies = PolicySet.from_lists([[[0], [1]], [[2], [1]], [[0], [3]]], problem)
     >>> rounds = Rounds.from_log(
-    ...     [0, 1, 0, 1], lists=[[0], [1], [2], [0]], rewards=[[1], [1], [0], [0]], propensities=[[0.25]] * 4, problem=problem
+    ...     [0, 1, 0], lists=[[0], [1], [2]], rewards=[[1], [1], [0]], propensities=[[0.25]] * 3, problem=problem
     ... )
     >>> design = design_exploration(rounds, EnumerationOracle(policies), problem=problem)
     >>> design.mixture.weights.round(3).tolist(), design.certified
@@ -281,10 +281,19 @@ def _event_weights(events: Events) -> Floats:
 
 def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int64]:
     """The policies a design may use, as sorted indices."""
-    chosen = np.arange(n_policies) if indices is None else np.unique(np.arange(n_policies)[np.asarray(indices)])
-    if len(chosen) == 0:
+    everyone = np.arange(n_policies)
+    if indices is None:
+        return everyone
+    given = np.asarray(indices)
+    if given.dtype == np.bool_ and given.shape != (n_policies,):
+        raise InputError(f"a mask of policies must have shape ({n_policies},), got {given.shape}.")
+    if given.dtype == np.bool_:
+        given = everyone[given]
+    if given.size == 0:
         raise InputError("indices must leave at least one policy, got none.")
-    return chosen
+    if not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n_policies:
+        raise InputError(f"indices must be whole numbers in 0 … {n_policies - 1}, got {given.tolist()[:5]}.")
+    return np.unique(given).astype(np.int64)
 
 
 def _without_events(oracle: Oracle, survivors: NDArray[np.int64] | None, problem: Problem, floor: float) -> Design:

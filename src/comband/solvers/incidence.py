@@ -54,26 +54,26 @@ class PackedIncidence:
     exact = True
 
     def __init__(self, bits: Words) -> None:
-        self._bits = bits
+        self.words = bits
         self.n_policies = bits.shape[1]
         self.n_words = bits.shape[0] * bits.shape[2]
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self._bits.nbytes
+        return self.words.nbytes
 
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, π] for every policy, within a relative error of `SCREEN`."""
         scale = float(gains.max()) or 1.0
         scores = np.empty(self.n_policies)
-        _kernels.packed_scores_single(self._bits, (gains / scale).astype(np.float32), scores)
+        _kernels.packed_scores_single(self.words, (gains / scale).astype(np.float32), scores)
         scores *= scale
         return scores
 
     def columns(self, policies: npt.NDArray[np.intp]) -> Words:
         """The columns of some policies, (k, words)."""
-        taken = self._bits[:, policies, :].transpose(1, 0, 2)
+        taken = self.words[:, policies, :].transpose(1, 0, 2)
         return np.ascontiguousarray(taken).reshape(len(policies), self.n_words)
 
     def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
@@ -82,9 +82,9 @@ class PackedIncidence:
 
     def thin(self, step: int) -> tuple[PackedIncidence, npt.NDArray[np.intp]]:
         """Every step-th block of events, without a copy, and which events these are."""
-        words = self._bits.shape[2]
+        words = self.words.shape[2]
         events = np.arange(64 * self.n_words).reshape(-1, 64 * words)[::step].ravel()
-        return PackedIncidence(self._bits[::step]), events
+        return PackedIncidence(self.words[::step]), events
 
 
 class SparseIncidence:
