@@ -343,14 +343,14 @@ def main() -> int:
         for family in QUICK if quick else FULL:
             incidence, potential = make(family)
             figures["families"].append(
-                table(family, incidence, potential, cap=1.0 if quick else 20.0, repeats=1 if family.E > 50_000 else 3)
+                table(family, incidence, potential, cap=1.0 if quick else 8.0, repeats=1 if family.E > 50_000 else 3)
             )
         large = LARGE_QUICK if quick else LARGE
         begin = time.process_time()
         incidence, potential = make(large)
         print(f"\nbuilding the large incidence (drawing it included): {time.process_time() - begin:.1f} s")
         assert isinstance(incidence, PackedIncidence)
-        figures["families"].append(table(large, incidence, potential, cap=2.0 if quick else 45.0, repeats=1))
+        figures["families"].append(table(large, incidence, potential, cap=2.0 if quick else 40.0, repeats=1))
         figures["memory"] = passes(large, incidence, potential)
         figures["scaling"] = scaling(incidence, potential)
         del incidence

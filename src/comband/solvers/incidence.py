@@ -7,8 +7,9 @@ again in double, so that score, gap and certificate are those of double precisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -144,83 +145,74 @@ def build_incidence(blocks: Iterable[tuple[Bools, Floats]], *, merge: bool = Tru
         Events that the same policies cover are one event with the sum of their weights. Rows are
         compared by a 128-bit cryptographic digest.
     """
-    builder: _PackedBuilder | _SparseBuilder | None = None
-    seen: dict[bytes, int] = {}
-    weights: list[float] = []
-    for rows, row_weights in blocks:
-        packed = np.packbits(rows, axis=1, bitorder="little")
-        fresh = np.ones(len(rows), dtype=np.bool_)
-        if merge:
-            for i, row in enumerate(packed):
-                place = seen.setdefault(blake2b(row, digest_size=16).digest(), len(weights))
-                if place < len(weights):
-                    fresh[i] = False
-                    weights[place] += row_weights[i]
-                else:
-                    weights.append(float(row_weights[i]))
-        else:
-            weights.extend(row_weights.tolist())
-        if builder is None:
-            is_sparse = np.count_nonzero(rows) < SPARSE_BELOW * rows.size
-            builder = _SparseBuilder() if is_sparse else _PackedBuilder(rows.shape[1])
-        builder.add(rows, packed, fresh)
-    if builder is None:
+    queue = iter(blocks)
+    first = next(queue, None)
+    if first is None:
         raise ValueError("an incidence needs at least one event; without events there is no design")
-    incidence = builder.finish()
+    n_policies, weights = first[0].shape[1], list[float]()
+    chunks = _chunks(_distinct(chain([first], queue), weights, merge=merge))
+    head = next(chunks)
+    density = np.count_nonzero(np.unpackbits(head)) / (len(head) * n_policies)
+    gather = _gather_indices if density < SPARSE_BELOW else _gather_bits
+    incidence = gather(chain([head], chunks), n_policies)
     padded = np.zeros(64 * incidence.n_words)
     padded[: len(weights)] = weights
     return incidence, padded
 
 
-class _PackedBuilder:
-    """Gathers packed rows until a block is full, then turns them into columns."""
+def _distinct(blocks: Iterable[tuple[Bools, Floats]], weights: list[float], *, merge: bool) -> Iterator[Bytes]:
+    """Rows packed over policies, each once; `weights` grows with them and gathers those of repeated rows."""
+    seen: dict[bytes, int] = {}
+    for rows, row_weights in blocks:
+        packed = np.packbits(rows, axis=1, bitorder="little")
+        if not merge:
+            weights.extend(row_weights.tolist())
+            yield packed
+            continue
+        fresh = []
+        for i, row in enumerate(packed):
+            place = seen.setdefault(blake2b(row, digest_size=16).digest(), len(weights))
+            if place == len(weights):
+                weights.append(0.0)
+                fresh.append(i)
+            weights[place] += float(row_weights[i])
+        yield packed[fresh]
 
-    def __init__(self, n_policies: int) -> None:
-        self._n_policies = n_policies
-        self._rows: list[Bytes] = []
-        self._waiting = 0
-        self._blocks: list[Words] = []
 
-    def add(self, rows: Bools, packed: Bytes, fresh: Bools) -> None:
-        packed = packed[fresh]
-        while self._waiting + len(packed) >= 64 * BLOCK_WORDS:
-            room = 64 * BLOCK_WORDS - self._waiting
-            self._rows.append(packed[:room])
-            self._blocks.append(self._turn(BLOCK_WORDS))
-            packed = packed[room:]
-        self._rows.append(packed)
-        self._waiting += len(packed)
+def _chunks(parts: Iterable[Bytes]) -> Iterator[Bytes]:
+    """The same rows, one block of events at a time (the last may be shorter)."""
+    size, waiting, n_waiting = 64 * BLOCK_WORDS, list[Bytes](), 0
+    for part in parts:
+        waiting.append(part)
+        n_waiting += len(part)
+        if n_waiting >= size:
+            rows = np.concatenate(waiting)
+            full = n_waiting - n_waiting % size
+            yield from rows[:full].reshape(-1, size, rows.shape[1])
+            waiting, n_waiting = [rows[full:]], n_waiting - full
+    if n_waiting:
+        yield np.concatenate(waiting)
 
-    def _turn(self, words: int) -> Words:
-        """The waiting rows as columns (P, words)."""
-        rows = np.zeros((64 * words, self._rows[0].shape[1]), dtype=np.uint8)
-        np.concatenate(self._rows, out=rows[: sum(map(len, self._rows))])
+
+def _gather_bits(chunks: Iterable[Bytes], n_policies: int) -> PackedIncidence:
+    blocks: list[Words] = []
+    for rows in chunks:
+        words = BLOCK_WORDS if blocks else min(BLOCK_WORDS, words_for(len(rows)))
+        padded = np.zeros((64 * words, rows.shape[1]), dtype=np.uint8)
+        padded[: len(rows)] = rows
         columns = np.empty((8 * rows.shape[1], 8 * words), dtype=np.uint8)
-        _kernels.transpose_bits(rows, columns)
-        self._rows, self._waiting = [], 0
-        return columns[: self._n_policies].view("<u8")
-
-    def finish(self) -> PackedIncidence:
-        if self._waiting:
-            self._blocks.append(self._turn(BLOCK_WORDS if self._blocks else words_for(self._waiting)))
-        bits = np.empty((len(self._blocks), *self._blocks[0].shape), dtype=np.uint64)
-        for i in range(len(bits)):
-            bits[i] = self._blocks[i]
-            self._blocks[i] = bits[i]  # lets go of the block: the peak stays near one incidence
-        return PackedIncidence(bits)
+        _kernels.transpose_bits(padded, columns)
+        blocks.append(columns[:n_policies].view("<u8"))
+    bits = np.empty((len(blocks), *blocks[0].shape), dtype=np.uint64)
+    for i in range(len(bits)):
+        bits[i] = blocks[i]
+        blocks[i] = bits[i]  # lets go of the block: the peak stays near one incidence
+    return PackedIncidence(bits)
 
 
-class _SparseBuilder:
-    """Gathers rows as indices."""
-
-    def __init__(self) -> None:
-        self._parts: list[sparse.csr_array] = []
-
-    def add(self, rows: Bools, packed: Bytes, fresh: Bools) -> None:
-        self._parts.append(sparse.csr_array(rows[fresh]))
-
-    def finish(self) -> SparseIncidence:
-        matrix = sparse.vstack(self._parts).tocsc()
-        matrix.sort_indices()
-        starts, events = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
-        return SparseIncidence(starts, events, matrix.shape[0])
+def _gather_indices(chunks: Iterable[Bytes], n_policies: int) -> SparseIncidence:
+    parts = [sparse.csr_array(np.unpackbits(rows, axis=1, count=n_policies, bitorder="little")) for rows in chunks]
+    matrix = sparse.vstack(parts).tocsc()
+    matrix.sort_indices()
+    starts, events = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return SparseIncidence(starts, events, matrix.shape[0])
