@@ -95,9 +95,11 @@ class Stopping:
 
 
 def sentence(status: Outcome, state: State, *, exact: bool) -> str:
-    """The status in words; an inexact oracle's gap is never called a bound."""
+    """The status in words; with an inexact oracle nothing is called a certificate for the class."""
     reason = {
-        Outcome.CERTIFICATE: "the variance certificate holds",
+        Outcome.CERTIFICATE: (
+            "the variance certificate holds" if exact else "the largest variance the oracle found is within the bound"
+        ),
         Outcome.GAP: "the gap is within the tolerance",
         Outcome.STEPS: "the number of steps asked for was taken",
         Outcome.CALLS: "the limit on oracle calls was reached",
