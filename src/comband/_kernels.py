@@ -187,11 +187,11 @@ def _emit_masked_sum(builder: Any, args: Any, real: Any, lane: Any, size: int) -
     builder.branch(head)
 
     builder.position_at_end(done)
-    doubles = ir.VectorType(_F64, _LANES)
-    wide = [builder.fpext(x, doubles) if size == 4 else x for x in totals]
-    folded = builder.fadd(wide[0], wide[1]) if len(wide) == 2 else wide[0]
+    folded = builder.fadd(totals[0], totals[1]) if len(totals) == 2 else totals[0]
     lanes = _LANES
     while lanes > 1:
+        if lanes == 8 and size == 4:  # three additions more in single precision, eight conversions less
+            folded = builder.fpext(folded, ir.VectorType(_F64, lanes))
         lanes //= 2
         index = ir.VectorType(_I32, lanes)
         low, high = (

@@ -20,7 +20,7 @@ from comband.solvers.columns import Bools, Columns, Words, pack, words_for
 from comband.solvers.potential import Floats
 
 BLOCK_WORDS = 32  # 2048 events: single-precision lanes add 32 numbers before they fold into double
-# One rounding of c and 31 additions err by less than 32·2⁻²⁴ of the score; twice that is safe.
+# One rounding of c and at most 34 additions err by less than 36·2⁻²⁴ of the score; this is safe.
 SCREEN = 64 * 2.0**-24
 # A bit costs 1/8 byte and an index 4: below a density of 1/32 the indices are smaller.
 SPARSE_BELOW = 1 / 32
