@@ -24,10 +24,11 @@ def test_double_kernels(k: int, words: int, density: float) -> None:
     scores, coverage, gram = np.empty(k), np.empty(64 * words), np.empty((k, k))
     _kernels.packed_scores(bits, c, scores)
     _kernels.packed_coverage(bits, p, coverage)
-    _kernels.packed_gram(bits, c.astype(np.float32), gram)
     np.testing.assert_allclose(scores, A @ c, rtol=1e-13)
     np.testing.assert_allclose(coverage, p @ A, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(gram, (A * c) @ A.T, rtol=4e-6)
+    for dense in (True, False):
+        _kernels.packed_gram(bits, c.astype(np.float32), gram, dense=dense)
+        np.testing.assert_allclose(gram, (A * c) @ A.T, rtol=4e-6)
 
 
 @pytest.mark.parametrize("skip", [1, 3])

@@ -299,13 +299,31 @@ def packed_coverage(columns: Any, p: Any, coverage: Any) -> None:
                 _masked_add(here, p[j], values + 512 * first, 2 * n)
 
 
-@njit(cache=True)
-def packed_gram(columns: Any, d: Any, gram: Any) -> None:
-    """gram[i, j] = Σ_e d_e A[e, i] A[e, j], by the AND of two columns, in single precision.
+@_intrinsic
+def _lowest_bit(context: Any, word: Any) -> Any:
+    """The place of the lowest set bit of a uint64 that is not zero."""
+    signature = types.uint64(types.uint64)
+    return signature, lambda _c, builder, _s, args: builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
-    columns (k, words) uint64, d (64 · words,) float32, gram (k, k) float64. Single precision is
-    enough: the matrix only shapes a Newton direction, never a value or a certificate.
+
+@njit(cache=True)
+def packed_gram(columns: Any, d: Any, gram: Any, *, dense: bool) -> None:
+    """gram[i, j] = Σ_e d_e A[e, i] A[e, j], from columns (k, words) uint64 and d (64 · words,) float32.
+
+    Dense: by the AND of two columns, in single precision, which is enough: the matrix only shapes a Newton
+    direction, never a value or a certificate. Not dense: by the pairs of columns that meet in an event.
     """
+    if dense:
+        _gram_by_pairs(columns, d, gram)
+    else:
+        _gram_by_events(columns, d, gram)
+    for i in range(len(gram)):
+        for j in range(i):
+            gram[j, i] = gram[i, j]
+
+
+@njit(cache=True)
+def _gram_by_pairs(columns: Any, d: Any, gram: Any) -> None:
     k, words = columns.shape
     block = 32
     start, values = columns.ctypes.data, d.ctypes.data
@@ -317,9 +335,28 @@ def packed_gram(columns: Any, d: Any, gram: Any) -> None:
             for j in range(i + 1):
                 b = start + 8 * (j * words + first)
                 gram[i, j] += _masked_sum_both(a, b, values + 256 * first, n)
-    for i in range(k):
-        for j in range(i):
-            gram[j, i] = gram[i, j]
+
+
+@njit(cache=True)
+def _gram_by_events(columns: Any, d: Any, gram: Any) -> None:
+    k, words = columns.shape
+    members, sizes = np.empty((64, k), dtype=np.int32), np.empty(64, dtype=np.int64)
+    gram[:] = 0.0
+    for w in range(words):
+        sizes[:] = 0
+        for j in range(k):
+            word = columns[j, w]
+            while word != 0:
+                e = _lowest_bit(word)
+                members[e, sizes[e]] = j
+                sizes[e] += 1
+                word &= word - np.uint64(1)
+        for e in range(64):
+            weight = d[64 * w + e]
+            for x in range(sizes[e]):
+                row = gram[members[e, x]]
+                for y in range(x + 1):
+                    row[members[e, y]] += weight
 
 
 @njit(cache=True)

@@ -14,6 +14,7 @@ from comband.solvers.frank_wolfe import minimise
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import State, Stopping
 
+DENSE = 0.2  # share of set bits from which whole words beat single events in the Gram matrix
 RIDGE = 1e-9  # of the mean diagonal: columns that agree on every event are common
 
 
@@ -75,7 +76,8 @@ def _hessian(active: ActiveSet, curvature: Floats, gamma: float, b: float) -> Fl
     k = len(active.keys)
     scale = float(curvature.max())
     gram = np.empty((k, k))
-    _kernels.packed_gram(active.bits, (curvature / scale).astype(np.float32), gram)
+    dense = active.scores(np.ones_like(curvature)).sum() > DENSE * k * len(curvature)
+    _kernels.packed_gram(active.bits, (curvature / scale).astype(np.float32), gram, dense=dense)
     gram *= scale * (1.0 - gamma) ** 2
     edge = (b / (1.0 - gamma)) * np.diag(gram) if gamma < 1.0 else np.zeros(k)
     H = gram + edge[:, None] + edge[None, :] + b * b * float(curvature.sum())
