@@ -351,7 +351,7 @@ def main() -> int:
             for family in QUICK if quick else FULL:
                 incidence, potential = make(family)
                 repeats = 1 if family.E > 50_000 else 3
-                row = table(family, incidence, potential, cap=0.5 if quick else 8.0, repeats=repeats)
+                row = table(family, incidence, potential, cap=0.5 if quick else 4.0, repeats=repeats)
                 figures["families"].append(row)
         if arguments.only in (None, "large"):
             large = LARGE_QUICK if quick else LARGE
