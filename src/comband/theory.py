@@ -89,8 +89,8 @@ class PacSchedule:
     def __str__(self) -> str:
         head = (
             f"K={self.problem.n_actions}, m={self.problem.list_size}, "
-            f"s={_sparsity(self.problem):g}, {self.n_policies} policies, ε={self.epsilon:g}, δ={self.delta:g}, γ={self.floor:g} "
-            f"({self.route} constants)"
+            f"s={_sparsity(self.problem):g}, {self.n_policies} policies, ε={self.epsilon:g}, "
+            f"δ={self.delta:g}, γ={self.floor:g} ({self.route} constants)"
         )
         names = ["accuracy", "curvature", "variance_bound", "range_bound", "n_explore", "n_steps"]
         names += ["n_labelled"] if self.n_labelled is not None else []
@@ -104,8 +104,7 @@ class PacSchedule:
 
 @dataclass(frozen=True, slots=True)
 class RegretSchedule:
-    """Step sizes of a regret minimiser with the bound they give; `print` shows where each comes
-    from."""
+    """Step sizes of a regret minimiser and the bound they give; `print` says where each is from."""
 
     step_size: float
     barrier: float | None
@@ -321,7 +320,7 @@ def pac_comband(
         "range_bound": "ρK/(γm)",
         "n_explore": "Maurer contraction, Massart, McDiarmid, Hoeffding"
         if refined
-        else f"L∞ contraction with an ASSUMED constant {contraction_constant:g} (the text has none)",
+        else f"L∞ contraction with an ASSUMED constant {contraction_constant:g} (hidden there)",
         "n_steps": "Jaggi's recursion from t = 1, to μ/3",
         "n_estimate": "Bernstein on paired differences" if refined else "Bernstein on every value",
     }
