@@ -125,9 +125,7 @@ def test_e4_the_range_is_attained() -> None:
             assert min(s, m) ** 2 * m**5 <= s * K**7
 
 
-@pytest.mark.parametrize(
-    ("nu", "rho"), [(1 / 16, 1), (1 / 16, 8), (1 / 16, 12), (1 / 40, 20), (1 / 320, 20)]
-)
+@pytest.mark.parametrize(("nu", "rho"), [(1 / 16, 1), (1 / 16, 8), (1 / 16, 12), (1 / 40, 20), (1 / 320, 20)])
 def test_e5_stability_bound_is_attained(nu: float, rho: int) -> None:
     worst = 0.0
     for loss, eta in itertools.product((1e1, 1e3, 1e5), (1e-3, 1e-1, 10.0)):
@@ -166,18 +164,14 @@ def test_e5_stability_on_random_lists(seed: int) -> None:
 def test_e9_no_action_is_played_as_seldom_as_claimed() -> None:
     K, m, T = 60, 5, 4000
     rng = np.random.default_rng(0)
-    plays = np.bincount(
-        np.concatenate([rng.choice(K, m, replace=False) for _ in range(T)]), minlength=K
-    )
+    plays = np.bincount(np.concatenate([rng.choice(K, m, replace=False) for _ in range(T)]), minlength=K)
     # Each count is binomial(T, m/K), mean 333; the claimed bound is 200, more than 7 σ below.
     assert binom.cdf(3 * T / K, T, m / K) * K < 1e-12
     assert (plays > 3 * T / K).all()
 
 
 def test_e9_the_repaired_average_stays_below_a_sixth() -> None:
-    for K, m, s, epsilon in itertools.product(
-        (24, 60, 600), (1, 2, 5, 50), (1, 4, 20), (1e-4, 1e-2)
-    ):
+    for K, m, s, epsilon in itertools.product((24, 60, 600), (1, 2, 5, 50), (1, 4, 20), (1e-4, 1e-2)):
         if 12 * m > K or s > K or epsilon > s * (K - m) / (4 * K) or s / K + epsilon / m > 1:
             continue
         p, q = s / (2 * K) - epsilon / (K - m), s / (2 * K) + epsilon / m

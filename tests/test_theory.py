@@ -24,9 +24,7 @@ def test_curvature_by_hand() -> None:
 
 @pytest.mark.parametrize("accuracy", [1e-3, 0.1, 0.7, 3.0, 1e4])
 @pytest.mark.parametrize("start_gap", [0.01, 1.0, 500.0])
-def test_steps_are_the_smallest_that_the_unrolled_recursion_allows(
-    accuracy: float, start_gap: float
-) -> None:
+def test_steps_are_the_smallest_that_the_unrolled_recursion_allows(accuracy: float, start_gap: float) -> None:
     C = 12.0
 
     def bound(T: int) -> float:
@@ -63,16 +61,11 @@ def test_printed_explore_rounds_solve_their_inequality() -> None:
 
     assert left(n) <= 2 * mu / 3 * (1 + 1e-9)
     assert left(0.999 * n) > 2 * mu / 3
-    assert theory.explore_rounds(
-        SMALL, n_policies=50, delta=0.1, route="printed", contraction_constant=2
-    ) > (3.9 * n)
+    assert theory.explore_rounds(SMALL, n_policies=50, delta=0.1, route="printed", contraction_constant=2) > (3.9 * n)
 
 
 def test_explore_rounds_grow_as_the_seventh_power() -> None:
-    sizes = [
-        theory.explore_rounds(Problem(K, 1, 1), n_policies=10**6, delta=0.05)
-        for K in (10**4, 10**5)
-    ]
+    sizes = [theory.explore_rounds(Problem(K, 1, 1), n_policies=10**6, delta=0.05) for K in (10**4, 10**5)]
     assert math.log10(sizes[1] / sizes[0]) == pytest.approx(7, abs=0.15)
 
 
@@ -93,18 +86,13 @@ def test_pac_comband_gathers_the_parts() -> None:
     assert plan.n_explore == theory.explore_rounds(SMALL, n_policies=50, delta=0.05)
     assert plan.n_estimate == theory.estimate_rounds(SMALL, n_policies=50, epsilon=0.1, delta=0.05)
     # h₁ ≤ 8·log 8, C = 128, μ/3 = 1/48
-    assert (
-        2 * (8 * math.log(8) + 128 * plan.n_steps) / ((plan.n_steps + 1) * (plan.n_steps + 2))
-        <= 1 / 48
-    )
+    assert 2 * (8 * math.log(8) + 128 * plan.n_steps) / ((plan.n_steps + 1) * (plan.n_steps + 2)) <= 1 / 48
     assert plan.n_rounds == plan.n_explore + plan.n_estimate
     assert plan.oracle_calls == plan.n_steps + 1
     text = str(plan)
     assert "refined" in text
     assert "Bernstein" in text
-    assert "ASSUMED" in str(
-        theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1, route="printed")
-    )
+    assert "ASSUMED" in str(theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1, route="printed"))
 
 
 def test_refined_is_never_worse_than_printed() -> None:
@@ -122,15 +110,11 @@ def test_refined_is_never_worse_than_printed() -> None:
 def test_single_label_by_hand() -> None:
     plan = theory.single_label(6, n_policies=20, epsilon=0.2, delta=0.1)
     mu = 1 / 72
-    n = (
-        3 / mu * (6 * math.sqrt(2 * math.log(20)) + math.log(12) * math.sqrt(math.log(80) / 2))
-    ) ** 2
+    n = (3 / mu * (6 * math.sqrt(2 * math.log(20)) + math.log(12) * math.sqrt(math.log(80) / 2))) ** 2
     assert plan.accuracy == pytest.approx(mu)
     assert plan.n_labelled == math.ceil(n)
     L = math.log(40)
-    assert plan.n_explore == math.ceil(
-        6 * (math.sqrt(L / 2) + math.sqrt(L / 2 + math.ceil(n))) ** 2
-    )
+    assert plan.n_explore == math.ceil(6 * (math.sqrt(L / 2) + math.sqrt(L / 2 + math.ceil(n))) ** 2)
     assert "n_labelled" in str(plan)
     # Chernoff's margin is solved exactly: a − √(2aL) = |S| at a = N₁/K.
     a = plan.n_explore / 6
@@ -138,9 +122,7 @@ def test_single_label_by_hand() -> None:
 
 
 def test_single_label_growth_in_k() -> None:
-    plans = [
-        theory.single_label(K, n_policies=10**6, epsilon=0.2, delta=0.1) for K in (10**4, 10**5)
-    ]
+    plans = [theory.single_label(K, n_policies=10**6, epsilon=0.2, delta=0.1) for K in (10**4, 10**5)]
     assert math.log10(plans[1].n_explore / plans[0].n_explore) == pytest.approx(7, abs=0.1)
     assert math.log10(plans[1].n_steps / plans[0].n_steps) == pytest.approx(4, abs=0.01)
     printed = theory.single_label(50, n_policies=20, epsilon=0.2, delta=0.1, route="printed")

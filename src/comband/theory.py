@@ -95,10 +95,7 @@ class PacSchedule:
         names = ["accuracy", "curvature", "variance_bound", "range_bound", "n_explore", "n_steps"]
         names += ["n_labelled"] if self.n_labelled is not None else []
         names += ["n_estimate"]
-        lines = [
-            f"  {name:<15}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}"
-            for name in names
-        ]
+        lines = [f"  {name:<15}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}" for name in names]
         return "\n".join([head, *lines])
 
 
@@ -113,9 +110,7 @@ class RegretSchedule:
 
     def __str__(self) -> str:
         names = ["step_size", *([] if self.barrier is None else ["barrier"]), "regret"]
-        return "\n".join(
-            f"{name:<10}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}" for name in names
-        )
+        return "\n".join(f"{name:<10}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}" for name in names)
 
 
 def design_accuracy(problem: Problem, *, floor: float = 0.5, route: Route = "refined") -> float:
@@ -426,9 +421,7 @@ def single_label(
             "n_labelled": "contraction, Massart, McDiarmid, Hoeffding"
             if refined
             else "Lemma uniform-rademacher, Hoeffding",
-            "n_estimate": "Bernstein on paired differences"
-            if refined
-            else "Bernstein on every value",
+            "n_estimate": "Bernstein on paired differences" if refined else "Bernstein on every value",
         },
     )
 
@@ -477,9 +470,7 @@ def lower_bound(problem: Problem, *, epsilon: float) -> float:
         raise InputError(f"the lower bound needs list_size ≤ n_actions/12 = {K / 12:g}, got {m}.")
     limit = min(s * (K - m) / (4 * K), m * (1 - s / K))
     if eps > limit:
-        raise InputError(
-            f"the lower bound needs epsilon ≤ min(s(K−m)/(4K), m(1−s/K)) = {limit:g}, got {eps:g}."
-        )
+        raise InputError(f"the lower bound needs epsilon ≤ min(s(K−m)/(4K), m(1−s/K)) = {limit:g}, got {eps:g}.")
     return s * m / (3072 * eps**2)
 
 
@@ -509,11 +500,7 @@ def exp4_comb_sparse(
     T = check_count("horizon", horizon)
     s, rho, m = _sparsity(problem), problem.max_reward, problem.list_size
     refined = _route(route) == "refined"
-    nu = (
-        1 / ((2 if refined else 16) * rho)
-        if barrier is None
-        else check_positive("barrier", barrier)
-    )
+    nu = 1 / ((2 if refined else 16) * rho) if barrier is None else check_positive("barrier", barrier)
     if refined and nu * rho >= 1:
         raise InputError(f"barrier must lie below 1/ρ = {1 / rho:g}, got {nu:g}.")
     if not refined and nu > 1 / (16 * rho) * (1 + 1e-12):
@@ -534,15 +521,12 @@ def exp4_comb_sparse(
         reasons={
             "step_size": "η = √(log P/(κST)), S = " + ("sρ" if refined else "sm"),
             "barrier": "ν = 1/(2ρ)" if refined else "ν = 1/(16ρ)",
-            "regret": "ρ + P·log(PT)/ν + log(P)/η + ηκST, κ = "
-            + ("1/(2(1−νρ))" if refined else "1"),
+            "regret": "ρ + P·log(PT)/ν + log(P)/η + ηκST, κ = " + ("1/(2(1−νρ))" if refined else "1"),
         },
     )
 
 
-def exp4(
-    problem: Problem, *, n_policies: int, horizon: int, step_size: float | None = None
-) -> RegretSchedule:
+def exp4(problem: Problem, *, n_policies: int, horizon: int, step_size: float | None = None) -> RegretSchedule:
     """η and the expected regret bound of EXP4 with lists, √(2mKT·log P), which does not see the
     sparsity.
 
@@ -587,9 +571,7 @@ def _design_letters(problem: Problem, floor: Any) -> tuple[float, float, float, 
     """The same where there is a design, which only uniform lists (γ = 1) would not be."""
     letters = _letters(problem, floor)
     if letters[0] == 1:
-        raise InputError(
-            "floor must lie below 1 here, got 1: only uniform lists leave nothing to design."
-        )
+        raise InputError("floor must lie below 1 here, got 1: only uniform lists leave nothing to design.")
     return letters
 
 
