@@ -81,6 +81,16 @@ def test_estimate_quantities_by_hand() -> None:
     assert theory.estimate_rounds(SMALL, n_policies=1, epsilon=0.1, delta=0.1) == 1
 
 
+def test_estimate_epsilon_inverts_estimate_rounds() -> None:
+    for epsilon in (0.03, 0.2, 0.7):
+        n = theory.estimate_rounds(SMALL, n_policies=50, epsilon=epsilon, delta=0.1)
+        back = theory.estimate_epsilon(SMALL, n_estimate=n, n_policies=50, delta=0.1)
+        assert back == pytest.approx(epsilon, rel=1e-3)
+        assert back <= epsilon
+    assert theory.estimate_epsilon(SMALL, n_estimate=3, n_policies=50, delta=0.1) == 2
+    assert theory.estimate_epsilon(SMALL, n_estimate=3, n_policies=1, delta=0.1) == 0
+
+
 def test_pac_comband_gathers_the_parts() -> None:
     plan = theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1)
     assert plan.n_explore == theory.explore_rounds(SMALL, n_policies=50, delta=0.05)

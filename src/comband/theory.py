@@ -39,6 +39,7 @@ __all__ = [
     "design_accuracy",
     "design_curvature",
     "earlier_single_label",
+    "estimate_epsilon",
     "estimate_range",
     "estimate_rounds",
     "estimate_variance",
@@ -271,6 +272,38 @@ def estimate_rounds(
     if P == 1:
         return 1
     return math.ceil((4 * v / eps**2 + 2 * (b + eps) / (3 * eps)) * math.log((P - 1) / delta))
+
+
+def estimate_epsilon(
+    problem: Problem,
+    *,
+    n_estimate: int,
+    n_policies: int,
+    delta: float,
+    floor: float = 0.5,
+    second_moment: float | None = None,
+) -> float:
+    """The ε of the refined `estimate_rounds` turned round: what N₂ rounds promise with probability 1−δ.
+
+    The positive root of N₂ε² = (4v + ⅔bε + ⅔ε²)·log((P−1)/δ); ρ, the trivial answer, if it is smaller or there is none.
+    """
+    n = check_count("n_estimate", n_estimate)
+    P = check_count("n_policies", n_policies)
+    delta = check_fraction("delta", delta)
+    if P == 1:
+        return 0.0
+    v = (
+        estimate_variance(problem, floor=floor)
+        if second_moment is None
+        else check_positive("second_moment", second_moment)
+    )
+    L = math.log((P - 1) / delta)
+    b = estimate_range(problem, floor=floor)
+    square = n - 2 * L / 3
+    if square <= 0:
+        return problem.max_reward
+    half = b * L / 3
+    return min(problem.max_reward, (half + math.sqrt(half**2 + 4 * v * L * square)) / square)
 
 
 def pac_comband(
