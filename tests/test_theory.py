@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from comband import theory
@@ -207,3 +208,29 @@ def test_other_absurd_inputs_are_refused() -> None:
         theory.exp4_comb_sparse(SMALL, n_policies=5, horizon=10, barrier=1 / 16, route="printed")
     with pytest.raises(InputError, match="horizon"):
         theory.exp4(SMALL, n_policies=5, horizon=0)
+
+
+@pytest.mark.parametrize(("K", "m", "s"), [(5, 2, 1.0), (5, 2, 2.0), (6, 3, 0.5), (4, 1, 1.0), (8, 4, 1.0)])
+def test_rademacher_bound_of_phase_1(K: int, m: int, s: float) -> None:
+    """The complexity behind N₁ against its definition: two policies, so that the supremum is over a segment."""
+    rng = np.random.default_rng(K + m)
+    gamma, n, rho = 0.5, 200, min(s, m)
+    G = (1 - gamma) * K**2 / (gamma * m**2)
+    incidence = np.zeros((n, K, 2))
+    r = rng.random((n, K)) * (rng.random((n, K)) < 0.5)
+    r *= np.minimum(1, s / np.maximum(r.sum(1, keepdims=True), 1e-9))
+    shown = np.zeros((n, K))
+    for i in range(n):
+        shown[i, rng.choice(K, m, replace=False)] = 1
+        for j in range(2):
+            incidence[i, rng.choice(K, m, replace=False), j] = 1
+    grid = np.linspace(0, 1, 201)
+    p = np.stack([grid, 1 - grid])
+    f = -(K / m) * np.einsum("iy,iyg->ig", r * shown, np.log(gamma * m / K + (1 - gamma) * incidence @ p))
+    assert f.min() >= 0
+    assert f.max() <= rho * (K / m) * math.log(K / (gamma * m)) + 1e-12
+    signs = rng.choice([-1.0, 1.0], size=(4000, n))
+    measured = (signs @ f).max(axis=1).mean() / n
+    bound = G * math.sqrt(2 * min(m, 2 * rho) * (r * shown).sum() * math.log(2)) / n
+    assert measured <= bound
+    assert measured >= 0.01 * bound  # of the right order, not a bound on something else

@@ -133,7 +133,7 @@ def design_curvature(problem: Problem, *, floor: float = 0.5, route: Route = "re
 
     Printed: C ≤ diam₁(Δ)²·β = 4·sK³/(γ²m³), with the smoothness β of Theorem fw-conv.
     Refined: C ≤ ρ(1−γ)²K³/(γ²m³). Along a segment from p to a vertex the second derivative is
-    (K/m)Σ_y r(y)(1−γ)²d(y)²/Q(y)², where |d(y)| ≤ 1, Q ≥ γm/K, and one list has Σ r ≤ ρ.
+    (K/m)Σ_y r(y)(1−γ)²d(y)²/Q(y)², where d(y)² ≤ 1, Q ≥ γm/K, and one list has Σ r ≤ ρ.
     """
     gamma, K, m, s, rho = _design_letters(problem, floor)
     if _route(route) == "printed":
@@ -396,13 +396,13 @@ def single_label(
 ) -> PacSchedule:
     """N₁, T and N₂ of Algorithm 3: one label per context, lists of one (Theorem pac-single-label).
 
-    The hits of N₁ uniform guesses are a labelled sample S. A (μ/3)-minimiser of the mean of −log
+    The hits of N₁ uniform guesses are a labelled sample S of n_S. A (μ/3)-minimiser of the mean of −log
     Q^γ over S is a μ-minimiser of F with probability 1−δ/4 once
-    |S| ≥ (3/μ)²(G√(2·log P) + B√(log(8/δ)/2))², G = (1−γ)K/γ, B = log(K/γ) (contraction, Massart,
-    McDiarmid, Hoeffding; the text has G = K/γ). |S| is binomial(N₁, 1/K), and Chernoff's
-    P(|S| ≤ a − √(2a·log(4/δ))) ≤ δ/4 at a = N₁/K gives N₁ = K(√(L/2) + √(L/2 + |S|))², L =
+    n_S ≥ (3/μ)²(G√(2·log P) + B√(log(8/δ)/2))², G = (1−γ)K/γ, B = log(K/γ) (contraction, Massart,
+    McDiarmid, Hoeffding; the text has G = K/γ). n_S is binomial(N₁, 1/K), and Chernoff's
+    P(n_S ≤ a − √(2a·log(4/δ))) ≤ δ/4 at a = N₁/K gives N₁ = K(√(L/2) + √(L/2 + n_S))², L =
     log(4/δ). Every context must have exactly one label. N₁ is of order K⁷, T of order K⁴.
-    The printed route takes μ = γ²/(2K²), G = K/γ, C = 4K²/γ² and 2·Rad + 5B√(2·log(32/δ)/|S|).
+    The printed route takes μ = γ²/(2K²), G = K/γ, C = 4K²/γ² and 2·Rad + 5B√(2·log(32/δ)/n_S).
     """
     problem = Problem(n_actions, 1, 1)
     gamma, K, _, _, _ = _design_letters(problem, floor)

@@ -390,3 +390,43 @@ def test_single_label_design_is_that_of_algorithm_1() -> None:
     A = world.incidence(policies)[batch.contexts].reshape(-1, 6)
     coverage = [A @ design.mixture.weights for design in designs]
     np.testing.assert_allclose(coverage[0], coverage[1], atol=0.02)
+
+
+@pytest.mark.parametrize("single_label", [False, True], ids=["theorem 1", "single-label theorem"])
+def test_the_theorem_with_its_own_parameters(single_label: bool) -> None:
+    """N₁, T, N₂ all from theory, Algorithm 2 as printed: with the refined constants small problems can be run.
+
+    δ = 1e-7 is the theorem's own false-alarm rate for everything asserted here.
+    """
+    epsilon, delta = 0.1, 1e-7
+    kind: type[TwoPhase]
+    if single_label:
+        kind = cb.SingleLabelComband
+        world, policies = single_label_world(0, 2, n_contexts=20, n_policies=8)
+    else:
+        kind = cb.PacComband
+        world, policies = random_world(0, cb.Problem(4, 2, 1), n_contexts=10, n_policies=8)
+    problem, values = world.problem, world.values(policies)
+    assert (values < values.max() - epsilon).any()  # else there would be nothing to get wrong
+    learner = kind(problem, policies, epsilon=epsilon, delta=delta, solver="frank-wolfe", seed=1)
+    result = play(learner, world, batch_size=50_000, seed=2)
+    assert result.design.steps == learner.n_steps
+    _, variance, proxy = exact_moments(world, policies, result.design.mixture)
+    s = problem.sparsity or 0.0
+    assert (1 - 0.5) * proxy.max() <= 2 * s  # ‖∇F(p̂)‖∞ ≤ 2s, in expectation
+    assert (variance <= 4 * s * problem.list_size).all()
+    assert values.max() - values[result.index] <= epsilon
+
+
+def test_printed_steps_reach_the_accuracy_that_theory_says() -> None:
+    world, policies = random_world(1, cb.Problem(4, 2, 1), n_contexts=10, n_policies=8)
+    plan = theory.pac_comband(world.problem, n_policies=8, epsilon=0.2, delta=0.1)
+    batch = world.sample(500, np.random.default_rng(0))
+    values = []
+    for options in ({"solver": "frank-wolfe", "n_steps": plan.n_steps}, {}):
+        learner = cb.PacComband(world.problem, policies, n_explore=500, n_estimate=1, seed=1, **options)  # type: ignore[arg-type]
+        decisions = learner.ask(batch.contexts)
+        learner.tell(decisions, batch.answer(decisions.lists))
+        assert learner.design is not None
+        values.append(learner.design.value)
+    assert -1e-6 <= values[0] - values[1] <= plan.accuracy / 3

@@ -15,7 +15,7 @@ from comband.rounds import Events
 class SingleLabelComband(TwoPhase):
     """One right label for each context, one guess a round: the hits of N₁ uniform guesses are a labelled sample S.
 
-    The design minimises F̂(p) = −(1/|S|) Σ_{(x,y)∈S} log Q^γ_p(x, y); the rest is `PacComband`. Without importance
+    The design minimises F̂(p) = −(1/n_S) Σ_{(x,y)∈S} log Q^γ_p(x, y); the rest is `PacComband`. Without importance
     weights the potential is smaller by K, which is what the theorem's K⁷ instead of K⁹ comes from. (For rewards in
     {0, 1} both potentials have the same minimisers, and Frank-Wolfe the same steps: the difference is in the schedule
     and in the scale of the gap.)
