@@ -249,6 +249,16 @@ def test_a_class_behind_an_oracle() -> None:
     assert unknown.policy is result.policy
 
 
+def test_an_approximate_oracle_certifies_nothing() -> None:
+    problem = cb.Problem(7, 2, 2)
+    world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
+    oracle = Hidden(policies)
+    oracle.exact = False
+    result = play(cb.PacComband(problem, oracle, n_explore=500, n_estimate=500), world, batch_size=500)
+    assert not result.certified
+    assert any("approximate" in note for note in result.notes)
+
+
 def test_parameters_from_theory() -> None:
     problem = cb.Problem(12, 3, 2)
     _, policies = random_world(0, problem, n_contexts=5, n_policies=4)
@@ -328,6 +338,8 @@ def test_no_reward_at_all() -> None:
     result = play(learner, world, batch_size=50)
     assert result.value == 0
     assert result.epsilon == problem.max_reward
+    assert not result.certified
+    assert "cannot be known" in repr(result)
 
 
 def test_repr_can_be_read() -> None:

@@ -67,11 +67,15 @@ class PacSelection(Selection):
 
     @property
     def certified(self) -> bool:
-        """Whether the design's largest variance proxy is at most 2s/(1−γ), on the rewards seen in phase 1."""
-        return self.design.max_variance * self.design.mixture.problem.list_size <= self.variance_bound
+        """Whether the design's largest variance proxy over the class is at most 2s/(1−γ), on the rewards of phase 1.
+
+        False also when that cannot be known: without any reward, or with an approximate oracle.
+        """
+        proxy = self.design.max_variance * self.design.mixture.problem.list_size
+        return self.design.certified and proxy <= self.variance_bound
 
     def __str__(self) -> str:
-        verdict = "holds" if self.certified else "does not hold"
+        verdict = "holds" if self.certified else "does not hold" if self.design.certified else "cannot be known"
         return "\n".join(
             [
                 Selection.__str__(self),  # by name: slots give the class an identity that a bare super() misses
@@ -197,6 +201,7 @@ class TwoPhase(Learner):
             known = self._class
             leader = EnumerationOracle(known, seed=1).best(*self._importance_weighted())
             epsilon, guarantee = self._paired_epsilon(known, leader)
+            sums = self._values or ValueSums.zero(len(known))
         else:
             found = self._class.fit(*self._importance_weighted())
             leader = 0
@@ -204,7 +209,7 @@ class TwoPhase(Learner):
             names = ["selected", *(f"design {i}" for i in range(len(support)))]
             known = PolicySet([found, *support], names)
             epsilon, guarantee = self._theory_epsilon()
-        sums = ValueSums.from_events(self._estimated, known)
+            sums = ValueSums.from_events(self._estimated, known)
         candidates = self._candidates(known, sums, leader)
         return PacSelection(
             policy=known[leader],
@@ -248,7 +253,6 @@ class TwoPhase(Learner):
             events = estimated.events()
             self._estimated = self._estimated + events
             if self._listed:
-                # Kept up to date for `status`; `result` goes by the sums over all of phase 2.
                 values = ValueSums.from_events(events, self.policies)
                 self._values = values if self._values is None else self._values + values
         if len(explored) == 0:
