@@ -185,6 +185,7 @@ def test_variance_is_bounded_whenever_the_certificate_holds(seed: int) -> None:
     world, policies = random_world(seed, problem, n_contexts=12, n_policies=8)
     learner = cb.PacComband(problem, policies, n_explore=600, n_estimate=10, seed=seed)
     result = play(learner, world, batch_size=600, seed=seed)
+    assert result.design is not None
     mean, variance, proxy = exact_moments(world, policies, result.design.mixture)
     np.testing.assert_allclose(mean, world.values(policies), rtol=1e-10)  # unbiased, exactly
     s, m, rho = problem.sparsity or 0.0, problem.list_size, problem.max_reward
@@ -202,6 +203,7 @@ def test_measured_variance_and_mean_agree_with_the_exact_ones() -> None:
     n = 40_000
     learner = cb.PacComband(problem, policies, n_explore=600, n_estimate=n, seed=5)
     result = play(learner, world, batch_size=10_000, seed=6)
+    assert result.design is not None
     mean, variance, _ = exact_moments(world, policies, result.design.mixture)
     b = theory.estimate_range(problem)
     found = {candidate.index: candidate.value for candidate in result.candidates}
@@ -305,7 +307,30 @@ def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: P
 
     straight, broken = play(()), play((100, 300, 700))
     assert repr(straight) == repr(broken)
+    assert straight.design is not None
+    assert broken.design is not None
     np.testing.assert_array_equal(straight.design.mixture.weights, broken.design.mixture.weights)
+
+
+def test_before_anything_is_known() -> None:
+    problem = cb.Problem(7, 2, 2)
+    world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
+    for known in (policies, Hidden(policies)):
+        learner = cb.PacComband(problem, known, n_explore=200, n_estimate=300, n_policies=8)
+        with pytest.raises(cb.InputError, match="answered"):
+            learner.result()
+        batch = world.sample(150, np.random.default_rng(0))
+        decisions = learner.ask(batch.contexts)
+        learner.tell(decisions, batch.answer(decisions.lists))
+        early = learner.result()
+        assert early.design is None
+        assert not early.certified
+        assert early.oracle_calls == 1
+        assert "150 of 200" in repr(early)
+    silent = cb.PacComband(problem, Hidden(policies), n_explore=200, n_estimate=300)
+    silent.tell(silent.ask(np.arange(3)), np.zeros((3, 2)))
+    with pytest.raises(cb.InputError, match="nothing to choose by"):
+        silent.result()
 
 
 def test_late_uniform_rounds_are_left_aside_and_named() -> None:
@@ -319,8 +344,9 @@ def test_late_uniform_rounds_are_left_aside_and_named() -> None:
         learner.tell(decisions, batch.answer(decisions.lists))
     assert learner.design is not None
     learner.tell(asked[2], batches[2].answer(asked[2].lists))
-    with pytest.raises(cb.InputError, match="phase 2"):
-        learner.result()
+    early = learner.result()
+    assert "phase 2 has not begun" in early.notes[0]
+    assert early.n_estimate == 0
     decisions = learner.ask(batches[3].contexts)
     assert (decisions.versions == 1).all()
     learner.tell(decisions, batches[3].answer(decisions.lists))
@@ -422,6 +448,7 @@ def test_the_theorem_with_its_own_parameters(single_label: bool) -> None:
     assert (values < values.max() - epsilon).any()  # else there would be nothing to get wrong
     learner = kind(problem, policies, epsilon=epsilon, delta=delta, solver="frank-wolfe", seed=1)
     result = play(learner, world, batch_size=50_000, seed=2)
+    assert result.design is not None
     assert result.design.steps == learner.n_steps
     _, variance, proxy = exact_moments(world, policies, result.design.mixture)
     s = problem.sparsity or 0.0

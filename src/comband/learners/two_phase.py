@@ -48,9 +48,9 @@ class PacSelection(Selection):
         Every candidate with value and interval, best first. Behind an oracle there is no such list: then the selected
         policy and those that the design plays.
     design:
-        The exploration mixture with its gap and certificate.
+        The exploration mixture with its gap and certificate; None while there is none.
     measured_variance:
-        The largest sample variance of R(π) among the candidates in phase 2.
+        The largest sample variance of R(π) among the candidates in phase 2 (in phase 1, before phase 2 has begun).
     variance_bound:
         2sm/(1−γ), which is the paper's 4sm at γ = ½.
     oracle_calls:
@@ -58,7 +58,7 @@ class PacSelection(Selection):
     """
 
     candidates: tuple[Candidate, ...]
-    design: Design
+    design: Design | None
     measured_variance: float
     variance_bound: float
     oracle_calls: int
@@ -71,22 +71,28 @@ class PacSelection(Selection):
 
         False also when that cannot be known: without any reward, or with an approximate oracle.
         """
-        proxy = self.design.max_variance * self.design.mixture.problem.list_size
-        return self.design.certified and proxy <= self.variance_bound
+        design = self.design
+        if design is None or not design.certified:
+            return False
+        return design.max_variance * design.mixture.problem.list_size <= self.variance_bound
 
     def __str__(self) -> str:
-        verdict = "holds" if self.certified else "does not hold" if self.design.certified else "cannot be known"
-        return "\n".join(
-            [
-                Selection.__str__(self),  # by name: slots give the class an identity that a bare super() misses
-                f"  rounds: {self.n_explore:,} uniform + {self.n_estimate:,} from the design; "
-                f"{self.oracle_calls:,} oracle calls",
+        lines = [
+            Selection.__str__(self),  # by name: slots give the class an identity that a bare super() misses
+            f"  rounds: {self.n_explore:,} uniform + {self.n_estimate:,} from the design; "
+            f"{self.oracle_calls:,} oracle calls",
+        ]
+        if self.design is not None:
+            verdict = "holds" if self.certified else "does not hold" if self.design.certified else "cannot be known"
+            lines.append(
                 f"  design: gap {self.design.gap:.3g}, largest variance proxy {self.design.max_variance:.4g} "
-                f"(the certificate {verdict} on the rewards of phase 1)",
-                f"  variance of the estimates: at most {self.measured_variance:.4g} measured, "
-                f"{self.variance_bound:.4g} in the theorem",
-            ]
+                f"(the certificate {verdict} on the rewards of phase 1)"
+            )
+        lines.append(
+            f"  variance of the estimates: at most {self.measured_variance:.4g} measured, "
+            f"{self.variance_bound:.4g} in the theorem"
         )
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return str(self)
@@ -190,27 +196,25 @@ class TwoPhase(Learner):
         )
 
     def result(self) -> PacSelection:
-        """The empirical best of phase 2 (one oracle call), and what is known about it."""
-        design = self._design
-        if design is None or self._estimated.n_rounds == 0:
-            raise InputError(
-                f"phase 2 has not begun: {self._explored.n_rounds:,} of {self.n_explore:,} uniform rounds are in. "
-                "Ask, show the lists and tell the rewards until the learner is done."
-            )
+        """The empirical best of phase 2 (one oracle call), and what is known about it.
+
+        Before phase 2 has any round, the best by the uniform lists of phase 1.
+        """
+        events, floor = (self._estimated, self.floor) if self._estimated.n_rounds else (self._explored, 1.0)
+        if events.n_rounds == 0:
+            raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
         if isinstance(self._class, PolicySet):
             known = self._class
-            leader = EnumerationOracle(known, seed=1).best(*self._importance_weighted())
-            epsilon, guarantee = self._paired_epsilon(known, leader)
-            sums = self._values or ValueSums.zero(len(known))
+            leader = EnumerationOracle(known, seed=1).best(*self._importance_weighted(events))
+            epsilon, guarantee = self._paired_epsilon(events, known, leader, floor)
         else:
-            found = self._class.fit(*self._importance_weighted())
+            if len(events) == 0:
+                raise InputError("no positive reward has been seen, so the oracle has nothing to choose by.")
+            known = self._found(events)
             leader = 0
-            support = design.mixture.policies.subset(design.mixture.support)
-            names = ["selected", *(f"design {i}" for i in range(len(support)))]
-            known = PolicySet([found, *support], names)
             epsilon, guarantee = self._theory_epsilon()
-            sums = ValueSums.from_events(self._estimated, known)
-        candidates = self._candidates(known, sums, leader)
+        sums = ValueSums.from_events(events, known) if self._values is None else self._values
+        candidates = self._candidates(known, sums, leader, floor)
         return PacSelection(
             policy=known[leader],
             best=candidates[0],
@@ -221,10 +225,10 @@ class TwoPhase(Learner):
             guarantee=guarantee,
             notes=self._notes(),
             candidates=candidates,
-            design=design,
+            design=self._design,
             measured_variance=float(sums.variances.max()),
             variance_bound=theory.estimate_variance(self.problem, floor=self.floor, route="printed"),
-            oracle_calls=design.oracle_calls + 1,
+            oracle_calls=1 if self._design is None else self._design.oracle_calls + 1,
             n_explore=self._explored.n_rounds,
             n_estimate=self._estimated.n_rounds,
         )
@@ -302,21 +306,31 @@ class TwoPhase(Learner):
         # No variance proxy exceeds what uniform lists at rate γ alone give, E Σ r·K/(γm) ≤ ρK/(γm).
         return self.problem.max_reward * min(inflated, self.problem.max_reward * ratio / self.floor)
 
-    def _importance_weighted(self) -> tuple[Contexts, sp.csr_array]:
-        events = self._estimated
+    def _found(self, events: Events) -> PolicySet:
+        """The oracle's answer first, then the policies of the design."""
+        best = self._class.fit(*self._importance_weighted(events))  # type: ignore[union-attr]
+        if self._design is None:
+            return PolicySet([best], ["selected"])
+        mixture = self._design.mixture
+        support = mixture.policies.subset(mixture.support)
+        return PolicySet([best, *support], ["selected", *(f"design {i}" for i in range(len(support)))])
+
+    def _importance_weighted(self, events: Events) -> tuple[Contexts, sp.csr_array]:
         weights = events.rewards / events.propensities
         shape = (events.n_rewarded, self.problem.n_actions)
         return events.contexts, sp.csr_array((weights, (events.rows, events.actions)), shape=shape)
 
-    def _paired_epsilon(self, policies: PolicySet, leader: int) -> tuple[float, str]:
-        pairs = PairSums.from_events(self._estimated, policies, leader)
-        gaps = pairs.gaps(bound=theory.estimate_range(self.problem, floor=self.floor), delta=self.delta)
+    def _paired_epsilon(self, events: Events, policies: PolicySet, leader: int, floor: float) -> tuple[float, str]:
+        pairs = PairSums.from_events(events, policies, leader)
+        gaps = pairs.gaps(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)
         epsilon = min(float(gaps.max()), self.problem.max_reward)
         return epsilon, "paired betting bound at a fixed number of rounds"
 
     def _theory_epsilon(self) -> tuple[float, str]:
         if self.n_policies is None:
             return self.problem.max_reward, "none but the trivial one: n_policies, the size of the class, was not given"
+        if self._estimated.n_rounds == 0:
+            return self.problem.max_reward, "none but the trivial one: phase 2 has not begun"
         epsilon = theory.estimate_epsilon(
             self.problem,
             n_estimate=self._estimated.n_rounds,
@@ -326,10 +340,10 @@ class TwoPhase(Learner):
         )
         return epsilon, "Bernstein, if the design's certificate holds in expectation"
 
-    def _candidates(self, known: PolicySet, sums: ValueSums, leader: int) -> tuple[Candidate, ...]:
+    def _candidates(self, known: PolicySet, sums: ValueSums, leader: int, floor: float) -> tuple[Candidate, ...]:
         # The interval of a policy found by search must hold for the whole class: δ is shared by n_policies.
         share = min(1.0, len(known) / self.n_policies) if self.n_policies else 1.0
-        bound = theory.estimate_range(self.problem, floor=self.floor)
+        bound = theory.estimate_range(self.problem, floor=floor)
         low, high = empirical_bernstein(sums, bound=bound, delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
         ranked = np.lexsort((-sums.means, np.arange(len(known)) != leader))
@@ -339,7 +353,11 @@ class TwoPhase(Learner):
 
     def _notes(self) -> tuple[str, ...]:
         notes = []
-        if not self.done:
+        if self._estimated.n_rounds == 0:
+            notes.append(
+                f"phase 2 has not begun: this rests on {self._explored.n_rounds:,} of {self.n_explore:,} uniform rounds"
+            )
+        elif not self.done:
             planned = "an unknown number of" if self.n_estimate is None else f"{self.n_estimate:,}"
             notes.append(f"only {self._estimated.n_rounds:,} of {planned} planned rounds of phase 2 are in")
         if self._late:
