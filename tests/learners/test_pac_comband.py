@@ -150,6 +150,18 @@ def test_promise_is_kept(name: str) -> None:
     assert broken <= allowed
 
 
+def test_the_count_of_failures_would_notice_too_few_rounds() -> None:
+    world, policies, epsilon = make_world("needle")
+    values = world.values(policies)
+    repetitions, delta = 40, 0.1
+    wrong = 0
+    for k in range(repetitions):
+        learner = cb.PacComband(world.problem, policies, n_explore=20, n_estimate=5, seed=2 * k)
+        selection = cb.run(learner, world, batch_size=5, seed=2 * k + 1).result
+        wrong += values.max() - values[selection.index] > epsilon
+    assert wrong > binom.isf(1e-7, repetitions, delta)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_promise_is_kept_over_a_thousand_runs(name: str) -> None:
