@@ -261,6 +261,8 @@ def test_a_class_behind_an_oracle() -> None:
     assert unknown.epsilon == problem.max_reward
     assert "n_policies" in unknown.guarantee
     assert unknown.policy is result.policy
+    plain = cb.PacComband(problem, cb.EnumerationOracle(policies), **options)
+    assert plain.policies is policies
 
 
 def test_an_approximate_oracle_certifies_nothing() -> None:

@@ -121,6 +121,8 @@ class TwoPhase(Learner):
         n_policies: int | None = None,
         seed: Seed = 0,
     ) -> None:
+        if isinstance(policies, EnumerationOracle):
+            policies = policies.policies  # nothing is hidden behind this one
         super().__init__(problem, policies, seed=seed)
         self._check_problem()
         self.epsilon = None if epsilon is None else check_positive("epsilon", epsilon)
