@@ -308,7 +308,7 @@ def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: P
     batch = world.sample(900, np.random.default_rng(4))
 
     def play(stops: tuple[int, ...]) -> cb.PacSelection:
-        learner = cb.PacComband(problem, policies, n_explore=300, n_estimate=500, epsilon=0.2, seed=9)
+        learner = cb.PacComband(problem, policies, n_explore=np.int64(300), n_estimate=500, epsilon=0.2, seed=9)  # type: ignore[arg-type]
         for start in range(0, 900, 100):
             if start in stops:
                 learner.save(tmp_path / "learner.npz")

@@ -139,7 +139,8 @@ class TwoPhase(Learner):
         self.n_policies = len(policies) if isinstance(policies, PolicySet) else n_policies
         if self.n_policies is not None:
             check_count("n_policies", self.n_policies)
-        self._given = (n_explore, n_estimate, n_steps)
+        # As they came, for `save`; whole numbers may be numpy's, which JSON does not know.
+        self._given = [int(n) if isinstance(n, np.integer) else n for n in (n_explore, n_estimate, n_steps)]
         self.n_explore = self._plan().n_explore if n_explore is None else check_count("n_explore", n_explore)
         self.n_estimate: int | None  # None until the design's variance is measured
         if n_estimate == "measured":
