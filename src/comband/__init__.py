@@ -1,20 +1,33 @@
 """comband: the best of many list recommenders, found with few interactions and a proof."""
 
+from comband import theory
 from comband.design import Design, design_exploration
 from comband.environments import Batch, Environment, SyntheticRecommender
-from comband.estimates import ValueSums, empirical_bernstein
-from comband.learners import Candidate, Learner, Receipt, Selection, Status, UniformExploration
+from comband.estimates import PairSums, ValueSums, empirical_bernstein
+from comband.learners import (
+    Candidate,
+    Learner,
+    PacComband,
+    PacSelection,
+    Receipt,
+    Selection,
+    SingleLabelComband,
+    Status,
+    UniformExploration,
+)
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
 from comband.rounds import Decisions, Events, Rounds
 from comband.running import Run, run
+from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget
 from comband.solvers.stopping import Stopping
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
+    "BudgetPlan",
     "Candidate",
     "Decisions",
     "Design",
@@ -25,6 +38,9 @@ __all__ = [
     "Learner",
     "Mixture",
     "Oracle",
+    "PacComband",
+    "PacSelection",
+    "PairSums",
     "Policy",
     "PolicySet",
     "Problem",
@@ -33,6 +49,7 @@ __all__ = [
     "Run",
     "ScoredPolicy",
     "Selection",
+    "SingleLabelComband",
     "Status",
     "Stopping",
     "SyntheticRecommender",
@@ -42,5 +59,8 @@ __all__ = [
     "ValueSums",
     "design_exploration",
     "empirical_bernstein",
+    "forecast_epsilon",
+    "plan_budget",
     "run",
+    "theory",
 ]

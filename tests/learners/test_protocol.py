@@ -19,6 +19,7 @@ POLICIES = WORLD.candidates(6, seed=1)
 # How to make each learner; a learner added here gets the whole suite.
 MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "UniformExploration": lambda seed: cb.UniformExploration(PROBLEM, POLICIES, n_rounds=600, seed=seed),
+    "PacComband": lambda seed: cb.PacComband(PROBLEM, POLICIES, n_explore=200, n_estimate=400, seed=seed),
 }
 every_learner = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 

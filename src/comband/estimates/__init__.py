@@ -2,5 +2,6 @@
 
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
+from comband.estimates.pairs import PairSums
 
-__all__ = ["ValueSums", "empirical_bernstein"]
+__all__ = ["PairSums", "ValueSums", "empirical_bernstein"]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
 from comband.learners.ledger import Ledger, Receipt
+from comband.oracles.base import Oracle
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, as_generator, check_rewards
@@ -104,15 +105,18 @@ class Learner(ABC):
     problem:
         The setting.
     policies:
-        The candidates.
+        The candidates; for learners that say so, an oracle of a class that can only be reached through it.
     seed:
         An int, a SeedSequence or a Generator; the same seed gives the same run.
     """
 
-    def __init__(self, problem: Problem, policies: PolicySet, *, seed: Seed = 0) -> None:
-        policies.check(problem)
+    def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
         self.problem = problem
-        self.policies = policies
+        self._class = policies
+        if isinstance(policies, PolicySet):
+            policies.check(problem)
+        elif not callable(getattr(policies, "fit", None)):
+            raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         self._rng = as_generator(seed)
         self._ledger = Ledger()
 
@@ -128,6 +132,13 @@ class Learner(ABC):
     @abstractmethod
     def status(self) -> Status:
         """Where the learner stands now."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The candidates."""
+        if not isinstance(self._class, PolicySet):
+            raise InputError("these policies are reached only through an oracle: they cannot be listed.")
+        return self._class
 
     @property
     def rounds(self) -> int:
@@ -151,6 +162,8 @@ class Learner(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state, but for the policies, to one npz file."""
+        if not isinstance(self._class, PolicySet):
+            raise InputError("a learner whose policies come from an oracle cannot be saved: they are not in any list.")
         state = {f"state.{name}": array for name, array in self._state().items()}
         ledger = {f"ledger.{name}": array for name, array in self._ledger.pack().items()}
         header = {

@@ -1,0 +1,59 @@
+"""PAC-COMBAND, Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from comband import theory
+from comband.learners.two_phase import TwoPhase
+from comband.rounds import Events
+
+
+class PacComband(TwoPhase):
+    """Explore with N₁ uniform lists, design a low-variance mixture p̂, estimate with N₂ lists of it, return the best.
+
+    The design minimises F̂(p) = −(1/N₁)(K/m) Σ_i Σ_{y∈a_i} r_i(y)·log Q^γ_p(x_i, y) over mixtures p of policies; at its
+    minimum every E Σ_{y∈π(x)} r(y)/Q^γ(x, y) is at most s/(1−γ), so the estimates of phase 2 have a variance that does
+    not grow with K. The answer is the maximiser of Σ_i Σ_{y∈π(x_i)∩a_i} r_i(y)/Q^γ_p̂(x_i, y) over phase 2.
+
+    Parameters
+    ----------
+    problem, seed:
+        As for every learner.
+    policies:
+        A `PolicySet`, or an oracle of a class that can be reached only through it.
+    epsilon, delta:
+        The promise that the theorem's parameters are computed for; `delta` is also that of the reported ε.
+    n_explore, n_estimate, n_steps:
+        N₁, N₂ and T. Left out, they are those of `theory.pac_comband`, which are enough in the worst case and enormous.
+        n_estimate="measured" sets N₂ once the design is made, by Bernstein's inequality with the variance that phase 1
+        measured (with a margin) instead of the worst case. The ε that `result` reports is computed from phase 2 alone,
+        and holds for N₂ of any origin.
+    floor:
+        γ, the share of uniform lists in phase 2.
+    solver:
+        "corrective" (default) stops by its gap; "frank-wolfe" is Algorithm 2 as printed, for `n_steps` steps.
+    n_policies:
+        The size of a class behind an oracle (a `PolicySet` knows its own).
+
+    References
+    ----------
+    Erez & Koren, Algorithm 1 and Theorem 1. Where the printed text is loose see docs/errata.md: the range of the
+    estimates is min(s, m)·K/(γm).
+
+    >>> import comband as cb
+    >>> world = cb.SyntheticRecommender(cb.Problem(20, 2, 1), click_rate=.3, seed=1)
+    >>> learner = cb.PacComband(world.problem, world.candidates(10, seed=2), n_explore=2000, n_estimate=6000)
+    >>> selection = cb.run(learner, world, batch_size=2000).result
+    >>> selection.rounds, selection.certified
+    (8000, True)
+    """
+
+    def _check_problem(self) -> None:
+        pass  # any will do
+
+    def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
+        return theory.pac_comband(
+            self.problem, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor
+        )
+
+    def _weighed(self, events: Events) -> Events:
+        return events  # logged with q = m/K, so r/(n·q) = r·K/(m·N₁)
