@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -423,3 +424,255 @@ def line_search(w: Any, Q: Any, direction: Any, slope: float, limit: float) -> f
         elif t <= low:
             t = 0.5 * (low + high)
     return t
+# ---- FTRL: weights p = (η/ν)/ω(u), u = η(L − min L) + θ, ω the Wright omega function ---------------------------------
+
+_SUMS = {"reassoc", "contract", "nsz", "nnan"}  # sums may be reordered, which lets them vectorise
+_BLOCK = 512  # weights per block: stays in the first cache while it is redone, and blocks the sums
+_SHIFT = np.uint64(52)
+_BIAS = np.uint64(1024 << 52)
+_OFFSET = np.uint64((1024 << 52) - 0x3FE6A09E667F3BCD)  # minus the bits of sqrt(1/2)
+_MAGIC = np.uint64(0x4330000000000000)  # the bits of 2**52: an or turns a small integer into a float
+
+
+def _generate_bits_of(typing_context: Any, x: Any) -> Any:
+    """The 64 bits of a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.uint64(types.float64), generate
+
+
+def _generate_float_of(typing_context: Any, x: Any) -> Any:
+    """The float with these 64 bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.uint64), generate
+
+
+_bits_of: Any = intrinsic(_generate_bits_of)
+_float_of: Any = intrinsic(_generate_float_of)
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def _log(x: float) -> float:
+    """Natural logarithm of a positive normal number to within an ulp (fdlibm's polynomial).
+
+    Written out because a call of the C library's log keeps the loop around it from vectorising.
+    """
+    bits = _bits_of(x)
+    exponent = (bits + _OFFSET) >> _SHIFT
+    f = _float_of(bits + _BIAS - (exponent << _SHIFT)) - 1.0
+    k = _float_of(exponent | _MAGIC) - (4503599627370496.0 + 1024.0)
+    s = f / (2.0 + f)
+    z = s * s
+    tail = 1.818357216161805012e-01 + z * (1.531383769920937332e-01 + z * 1.479819860511658591e-01)
+    tail = 2.857142874366239149e-01 + z * (2.222219843214978396e-01 + z * tail)
+    tail = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * tail))
+    h = 0.5 * f * f
+    low = s * (h + tail) + k * 1.90821492927058770002e-10
+    result: float = k * 6.93147180369123816490e-01 - ((h - low) - f)
+    return result
+
+
+@njit(cache=True, error_model="numpy")
+def _wright_omega(u: float) -> float:
+    """The root z of z + log z = u from scratch, by Fritsch-Shafer-Crowley steps."""
+    if u < -2.0:
+        z = math.exp(u)
+    elif u < 3.0:
+        d = u - 1.0
+        z = 1.0 + d * (0.5 + d * (0.0625 - d / 192.0))
+    else:
+        z = u - math.log(u)
+    for _ in range(3):
+        r = u - z - math.log(z)
+        t = 2.0 * (1.0 + z) * (1.0 + z + 2.0 / 3.0 * r)
+        z *= 1.0 + r * (t - r) / ((1.0 + z) * (t - 2.0 * r))
+    return z
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def _split(p: float, scale: float) -> tuple[float, float]:
+    """z = scale/p and v = 1/(1+z), from one division."""
+    divided = 1.0 / (p * (p + scale))
+    return scale * (p + scale) * divided, p * p * divided
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
+    """The weight whose residual u - z - log z is zero, from a weight p = scale/z where it is r.
+
+    v is 1/(1+z). First the Taylor series of the Wright omega function to the fourth order in q = r v
+    (relative error about q^5), then a Newton step whose residual needs no new logarithm, since
+    log(z(1+e)) = log z + log(1+e). Exact to rounding for |q| <= 0.01. Returns the weight and its v.
+    """
+    q = r * v
+    a = q * v
+    third = (1.0 - 2.0 * z) * (1.0 / 6.0)
+    fourth = (1.0 + z * (6.0 * z - 8.0)) * (1.0 / 24.0)
+    e = q + (q * a) * ((0.5 + a * third) + (a * a) * fourth)
+    e2 = e * e  # the polynomial of log(1+e) in pairs: short chains let more weights overlap
+    tail = (0.25 - e * 0.2) + e2 * (1.0 / 6.0 - e * (1.0 / 7.0))
+    log1p = e - e2 * ((0.5 - e * (1.0 / 3.0)) + e2 * tail)
+    g = 1.0 + e
+    w = 1.0 + z * g
+    divided = 1.0 / (g * (w + (r - z * e - log1p)))
+    return p * w * divided, g * divided
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def _residual(loss: float, eta: float, theta: float, z: float) -> float:
+    return eta * loss + theta - z - _log(z)
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_pass(
+    losses: NDArray[np.float64], shift: float, eta: float, theta: float, scale: float, weights: NDArray[np.float64]
+) -> tuple[float, float, float, float]:
+    """Weights at theta, improved in place from any positive guess.
+
+    Returns the sums of p and of its first three derivatives in theta, signs left out:
+    p v, p v^2 (2-v) and p v^3 (6-8v+3v^2), with v = 1/(1+z).
+    """
+    s0 = s1 = s2 = s3 = 0.0
+    residuals = np.empty(min(_BLOCK, losses.size))
+    for start in range(0, losses.size, _BLOCK):
+        block = weights[start : start + _BLOCK]  # slices: an index from range(n) is known to be in range
+        local = losses[start : start + _BLOCK]
+        rough = 1
+        while rough > 0:
+            rough = wild = 0
+            for i in range(block.size):  # two loops: one would be a single long chain of operations
+                z, v = _split(block[i], scale)
+                r = _residual(local[i] - shift, eta, theta, z)
+                residuals[i] = r
+                rough += 1 if abs(r * v) > 0.01 else 0
+                wild += 1 if abs(r * v) > 0.4 else 0
+            if wild > 0:
+                for i in range(block.size):
+                    z, v = _split(block[i], scale)
+                    if abs(residuals[i] * v) > 0.4:
+                        block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
+                        residuals[i] = 0.0
+            b0 = b1 = b2 = b3 = 0.0
+            for i in range(block.size):
+                p = block[i]
+                z, v = _split(p, scale)
+                p, v = _advance(p, z, v, residuals[i])
+                block[i] = p
+                pv = p * v
+                b0 += p
+                b1 += pv
+                b2 += pv * v * (2.0 - v)
+                b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
+        s0 += b0
+        s1 += b1
+        s2 += b2
+        s3 += b3
+    return s0, s1, s2, s3
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.01: no logarithm at all."""
+    s0 = s1 = s2 = s3 = 0.0
+    for start in range(0, weights.size, _BLOCK):
+        block = weights[start : start + _BLOCK]
+        b0 = b1 = b2 = b3 = 0.0
+        for i in range(block.size):
+            p = block[i]
+            z, v = _split(p, scale)
+            p, v = _advance(p, z, v, delta)
+            block[i] = p
+            pv = p * v
+            b0 += p
+            b1 += pv
+            b2 += pv * v * (2.0 - v)
+            b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
+        s0 += b0
+        s1 += b1
+        s2 += b2
+        s3 += b3
+    return s0, s1, s2, s3
+
+
+@njit(cache=True, error_model="numpy")
+def _ftrl_step(s0: float, s1: float, s2: float, s3: float) -> float:
+    """The step in theta towards sum p = 1: Halley on log(sum), and near the root the cubic model.
+
+    The logarithm is nearly linear where the entropy rules; the cubic's error is of the fourth order,
+    which saves most warm starts a pass.
+    """
+    g = math.log(s0)
+    slope = -s1 / s0
+    bend = s2 / s0 - slope * slope
+    step = -2.0 * g * slope / (2.0 * slope * slope - g * bend)
+    if abs(g) < 0.05:
+        for _ in range(2):
+            value = (s0 - 1.0) - step * (s1 - step * (0.5 * s2 - step * s3 * (1.0 / 6.0)))
+            step += value / (s1 - step * (s2 - 0.5 * step * s3))
+    return step
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _minimum(values: NDArray[np.float64]) -> float:
+    low = float(values[0])
+    for i in range(values.size):
+        low = min(low, float(values[i]))
+    return low
+
+
+@njit(cache=True, error_model="numpy")
+def ftrl_solve(
+    losses: NDArray[np.float64], eta: float, scale: float, theta: float, old_shift: float, weights: NDArray[np.float64]
+) -> tuple[float, float, float, int]:
+    """Minimise L.p + (1/eta) sum p log p - (1/nu) sum log p over the simplex; scale = eta/nu.
+
+    `weights` holds any positive guess (the last solution: warm start) and receives the solution.
+    Returns theta, the shift min L it belongs to, the sum of the weights and the passes made.
+
+    The sum of p(theta) decreases and is convex, and its root lies where the largest weight is between
+    1/P and 1: in [scale + log scale, P scale + log(P scale)]. Halley's step on the logarithm of the sum,
+    which is nearly linear where the entropy rules, kept inside that bracket.
+    """
+    shift = _minimum(losses)
+    low = scale + math.log(scale)
+    high = losses.size * scale + math.log(losses.size * scale)
+    theta = min(max(theta + eta * (shift - old_shift), low), high)
+    s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+    passes = 1
+    while abs(s0 - 1.0) > 2e-13 and passes < 200:
+        if s0 > 1.0:
+            low = max(low, theta)
+        else:
+            high = min(high, theta)
+        target = theta + _ftrl_step(s0, s1, s2, s3)
+        if not low <= target <= high:
+            target = 0.5 * (low + high)
+        delta = target - theta
+        if delta == 0.0:
+            break  # theta cannot be told from the root in double precision
+        theta = target
+        if abs(delta) <= 0.01:
+            s0, s1, s2, s3 = _ftrl_move(delta, scale, weights)
+        else:
+            s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+        passes += 1
+    return theta, shift, s0, passes
+
+
+@njit(cache=True, error_model="numpy")
+def softmax_solve(losses: NDArray[np.float64], eta: float, weights: NDArray[np.float64]) -> float:
+    """Minimise L.p + (1/eta) sum p log p over the simplex: weights proportional to exp(-eta L)."""
+    shift = _minimum(losses)
+    total = 0.0
+    for i in range(losses.size):
+        weight = math.exp(-eta * (losses[i] - shift))
+        weights[i] = weight
+        total += weight
+    for i in range(losses.size):
+        weights[i] /= total
+    return shift
