@@ -676,3 +676,22 @@ def softmax_solve(losses: NDArray[np.float64], eta: float, weights: NDArray[np.f
     for i in range(losses.size):
         weights[i] /= total
     return shift
+
+
+@njit(cache=True)
+def credit(
+    lists: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    actions: NDArray[np.int32],
+    amounts: NDArray[np.float64],
+    totals: NDArray[np.float64],
+) -> None:
+    """totals[p] += amounts[e] for every event e with actions[e] ∈ lists[rows[e], p], for lists (n, P, m)."""
+    n_policies, m = lists.shape[1], lists.shape[2]
+    for e in range(len(rows)):
+        block, y, amount = lists[rows[e]], actions[e], amounts[e]
+        for p in range(n_policies):
+            hit = 0
+            for j in range(m):
+                hit |= 1 if block[p, j] == y else 0
+            totals[p] += amount * hit

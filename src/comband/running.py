@@ -45,7 +45,7 @@ def run(
     rng = as_generator(seed)
     rows: list[tuple[int, float, str, float, int]] = []
     played = 0
-    bar = _progress_bar() if progress else None
+    bar = progress_bar() if progress else None
     with bar if bar is not None else nullcontext():
         task = None if bar is None else bar.add_task("", total=max_rounds)
         while not learner.done and (max_rounds is None or played < max_rounds):
@@ -73,7 +73,8 @@ def run(
     return Run(learner.result(), dict(zip(names, columns, strict=True)))
 
 
-def _progress_bar() -> Progress:
+def progress_bar() -> Progress:
+    """A bar for rounds, on standard error."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,6 +1,10 @@
 """Where the loop closes: ask, tell, done, result."""
 
 from comband.learners.base import Candidate, Learner, Selection, Status
+from comband.learners.epsilon_greedy import EpsilonGreedy
+from comband.learners.exp4 import Exp4
+from comband.learners.exp4_comb_sparse import Exp4CombSparse
+from comband.learners.explore_then_commit import ExploreThenCommit
 from comband.learners.ledger import Receipt
 from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
@@ -15,6 +19,13 @@ __all__ = [
     "Receipt",
     "Selection",
     "SingleLabelComband",
+    "EpsilonGreedy",
+    "Exp4",
+    "Exp4CombSparse",
+    "ExploreThenCommit",
+    "Learner",
+    "Receipt",
+    "Selection",
     "Status",
     "UniformExploration",
 ]

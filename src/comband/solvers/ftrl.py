@@ -95,29 +95,40 @@ class Ftrl:
         self.nu = check_positive("nu", nu)
         self.weights: FloatArray = np.full(size, 1.0 / size)
         self.passes = 0
-        self._scale = self.eta / self.nu
         self._theta = math.inf  # clipped to the upper end of the bracket, the root for L = 0
         self._shift = 0.0
 
     @property
     def multiplier(self) -> float:
-        """The multiplier lambda of the constraint sum p = 1 at the last solve."""
-        size = self.weights.size
-        theta = min(self._theta, size * self._scale + math.log(size * self._scale))
-        return (theta - 1.0 - math.log(self._scale)) / self.eta - self._shift
+        """The multiplier λ of the constraint Σp = 1 at the last solve."""
+        return (self._root() - 1.0 - math.log(self.eta / self.nu)) / self.eta - self._shift
 
     def solve(self, losses: FloatArray) -> FloatArray:
-        """The minimiser for cumulative losses L (P,), finite; returns `weights`, overwritten in place."""
+        """The minimiser for cumulative losses L (P,), finite; returns `weights`, overwritten in place.
+
+        `eta` and `nu` may be changed between solves.
+        """
         self._theta, self._shift, _, self.passes = ftrl_solve(
-            losses, self.eta, self._scale, self._theta, self._shift, self.weights
+            losses, self.eta, self.eta / self.nu, self._theta, self._shift, self.weights
         )
         return self.weights
 
     def residuals(self, losses: FloatArray) -> FtrlResiduals:
         """The optimality residuals of the current weights for these losses."""
-        z = self._scale / self.weights
-        size = self.weights.size
-        theta = min(self._theta, size * self._scale + math.log(size * self._scale))
-        u = self.eta * (losses - losses.min()) + theta
+        z = self.eta / self.nu / self.weights
+        u = self.eta * (losses - losses.min()) + self._root()
         stationarity = np.abs(u - z - np.log(z)) / (1.0 + z)
         return FtrlResiduals(float(stationarity.max()), float(abs(self.weights.sum() - 1.0)))
+
+    def pack(self) -> FloatArray:
+        """What a warm start needs besides the weights: θ and the shift it belongs to."""
+        return np.array([self._theta, self._shift])
+
+    def unpack(self, state: FloatArray, weights: FloatArray) -> None:
+        """The inverse of `pack`, with the weights of the same solve."""
+        self._theta, self._shift = (float(v) for v in state)
+        self.weights = np.array(weights, dtype=np.float64)
+
+    def _root(self) -> float:
+        top = self.weights.size * self.eta / self.nu
+        return min(self._theta, top + math.log(top))

@@ -1,0 +1,90 @@
+"""Explore, then commit: uniform lists for a while, then the best policy for the rest. A baseline."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.contexts import Contexts
+from comband.learners.base import Seed
+from comband.learners.weighted import WeightedPolicies
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, Problem, check_count
+from comband.rounds import Decisions, Rounds
+
+
+def explore_rounds(problem: Problem, *, n_policies: int, horizon: int) -> int:
+    """The n that minimises ρn + 2T √(2V log(P)/n), V = ρK the variance bound of a uniform round; at most T/2.
+
+    ρn is what exploring can cost, and the root the error of the best estimate afterwards (Gaussian tails).
+    """
+    rho, K = problem.max_reward, problem.n_actions
+    best: float = (horizon * math.sqrt(2 * rho * K * math.log(max(n_policies, 2))) / rho) ** (2 / 3)
+    return max(1, min(math.ceil(best), horizon // 2))
+
+
+class ExploreThenCommit(WeightedPolicies):
+    """Uniform lists for the first `n_explore` rounds; then always the policy with the highest estimated total.
+
+    Nothing is learnt after that, so an adversary who changes the world then makes the regret linear.
+
+    Parameters
+    ----------
+    problem, policies, seed:
+        As for every learner.
+    horizon:
+        T.
+    n_explore:
+        By default the best split of T for i.i.d. rewards, `explore_rounds`.
+    """
+
+    def __init__(
+        self, problem: Problem, policies: PolicySet, *, horizon: int, n_explore: int | None = None, seed: Seed = 0
+    ) -> None:
+        super().__init__(problem, policies, floor=1.0, propensities="always", seed=seed)
+        self.horizon = check_count("horizon", horizon)
+        if n_explore is None:
+            n_explore = explore_rounds(problem, n_policies=len(policies), horizon=self.horizon)
+        self.n_explore = check_count("n_explore", n_explore)
+        if self.n_explore > self.horizon:
+            raise InputError(f"n_explore must not exceed horizon={self.horizon}, got {self.n_explore}.")
+        self._committed_from = self.horizon  # the first decision that is not a uniform list
+        self._p = np.full(len(policies), 1 / len(policies))
+        self._ties = self._rng.random(len(policies))
+
+    @property
+    def done(self) -> bool:
+        """Whether the horizon is played out."""
+        return self.rounds >= self.horizon
+
+    def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        if self.floor == 1.0 and first_id >= self.n_explore:
+            self.floor = 0.0
+            self._committed_from = first_id
+        return super()._decide(X, first_id)
+
+    def _learn(self, rounds: Rounds) -> None:
+        super()._learn(rounds[np.flatnonzero(rounds.decisions.ids < self._committed_from)])
+
+    def _weights(self) -> NDArray[np.float64]:
+        return self._p
+
+    def _solve(self) -> None:
+        self._p[:] = 0.0
+        self._p[np.lexsort((self._ties, self._losses))[0]] = 1.0
+
+    def _config(self) -> dict[str, Any]:
+        return {"horizon": self.horizon, "n_explore": self.n_explore}
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        return {**super()._state(), "ties": self._ties, "committed_from": np.asarray(self._committed_from)}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self._p = np.array(arrays["weights"])
+        self._ties = np.array(arrays["ties"])
+        self._committed_from = int(arrays["committed_from"])
+        self.floor = 0.0 if self._committed_from < self.horizon else 1.0

@@ -1,0 +1,214 @@
+"""What EXP4 and its relatives share: a distribution over all policies, updated by the rewards that were seen."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels import credit, inclusion, uniform_lists
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.problem import InputError, Problem, check_lists
+from comband.rounds import Decisions, Rounds
+
+Propensities = Literal["always", "when rewarded"]
+
+_RUNNERS_UP = 3
+_SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
+
+
+class WeightedPolicies(Learner):
+    """Draws the list of a policy π ~ p_t, or with probability γ a uniform list, and learns from weighted rewards.
+
+        ĉ_t(π) = −Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y),   Q_t = (1−γ) Σ_π p_t(π) 1[y ∈ π(x_t)] + γ m/K.
+
+    Subclasses say how p follows from L = Σ ĉ. Rounds without reward leave L, hence p, as they are and cost no solve;
+    several rewarded rounds told before the next `ask` cost one. Late feedback is weighted by the propensities of its
+    own decision, whatever p is by then.
+
+    The propensity of an action needs every policy's list for the context. With propensities "always" they are computed
+    with the decision, and travel in it. With "when rewarded" they are NaN in the decision and computed, from the
+    weights of the decision's version, if and when a reward comes: the run is the same, but for contexts without reward
+    only the drawn policy is evaluated. Old weights are kept for that as long as a decision of theirs is open, up to
+    256 MB; beyond it propensities are computed at once.
+    """
+
+    def __init__(
+        self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
+    ) -> None:
+        super().__init__(problem, policies, seed=seed)
+        if propensities not in ("always", "when rewarded"):
+            raise InputError(f'propensities must be "always" or "when rewarded", got {propensities!r}.')
+        self.floor = floor
+        self.propensities = propensities
+        self._losses = np.zeros(len(policies))
+        self._stale = False  # whether L has changed since the weights were computed
+        self._version = 0
+        self._cumulative: NDArray[np.float64] | None = None
+        self._open: dict[int, int] = {}  # version -> decisions whose propensities are still to be computed
+        self._snapshots: dict[int, NDArray[np.float64]] = {}
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """p (P,), as the next decision will be drawn; a read-only view, valid until the next `ask`."""
+        self._refresh()
+        view = self._weights().view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def estimated_totals(self) -> NDArray[np.float64]:
+        """−L (P,): unbiased estimates of what each policy would have collected so far."""
+        return -self._losses
+
+    def result(self) -> Selection:
+        """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
+        rho = self.problem.max_reward
+        totals = self.estimated_totals
+        # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
+        ranked = np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))[: 1 + _RUNNERS_UP]
+        best, *others = (
+            Candidate(int(i), self.policies.names[i], float(totals[i] / max(self.rounds, 1)), (0.0, rho))
+            for i in ranked
+        )
+        return Selection(
+            policy=self.policies[best.index],
+            best=best,
+            epsilon=rho,
+            delta=0.0,
+            rounds=self.rounds,
+            runners_up=tuple(others),
+            guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
+        )
+
+    def status(self) -> Status:
+        """Where the learner stands now."""
+        leader = int(np.argmin(self._losses))
+        return Status(self.rounds, self.policies.names[leader], self.problem.max_reward, len(self.policies))
+
+    @abstractmethod
+    def _weights(self) -> NDArray[np.float64]:
+        """The current p, the solver's own array."""
+
+    @abstractmethod
+    def _solve(self) -> None:
+        """Compute p for the current L, in place."""
+
+    def _refresh(self) -> None:
+        if not self._stale:
+            return
+        if self._version in self._open:
+            self._snapshots[self._version] = self._weights().copy()
+        self._solve()
+        self._version += 1
+        self._stale = False
+        self._cumulative = None
+
+    def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        self._refresh()
+        if self._cumulative is None:
+            self._cumulative = np.cumsum(self._weights())
+        n, m = n_contexts(X), self.problem.list_size
+        u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
+        lists = uniform_lists(u[:, 1:], self.problem.n_actions) if self.floor > 0 else np.empty((n, m), dtype=np.int32)
+        followers = np.flatnonzero(u[:, 0] >= self.floor)
+        v = (u[followers, 0] - self.floor) / (1 - self.floor) * self._cumulative[-1]
+        drawn = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.policies) - 1)
+        for policy in np.unique(drawn):
+            rows = followers[drawn == policy]
+            answer = self.policies[int(policy)].predict(X if n == len(rows) else take_contexts(X, rows))
+            lists[rows] = check_lists(answer, self.problem, n=len(rows))
+        later = self.propensities == "when rewarded" and (
+            (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
+        )
+        if later and n:
+            self._open[self._version] = self._open.get(self._version, 0) + n
+        return Decisions(
+            ids=np.arange(first_id, first_id + n),
+            lists=lists,
+            propensities=np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights()),
+            versions=np.full(n, self._version),
+            contexts=X,
+        )
+
+    def _learn(self, rounds: Rounds) -> None:
+        decisions, rewards = rounds.decisions, rounds.rewards
+        rewarded = np.flatnonzero(rewards.any(axis=1))
+        for rows in _blocks(rewarded, self._rows_a_block()):
+            X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
+            lists = self.policies.predict(X, problem=self.problem)
+            shown, gained = decisions.lists[rows], rewards[rows]
+            q = decisions.propensities[rows]
+            if np.isnan(q).any():
+                q = q.copy()
+                for version in np.unique(decisions.versions[rows]):
+                    unknown = (decisions.versions[rows] == version) & np.isnan(q[:, 0])
+                    q[unknown] = self._mix(
+                        inclusion(
+                            lists[unknown], self._weights_of(int(version)), shown[unknown], self.problem.n_actions
+                        )
+                    )
+            where, position = np.nonzero(gained)
+            amounts = -gained[where, position] / q[where, position]
+            credit(lists, where, shown[where, position], amounts, self._losses)
+            self._stale = True
+        if self._open:
+            self._close(decisions.versions[np.isnan(decisions.propensities[:, 0])])
+
+    def _weights_of(self, version: int) -> NDArray[np.float64]:
+        return self._weights() if version == self._version else self._snapshots[version]
+
+    def _close(self, versions: NDArray[np.int64]) -> None:
+        for version, count in zip(*np.unique(versions, return_counts=True), strict=True):
+            self._open[int(version)] -= int(count)
+            if self._open[int(version)] == 0:
+                del self._open[int(version)]
+                self._snapshots.pop(int(version), None)
+
+    def _inclusion(self, X: Contexts, shown: NDArray[np.int32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.floor == 1:
+            return np.full(shown.shape, self.problem.uniform_propensity)
+        result = np.empty(shown.shape)
+        support = np.flatnonzero(weights)  # policies of weight zero are not asked
+        whole = len(support) == len(weights)
+        for rows in _blocks(np.arange(len(shown)), self._rows_a_block()):
+            lists = self.policies.predict(take_contexts(X, rows), None if whole else support, problem=self.problem)
+            result[rows] = inclusion(lists, weights[support], shown[rows], self.problem.n_actions)
+        return self._mix(result)
+
+    def _mix(self, followed: NDArray[np.float64]) -> NDArray[np.float64]:
+        mixed = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
+        return np.asarray(np.minimum(mixed, 1.0), dtype=np.float64)  # rounding may pass 1 when all policies agree
+
+    def _rows_a_block(self) -> int:
+        return max(1, BLOCK // (len(self.policies) * self.problem.list_size))
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        self._refresh()
+        versions = np.array(list(self._open), dtype=np.int64)
+        kept = [self._weights_of(int(version)) for version in versions]
+        return {
+            "losses": self._losses,
+            "weights": self._weights(),
+            "version": np.asarray(self._version),
+            "open_versions": versions,
+            "open_counts": np.array(list(self._open.values()), dtype=np.int64),
+            "open_weights": np.stack(kept) if kept else np.empty((0, len(self.policies))),
+        }
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._losses = np.array(arrays["losses"])
+        self._version = int(arrays["version"])
+        versions = [int(v) for v in arrays["open_versions"]]
+        self._open = dict(zip(versions, (int(c) for c in arrays["open_counts"]), strict=True))
+        self._snapshots = dict(zip(versions, arrays["open_weights"], strict=True))
+        self._snapshots.pop(self._version, None)
+
+
+def _blocks(rows: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -1,0 +1,111 @@
+"""Regret of learners on adversarial sequences: one run, and curves with bands over seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.environments.adversarial import AdversarialSequence
+from comband.learners.base import Learner
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, check_count
+from comband.running import progress_bar
+
+
+def play(
+    learner: Learner, sequence: AdversarialSequence, *, batch_size: int = 1, progress: bool = False
+) -> NDArray[np.float64]:
+    """Play a whole sequence, telling each batch before the next is asked; the reward of each round, (T,)."""
+    check_count("batch_size", batch_size)
+    if learner.problem != sequence.problem:
+        raise InputError(f"the learner solves {learner.problem}, but the sequence is of {sequence.problem}.")
+    collected = np.empty(len(sequence))
+    bar = progress_bar() if progress else None
+    with bar if bar is not None else nullcontext():
+        task = None if bar is None else bar.add_task("", total=len(sequence))
+        for start in range(0, len(sequence), batch_size):
+            decisions = learner.ask(sequence.contexts[start : start + batch_size])
+            rewards = sequence.answer(start, decisions.lists)
+            learner.tell(decisions, rewards)
+            collected[start : start + batch_size] = rewards.sum(axis=1)
+            if bar is not None and task is not None and start % 200 < batch_size:
+                text = f"{learner.status().leader}  {collected[: start + 1].mean():.3g} a round"
+                bar.update(task, completed=start + len(decisions), description=text)
+        if bar is not None and task is not None:
+            bar.update(task, completed=len(sequence))
+    return collected
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RegretCurves:
+    """Regret against the best policy in hindsight, after each of some rounds, for several seeds of a learner.
+
+    `rounds` (n,) are the numbers of rounds played, `regrets` (seeds, n) the regret then; `best` is the index of the
+    policy that collects most over the whole sequence, the comparator throughout.
+    """
+
+    rounds: NDArray[np.int64]
+    regrets: NDArray[np.float64]
+    best: int
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean over seeds, (n,)."""
+        return np.asarray(self.regrets.mean(axis=0))
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """Standard error of the mean, (n,); zero for one seed."""
+        n = len(self.regrets)
+        return np.asarray(self.regrets.std(axis=0, ddof=1 if n > 1 else 0) / np.sqrt(n))
+
+    def band(self, coverage: float = 0.8) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The middle `coverage` of the seeds, (n,) and (n,)."""
+        low, high = np.quantile(self.regrets, [(1 - coverage) / 2, (1 + coverage) / 2], axis=0)
+        return low, high
+
+
+def regret_curves(
+    make_learner: Callable[[int], Learner],
+    sequence: AdversarialSequence,
+    policies: PolicySet,
+    *,
+    seeds: Iterable[int] = range(10),
+    batch_size: int = 1,
+    n_points: int = 200,
+) -> RegretCurves:
+    """Play the sequence once for each seed, with a new learner `make_learner(seed)`."""
+    best = int(np.argmax(sequence.totals(policies)))
+    target = np.cumsum(sequence.gains(policies, best))
+    horizon = len(sequence)
+    rounds = np.unique(np.linspace(1, horizon, min(n_points, horizon)).astype(np.int64))
+    curves = [
+        (target - np.cumsum(play(make_learner(seed), sequence, batch_size=batch_size)))[rounds - 1] for seed in seeds
+    ]
+    return RegretCurves(rounds, np.array(curves), best)
+
+
+def plot_regret(
+    curves: dict[str, RegretCurves], path: str | os.PathLike[str], *, title: str = "", bound: float | None = None
+) -> None:
+    """Draw mean curves with their bands to an image file. Needs the extra `plots` (matplotlib)."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("plots need matplotlib, which is not installed: pip install 'comband[plots]'.") from None
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, one in curves.items():
+        low, high = one.band()
+        (line,) = axes.plot(one.rounds, one.mean, label=name)
+        axes.fill_between(one.rounds, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    if bound is not None:
+        axes.axhline(bound, color="black", linestyle=":", label="bound")
+    axes.set(xlabel="rounds", ylabel="regret against the best policy in hindsight", title=title)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
