@@ -73,3 +73,14 @@ def test_inclusion_and_contains_equal_comparison(seed: int, n_policies: int) -> 
     actions = rng.integers(0, n_actions, 10).astype(np.int32)
     found = _kernels.contains(lists, rows, actions)
     assert found.tolist() == (lists[rows] == actions[:, None, None]).any(axis=2).tolist()
+
+
+def test_credit_is_a_masked_sum() -> None:
+    rng = np.random.default_rng(0)
+    lists = np.argsort(rng.random((4, 50, 9)), axis=2)[:, :, :3].astype(np.int32)
+    rows, actions = rng.integers(4, size=30), rng.integers(9, size=30).astype(np.int32)
+    amounts, totals = rng.normal(size=30), rng.normal(size=50)
+    inside = (lists[rows] == actions[:, None, None]).any(axis=2)
+    expected = totals + amounts @ inside
+    _kernels.credit(lists, rows, actions, amounts, totals)
+    np.testing.assert_allclose(totals, expected, rtol=1e-12)

@@ -12,20 +12,46 @@ from comband.learners import (
     Receipt,
     Selection,
     SingleLabelComband,
+from comband.environments import (
+    ADVERSARIES,
+    AdversarialSequence,
+    Batch,
+    Environment,
+    Replay,
+    SyntheticRecommender,
+    drifting,
+    entropy_trap,
+    popularity_burst,
+    switching,
+)
+from comband.estimates import ValueSums, empirical_bernstein
+from comband.learners import (
+    Candidate,
+    EpsilonGreedy,
+    Exp4,
+    Exp4CombSparse,
+    ExploreThenCommit,
+    Learner,
+    Receipt,
+    Selection,
     Status,
     UniformExploration,
 )
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
+from comband.regret import RegretCurves, play, plot_regret, regret_curves
 from comband.rounds import Decisions, Events, Rounds
 from comband.running import Run, run
 from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget
 from comband.solvers.stopping import Stopping
+from comband.solvers.ftrl import Ftrl
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ADVERSARIES",
+    "AdversarialSequence",
     "Batch",
     "BudgetPlan",
     "Candidate",
@@ -33,7 +59,12 @@ __all__ = [
     "Design",
     "EnumerationOracle",
     "Environment",
+    "EpsilonGreedy",
     "Events",
+    "Exp4",
+    "Exp4CombSparse",
+    "ExploreThenCommit",
+    "Ftrl",
     "InputError",
     "Learner",
     "Mixture",
@@ -45,6 +76,8 @@ __all__ = [
     "PolicySet",
     "Problem",
     "Receipt",
+    "RegretCurves",
+    "Replay",
     "Rounds",
     "Run",
     "ScoredPolicy",
@@ -58,9 +91,17 @@ __all__ = [
     "UnknownDecisionError",
     "ValueSums",
     "design_exploration",
+    "drifting",
     "empirical_bernstein",
     "forecast_epsilon",
     "plan_budget",
     "run",
     "theory",
+    "entropy_trap",
+    "play",
+    "plot_regret",
+    "popularity_burst",
+    "regret_curves",
+    "run",
+    "switching",
 ]

@@ -1,6 +1,26 @@
 """Worlds that answer."""
 
+from comband.environments.adversarial import (
+    ADVERSARIES,
+    AdversarialSequence,
+    Replay,
+    drifting,
+    entropy_trap,
+    popularity_burst,
+    switching,
+)
 from comband.environments.base import Batch, Environment
 from comband.environments.synthetic import SyntheticRecommender
 
-__all__ = ["Batch", "Environment", "SyntheticRecommender"]
+__all__ = [
+    "ADVERSARIES",
+    "AdversarialSequence",
+    "Batch",
+    "Environment",
+    "Replay",
+    "SyntheticRecommender",
+    "drifting",
+    "entropy_trap",
+    "popularity_burst",
+    "switching",
+]

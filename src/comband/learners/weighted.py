@@ -73,7 +73,7 @@ class WeightedPolicies(Learner):
         # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
         ranked = np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))[: 1 + _RUNNERS_UP]
         best, *others = (
-            Candidate(int(i), self.policies.names[i], float(totals[i] / max(self.rounds, 1)), (0.0, rho))
+            Candidate(int(i), self.policies.names[i], min(float(totals[i] / max(self.rounds, 1)), rho), (0.0, rho))
             for i in ranked
         )
         return Selection(
