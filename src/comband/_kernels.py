@@ -482,13 +482,14 @@ def _wright_omega(u: float) -> float:
     """The root z of z + log z = u from scratch, by Fritsch-Shafer-Crowley steps."""
     if u < -2.0:
         z = math.exp(u)
+        z *= 1.0 - z
     elif u < 3.0:
         d = u - 1.0
         z = 1.0 + d * (0.5 + d * (0.0625 - d / 192.0))
     else:
-        z = u - math.log(u)
-    for _ in range(3):
-        r = u - z - math.log(z)
+        z = u - _log(u)
+    for _ in range(2):
+        r = u - z - _log(z)
         t = 2.0 * (1.0 + z) * (1.0 + z + 2.0 / 3.0 * r)
         z *= 1.0 + r * (t - r) / ((1.0 + z) * (t - 2.0 * r))
     return z
@@ -544,17 +545,19 @@ def _ftrl_pass(
         local = losses[start : start + _BLOCK]
         rough = 1
         while rough > 0:
-            rough = wild = 0
+            rough = 0
             for i in range(block.size):  # two loops: one would be a single long chain of operations
                 z, v = _split(block[i], scale)
                 r = _residual(local[i] - shift, eta, theta, z)
                 residuals[i] = r
                 rough += 1 if abs(r * v) > 0.01 else 0
-                wild += 1 if abs(r * v) > 0.4 else 0
-            if wild > 0:
+            if rough > 0:
+                # A few weights that moved far (those of a rewarded round) are solved one by one, and the block is done;
+                # if many did, only the lost ones are, and the block is improved and looked at again.
+                far = 0.01 if 8 * rough <= block.size else 0.4
+                rough = 0 if far == 0.01 else rough
                 for i in range(block.size):
-                    z, v = _split(block[i], scale)
-                    if abs(residuals[i] * v) > 0.4:
+                    if abs(residuals[i]) * block[i] > far * (block[i] + scale):
                         block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
                         residuals[i] = 0.0
             b0 = b1 = b2 = b3 = 0.0
