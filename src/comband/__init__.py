@@ -34,11 +34,12 @@ from comband.learners import (
     Learner,
     Receipt,
     Selection,
+    SparseMSets,
     Status,
     UniformExploration,
 )
 from comband.oracles import EnumerationOracle, Oracle
-from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
+from comband.policies import ConstantPolicy, Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
 from comband.regret import RegretCurves, play, plot_regret, regret_curves
 from comband.rounds import Decisions, Events, Rounds
@@ -55,6 +56,7 @@ __all__ = [
     "Batch",
     "BudgetPlan",
     "Candidate",
+    "ConstantPolicy",
     "Decisions",
     "Design",
     "EnumerationOracle",
@@ -83,6 +85,7 @@ __all__ = [
     "ScoredPolicy",
     "Selection",
     "SingleLabelComband",
+    "SparseMSets",
     "Status",
     "Stopping",
     "SyntheticRecommender",

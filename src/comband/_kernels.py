@@ -480,9 +480,9 @@ def _log(x: float) -> float:
 @njit(cache=True, error_model="numpy")
 def _wright_omega(u: float) -> float:
     """The root z of z + log z = u from scratch, by Fritsch-Shafer-Crowley steps."""
-    if u < -2.0:
+    if u < -1.0:
         z = math.exp(u)
-        z *= 1.0 - z
+        z /= 1.0 + z
     elif u < 3.0:
         d = u - 1.0
         z = 1.0 + d * (0.5 + d * (0.0625 - d / 192.0))

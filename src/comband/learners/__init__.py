@@ -9,6 +9,7 @@ from comband.learners.ledger import Receipt
 from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
 from comband.learners.two_phase import PacSelection
+from comband.learners.m_sets import SparseMSets
 from comband.learners.uniform import UniformExploration
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Learner",
     "Receipt",
     "Selection",
+    "SparseMSets",
     "Status",
     "UniformExploration",
 ]

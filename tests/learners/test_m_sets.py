@@ -1,0 +1,68 @@
+"""The context-free case: marginals of all m-sets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import comband as cb
+from comband.learners.m_sets import capped_marginals
+
+cp: Any = pytest.importorskip("cvxpy")
+PROBLEM = cb.Problem(n_actions=8, list_size=3, sparsity=2)
+
+
+@pytest.mark.parametrize("spread", [0.0, 5.0, 100.0, 3000.0])
+def test_marginals_solve_the_capped_problem(spread: float) -> None:
+    losses = -spread * np.random.default_rng(1).random(8) ** 2
+    q = capped_marginals(losses, total=3, eta=0.05, nu=0.5)
+    assert q.sum() == pytest.approx(3, abs=1e-11)
+    assert (q > 0).all()
+    assert (q <= 1).all()
+    x = cp.Variable(8)
+    value = losses @ x - cp.sum(cp.entr(x)) / 0.05 - cp.sum(cp.log(x)) / 0.5
+    cp.Problem(cp.Minimize(value), [cp.sum(x) == 3, x <= 1]).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(q, x.value, atol=2e-5)
+
+
+def test_lists_have_these_marginals() -> None:
+    """Counts of each action within 6 standard deviations (false alarms below 1e-7), and m distinct actions a list."""
+    learner = cb.SparseMSets(PROBLEM, horizon=1000, seed=1)
+    decisions = learner.ask(range(200))
+    learner.tell(decisions, 1.0 * (decisions.lists == 5))
+    n = 20_000
+    decisions = learner.ask(range(n))
+    assert all(len(set(row)) == 3 for row in decisions.lists.tolist())
+    counts = np.bincount(decisions.lists.ravel(), minlength=8)
+    q = learner.marginals
+    assert (np.abs(counts - n * q) <= 6 * np.sqrt(n * q * (1 - q)) + 1).all()
+    np.testing.assert_allclose(decisions.propensities, q[decisions.lists])
+
+
+def test_regret_against_the_best_fixed_list_is_below_the_bound() -> None:
+    """Two actions pay in turn for half of the horizon each; the mean of 3 runs against the bound."""
+    T = 3000
+    rng = np.random.default_rng(0)
+    paying = np.where(np.arange(T) < T / 2, 1, 6)
+    coins = rng.random(T) < 0.7
+    regrets = []
+    for seed in range(3):
+        learner = cb.SparseMSets(PROBLEM, horizon=T, seed=seed)
+        collected = 0.0
+        for t in range(T):
+            decisions = learner.ask([None])
+            rewards = 1.0 * (decisions.lists == paying[t]) * coins[t]
+            learner.tell(decisions, rewards)
+            collected += rewards.sum()
+        regrets.append(coins.sum() - collected)  # the list {1, 6, any} collects everything
+        assert {1, 6} <= set(learner.result().policy.predict([None])[0].tolist())
+    bound = 3 + 2 * 8 * math.log(T) + 2 * math.sqrt(2 * 3 * T * math.log(8 / 3))
+    assert np.mean(regrets) <= bound
+
+
+def test_refuses_an_unstable_barrier() -> None:
+    with pytest.raises(cb.InputError, match="barrier"):
+        cb.SparseMSets(PROBLEM, horizon=10, barrier=1.0)
