@@ -47,6 +47,7 @@ from comband.running import Run, run
 from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget
 from comband.solvers.stopping import Stopping
 from comband.solvers.ftrl import Ftrl
+from comband.solvers.stopping import Stopping
 
 __version__ = "0.1.0"
 

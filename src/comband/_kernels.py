@@ -424,6 +424,8 @@ def line_search(w: Any, Q: Any, direction: Any, slope: float, limit: float) -> f
         elif t <= low:
             t = 0.5 * (low + high)
     return t
+
+
 # ---- FTRL: weights p = (η/ν)/ω(u), u = η(L − min L) + θ, ω the Wright omega function ---------------------------------
 
 _SUMS = {"reassoc", "contract", "nsz", "nnan"}  # sums may be reordered, which lets them vectorise
@@ -434,7 +436,8 @@ _OFFSET = np.uint64((1024 << 52) - 0x3FE6A09E667F3BCD)  # minus the bits of sqrt
 _MAGIC = np.uint64(0x4330000000000000)  # the bits of 2**52: an or turns a small integer into a float
 
 
-def _generate_bits_of(typing_context: Any, x: Any) -> Any:
+@_intrinsic
+def _bits_of(typing_context: Any, x: Any) -> Any:
     """The 64 bits of a float."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -443,17 +446,14 @@ def _generate_bits_of(typing_context: Any, x: Any) -> Any:
     return types.uint64(types.float64), generate
 
 
-def _generate_float_of(typing_context: Any, x: Any) -> Any:
+@_intrinsic
+def _float_of(typing_context: Any, x: Any) -> Any:
     """The float with these 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.uint64), generate
-
-
-_bits_of: Any = intrinsic(_generate_bits_of)
-_float_of: Any = intrinsic(_generate_float_of)
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
