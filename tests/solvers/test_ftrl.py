@@ -164,7 +164,7 @@ def test_log_kernel_is_numpys() -> None:
 
 def test_omega_kernel_is_scipys() -> None:
     u = np.concatenate([np.linspace(-40, 40, 4001), 10.0 ** np.arange(2, 14)])
-    # For u << 0 the residual u - log z is rounded at the size of u: relative errors of a few |u| ulps are the best possible.
+    # For u << 0 the residual u - log z is rounded at the size of u: a relative error of |u| ulps is the best possible.
     np.testing.assert_allclose([_kernels._wright_omega(x) for x in u], wrightomega(u), rtol=3e-14)
 
 
