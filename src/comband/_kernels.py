@@ -507,8 +507,9 @@ def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     """The weight whose residual u - z - log z is zero, from a weight p = scale/z where it is r.
 
     v is 1/(1+z). First the Taylor series of the Wright omega function to the fourth order in q = r v
-    (relative error about q^5), then a Newton step whose residual needs no new logarithm, since
-    log(z(1+e)) = log z + log(1+e). Exact to rounding for |q| <= 0.01. Returns the weight and its v.
+    (relative error about q^5/100), then a Newton step whose residual needs no new logarithm, since
+    log(z(1+e)) = log z + log(1+e). Exact to rounding for |q| <= 0.07, which is as far as one rewarded round
+    moves a weight at the safe nu: q <= nu rho = 1/16. Returns the weight and its v.
     """
     q = r * v
     a = q * v
@@ -516,7 +517,8 @@ def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     fourth = (1.0 + z * (6.0 * z - 8.0)) * (1.0 / 24.0)
     e = q + (q * a) * ((0.5 + a * third) + (a * a) * fourth)
     e2 = e * e  # the polynomial of log(1+e) in pairs: short chains let more weights overlap
-    tail = (0.25 - e * 0.2) + e2 * (1.0 / 6.0 - e * (1.0 / 7.0))
+    tail = (0.125 - e * (1.0 / 9.0)) + e2 * ((0.1 - e * (1.0 / 11.0)) + e2 * (1.0 / 12.0 - e * (1.0 / 13.0)))
+    tail = (0.25 - e * 0.2) + e2 * ((1.0 / 6.0 - e * (1.0 / 7.0)) + e2 * tail)
     log1p = e - e2 * ((0.5 - e * (1.0 / 3.0)) + e2 * tail)
     g = 1.0 + e
     w = 1.0 + z * g
@@ -550,12 +552,12 @@ def _ftrl_pass(
                 z, v = _split(block[i], scale)
                 r = _residual(local[i] - shift, eta, theta, z)
                 residuals[i] = r
-                rough += 1 if abs(r * v) > 0.01 else 0
+                rough += 1 if abs(r * v) > 0.07 else 0
             if rough > 0:
-                # A few weights that moved far (those of a rewarded round) are solved one by one, and the block is done;
+                # A few weights that moved far are solved one by one, and the block is done;
                 # if many did, only the lost ones are, and the block is improved and looked at again.
-                far = 0.01 if 8 * rough <= block.size else 0.4
-                rough = 0 if far == 0.01 else rough
+                far = 0.07 if 8 * rough <= block.size else 0.4
+                rough = 0 if far == 0.07 else rough
                 for i in range(block.size):
                     if abs(residuals[i]) * block[i] > far * (block[i] + scale):
                         block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
@@ -580,7 +582,7 @@ def _ftrl_pass(
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)
 def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.01: no logarithm at all."""
+    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all."""
     s0 = s1 = s2 = s3 = 0.0
     for start in range(0, weights.size, _BLOCK):
         block = weights[start : start + _BLOCK]
@@ -659,7 +661,7 @@ def ftrl_solve(
         if delta == 0.0:
             break  # theta cannot be told from the root in double precision
         theta = target
-        if abs(delta) <= 0.01:
+        if abs(delta) <= 0.07:
             s0, s1, s2, s3 = _ftrl_move(delta, scale, weights)
         else:
             s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
