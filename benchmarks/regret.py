@@ -182,7 +182,7 @@ def rounds(quick: bool) -> Figures:
         names = ("sparse", "every", "skip")
         alone = dict.fromkeys(names, 0.0)
         for block in range(-1, 5):
-            uniforms = rng.random(max(20, 20 * n // 100))
+            uniforms = rng.random(400 if size <= 100_000 else 100)  # 5 to 20 rewarded rounds, the first a cold start
             for kind, name in enumerate(names):
                 spent = seconds(lambda: compiled_rounds(table, uniforms, kind, eta, eta / nu, 1000))  # noqa: B023
                 alone[name] += spent / len(uniforms) / 5 if block >= 0 else 0.0
