@@ -2,16 +2,6 @@
 
 from comband import theory
 from comband.design import Design, design_exploration
-from comband.environments import Batch, Environment, SyntheticRecommender
-from comband.estimates import PairSums, ValueSums, empirical_bernstein
-from comband.learners import (
-    Candidate,
-    Learner,
-    PacComband,
-    PacSelection,
-    Receipt,
-    Selection,
-    SingleLabelComband,
 from comband.environments import (
     ADVERSARIES,
     AdversarialSequence,
@@ -24,7 +14,7 @@ from comband.environments import (
     popularity_burst,
     switching,
 )
-from comband.estimates import ValueSums, empirical_bernstein
+from comband.estimates import PairSums, ValueSums, empirical_bernstein
 from comband.learners import (
     Candidate,
     EpsilonGreedy,
@@ -32,8 +22,11 @@ from comband.learners import (
     Exp4CombSparse,
     ExploreThenCommit,
     Learner,
+    PacComband,
+    PacSelection,
     Receipt,
     Selection,
+    SingleLabelComband,
     SparseMSets,
     Status,
     UniformExploration,
@@ -45,7 +38,6 @@ from comband.regret import RegretCurves, play, plot_regret, regret_curves
 from comband.rounds import Decisions, Events, Rounds
 from comband.running import Run, run
 from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget
-from comband.solvers.stopping import Stopping
 from comband.solvers.ftrl import Ftrl
 from comband.solvers.stopping import Stopping
 
@@ -97,15 +89,14 @@ __all__ = [
     "design_exploration",
     "drifting",
     "empirical_bernstein",
+    "entropy_trap",
     "forecast_epsilon",
     "plan_budget",
-    "run",
-    "theory",
-    "entropy_trap",
     "play",
     "plot_regret",
     "popularity_burst",
     "regret_curves",
     "run",
     "switching",
+    "theory",
 ]

@@ -6,27 +6,24 @@ from comband.learners.exp4 import Exp4
 from comband.learners.exp4_comb_sparse import Exp4CombSparse
 from comband.learners.explore_then_commit import ExploreThenCommit
 from comband.learners.ledger import Receipt
+from comband.learners.m_sets import SparseMSets
 from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
 from comband.learners.two_phase import PacSelection
-from comband.learners.m_sets import SparseMSets
 from comband.learners.uniform import UniformExploration
 
 __all__ = [
     "Candidate",
+    "EpsilonGreedy",
+    "Exp4",
+    "Exp4CombSparse",
+    "ExploreThenCommit",
     "Learner",
     "PacComband",
     "PacSelection",
     "Receipt",
     "Selection",
     "SingleLabelComband",
-    "EpsilonGreedy",
-    "Exp4",
-    "Exp4CombSparse",
-    "ExploreThenCommit",
-    "Learner",
-    "Receipt",
-    "Selection",
     "SparseMSets",
     "Status",
     "UniformExploration",
