@@ -4,6 +4,15 @@ from comband import theory
 from comband.design import Design, design_exploration
 from comband.environments import Batch, Environment, SyntheticRecommender
 from comband.estimates import PairSums, ValueSums, empirical_bernstein
+from comband.evaluation import (
+    EvaluatedCandidate,
+    Evaluation,
+    LogEvaluation,
+    PropensityCheck,
+    check_logged_propensities,
+    evaluate,
+    evaluate_log,
+)
 from comband.learners import (
     Candidate,
     Learner,
@@ -14,6 +23,16 @@ from comband.learners import (
     SingleLabelComband,
     Status,
     UniformExploration,
+)
+from comband.logs import (
+    CandidateLists,
+    LogError,
+    LogReading,
+    read_candidates,
+    read_log,
+    sequential_propensities,
+    write_candidates,
+    write_rounds,
 )
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
@@ -29,13 +48,19 @@ __all__ = [
     "Batch",
     "BudgetPlan",
     "Candidate",
+    "CandidateLists",
     "Decisions",
     "Design",
     "EnumerationOracle",
     "Environment",
+    "EvaluatedCandidate",
+    "Evaluation",
     "Events",
     "InputError",
     "Learner",
+    "LogError",
+    "LogEvaluation",
+    "LogReading",
     "Mixture",
     "Oracle",
     "PacComband",
@@ -44,6 +69,7 @@ __all__ = [
     "Policy",
     "PolicySet",
     "Problem",
+    "PropensityCheck",
     "Receipt",
     "Rounds",
     "Run",
@@ -57,10 +83,18 @@ __all__ = [
     "UniformExploration",
     "UnknownDecisionError",
     "ValueSums",
+    "check_logged_propensities",
     "design_exploration",
     "empirical_bernstein",
+    "evaluate",
+    "evaluate_log",
     "forecast_epsilon",
     "plan_budget",
+    "read_candidates",
+    "read_log",
     "run",
+    "sequential_propensities",
     "theory",
+    "write_candidates",
+    "write_rounds",
 ]

@@ -485,3 +485,37 @@ def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
                 if items[i, k] == items[i, j]:
                     codes[i] = 6
     return codes
+
+
+@njit(cache=True)
+def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
+    """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
+
+    A value between two columns is split so that its mean is kept; zeros are not counted. Works in place.
+    """
+    n, n_variables = values.shape
+    middle = counts.shape[1] // 2
+    shrink = np.exp(-log_ratio)
+    least = bound * np.exp(-log_ratio * (middle - 1))
+    for i in range(n):
+        for p in range(n_variables):
+            z = values[i, p]
+            if z == 0.0:
+                continue
+            sign = 1 if z > 0 else -1
+            size = min(abs(z), bound)
+            if size <= least:
+                share = size / least
+                counts[p, middle + sign] += share
+                counts[p, middle] += 1 - share
+                continue
+            j = int(np.log(bound / size) / log_ratio)  # from the bound downwards
+            above = bound * np.exp(-log_ratio * j)
+            if above < size:  # rounding
+                j -= 1
+                above /= shrink
+            below = above * shrink
+            share = min(max((size - below) / (above - below), 0.0), 1.0)
+            column = middle + sign * (middle - j)
+            counts[p, column] += share
+            counts[p, column - sign] += 1 - share

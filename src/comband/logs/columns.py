@@ -38,7 +38,9 @@ Converter = Callable[[Column], Converted]
 def as_floats(column: Column) -> Converted:
     """Numbers; missing ones become NaN. Text is read as numbers (CSV has nothing else)."""
     if isinstance(column, list):
-        return _each(column, np.float64, np.nan, _plain_float)
+        column = _as_arrow(column)
+        if isinstance(column, list):
+            return _each(column, np.float64, np.nan, _plain_float)
     pa = arrow()
     missing = _nulls(column)
     if pa.types.is_null(column.type):
@@ -52,6 +54,7 @@ def as_floats(column: Column) -> Converted:
 
 def as_keys(column: Column) -> Converted:
     """Whole numbers as int64 when all are, text otherwise; text that spells whole numbers counts as such."""
+    column = _as_arrow(column) if isinstance(column, list) else column
     if not isinstance(column, list):
         pa = arrow()
         kind = column.type
@@ -185,6 +188,17 @@ def _interleave(columns: Sequence[Column]) -> Column:
         columns = [column.cast(pa.string()) for column in columns]
     order = (np.arange(n)[:, None] + n * np.arange(m)[None, :]).ravel()
     return pa.concat_arrays(columns).take(pa.array(order))
+
+
+def _as_arrow(values: list[Any]) -> Column:
+    """Plain values as an Arrow array if they are all numbers or all text: then the rest is fast."""
+    pa = arrow()
+    try:
+        array = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return values
+    number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    return array if number or pa.types.is_string(array.type) else values
 
 
 def _each(values: list[Any], dtype: Any, blank: Any, convert: Callable[[Any], Any]) -> Converted:

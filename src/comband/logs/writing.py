@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +20,38 @@ from comband.problem import InputError
 from comband.rounds import Rounds
 
 _STEP = 1 << 16
+_PARQUET = (".parquet", ".pq")
+_SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity"}
+
+Block = dict[str, NDArray[Any]]
 
 
-def write_rounds(rounds: Rounds, path: str | Path, *, context_ids: ArrayLike | None = None) -> None:
-    """Write rounds as comband's own log (.parquet, .csv or .jsonl by the name; see `comband.logs.native`).
+def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context_ids: ArrayLike | None = None) -> None:
+    """Write rounds, or batches of them, as comband's own log (.parquet, .csv or .jsonl; see `comband.logs.native`).
 
-    `context_ids` name the rounds' contexts, one each; by default contexts that are ids already (a 1-D array of whole
-    numbers or text) are taken as they are, and others are called after their round's id.
+    `context_ids` name the contexts of all rounds, one each; by default contexts that are ids already (a 1-D array of
+    whole numbers or text) are taken as they are, and others are called after their round's id.
     """
-    decisions = rounds.decisions
-    keys = _context_ids(decisions.contexts, context_ids, default=decisions.ids)
-    n, m = decisions.lists.shape
+    given = None if context_ids is None else np.asarray(context_ids)
 
-    def table(rows: slice) -> dict[str, NDArray[Any]]:
-        return {
-            "id": decisions.ids[rows],
-            "version": decisions.versions[rows],
-            "context": keys[rows],
-            "items": decisions.lists[rows],
-            "rewards": rounds.rewards[rows],
-            "propensities": decisions.propensities[rows],
-        }
+    def blocks() -> Iterator[Block]:
+        start = 0
+        for part in [rounds] if isinstance(rounds, Rounds) else rounds:
+            decisions = part.decisions
+            own = None if given is None else given[start : start + len(decisions)]
+            keys = _context_ids(decisions.contexts, own, default=decisions.ids)
+            start += len(decisions)
+            for rows in _slices(len(decisions)):
+                yield {
+                    "id": decisions.ids[rows],
+                    "version": decisions.versions[rows],
+                    "context": keys[rows],
+                    "items": decisions.lists[rows],
+                    "rewards": part.rewards[rows],
+                    "propensities": decisions.propensities[rows],
+                }
 
-    singular = {"items": "item", "rewards": "reward", "propensities": "propensity"}
-    _write(path, table, n, m, singular)
+    _write(path, blocks())
 
 
 def write_candidates(
@@ -51,7 +59,8 @@ def write_candidates(
 ) -> None:
     """Write every candidate's list for every context (see `comband.logs.candidates`).
 
-    Parquet gets one row a context with one list column for each candidate, the others one row a context and candidate.
+    Parquet gets one row a context with a list column for each candidate, JSON lines one object a context, CSV one row a
+    context and candidate.
     `context_ids` as in `write_rounds`, with 0, 1, … by default for contexts that are not ids.
     """
     n = n_contexts(contexts)
@@ -59,23 +68,28 @@ def write_candidates(
     if n == 0:
         raise InputError("there must be at least one context to write lists for, got none.")
     m = policies.predict(take_contexts(contexts, slice(0, 1))).shape[2]
-    P = len(policies)
-    wide = Path(path).suffix.lower() in (".parquet", ".pq")
-
-    def table(rows: slice) -> dict[str, NDArray[Any]]:
-        lists = policies.predict(take_contexts(contexts, rows))
-        some = keys[rows]
-        if wide:
-            return {"context": some, **{name: lists[:, p] for p, name in enumerate(policies.names)}}
-        return {
-            "context": np.repeat(some, P),
-            "candidate": np.tile(np.array(policies.names, dtype=object), len(some)),
-            "items": lists.reshape(-1, m),
-        }
-
-    if wide and "context" in policies.names:
+    suffix = Path(path).suffix.lower()
+    if suffix in _PARQUET and "context" in policies.names:
         raise InputError("a candidate cannot be called 'context' in a Parquet file; rename it or write .csv.")
-    _write(path, table, n, m, {"items": "item"})
+
+    def blocks() -> Iterator[Block]:
+        for rows in _slices(n, max(1, _STEP // len(policies))):
+            lists = policies.predict(take_contexts(contexts, rows))
+            some = keys[rows]
+            if suffix in _PARQUET:
+                yield {"context": some, **{name: lists[:, p] for p, name in enumerate(policies.names)}}
+            elif suffix == ".jsonl":
+                nested = np.empty(len(some), dtype=object)
+                nested[:] = [dict(zip(policies.names, shown, strict=True)) for shown in lists.tolist()]
+                yield {"context": some, "lists": nested}
+            else:
+                yield {
+                    "context": np.repeat(some, len(policies)),
+                    "candidate": np.tile(np.array(policies.names, dtype=object), len(some)),
+                    "items": lists.reshape(-1, m),
+                }
+
+    _write(path, blocks())
 
 
 def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArray[Any]) -> NDArray[Any]:
@@ -90,25 +104,26 @@ def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArra
     return keys.astype(object) if keys.dtype.kind == "U" else keys
 
 
-def _write(
-    path: str | Path, table: Callable[[slice], dict[str, NDArray[Any]]], n: int, m: int, singular: dict[str, str]
-) -> None:
+def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def _write(path: str | Path, blocks: Iterator[Block]) -> None:
     """Write to a temporary file beside `path` and rename: a log is there as a whole or not at all."""
     target = Path(path)
-    writers = {".parquet": _write_parquet, ".pq": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}
+    writers = {**dict.fromkeys(_PARQUET, _write_parquet), ".csv": _write_csv, ".jsonl": _write_jsonl}
     if target.suffix.lower() not in writers:
         raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
-    step = max(1, _STEP)
-    blocks = (table(slice(start, min(n, start + step))) for start in range(0, max(n, 1), step))
     temporary = target.with_name(f".{target.name}.part")
     try:
-        writers[target.suffix.lower()](temporary, blocks, singular)
+        writers[target.suffix.lower()](temporary, blocks)
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _write_parquet(path: Path, blocks: Iterator[dict[str, NDArray[Any]]], singular: dict[str, str]) -> None:
+def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:
     pa = arrow()
     import pyarrow.parquet as pq
 
@@ -130,24 +145,24 @@ def _write_parquet(path: Path, blocks: Iterator[dict[str, NDArray[Any]]], singul
             writer.close()
 
 
-def _write_csv(path: Path, blocks: Iterator[dict[str, NDArray[Any]]], singular: dict[str, str]) -> None:
+def _write_csv(path: Path, blocks: Iterator[Block]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         header: list[str] | None = None
         for block in blocks:
-            names, columns = _flat_columns(block, singular)
+            names, columns = _flat_columns(block)
             if header is None:
                 header = names
                 writer.writerow(header)
             writer.writerows(zip(*columns, strict=True))
 
 
-def _flat_columns(block: dict[str, NDArray[Any]], singular: dict[str, str]) -> tuple[list[str], list[Sequence[Any]]]:
+def _flat_columns(block: Block) -> tuple[list[str], list[Sequence[Any]]]:
     names: list[str] = []
     columns: list[Sequence[Any]] = []
     for name, values in block.items():
         if values.ndim == 2:
-            names += [f"{singular[name]}_{j}" for j in range(values.shape[1])]
+            names += [f"{_SINGULAR[name]}_{j}" for j in range(values.shape[1])]
             columns += [values[:, j].tolist() for j in range(values.shape[1])]
         else:
             names.append(name)
@@ -155,7 +170,7 @@ def _flat_columns(block: dict[str, NDArray[Any]], singular: dict[str, str]) -> t
     return names, columns
 
 
-def _write_jsonl(path: Path, blocks: Iterator[dict[str, NDArray[Any]]], singular: dict[str, str]) -> None:
+def _write_jsonl(path: Path, blocks: Iterator[Block]) -> None:
     with path.open("w", encoding="utf-8") as file:
         for block in blocks:
             names = list(block)
