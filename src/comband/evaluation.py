@@ -267,8 +267,7 @@ def _gap_bounds(
         differences.add(block - block[:, [best]])
     gaps = differences.upper_bounds(threshold=(len(policies) - 1) / delta, largest=max_reward)
     gaps[best] = 0.0
-    # A bound below the bisection's resolution is a proof that the best is better.
-    return np.where(gaps < max_reward * 1e-12, 0.0, gaps)
+    return gaps
 
 
 def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:

@@ -19,8 +19,10 @@ _BETS = 0.98 * 0.5 ** np.arange(16)
 # Grid of values: 0 and ± bound·ratio^−k; log-wealths are concave, so interpolating between grid points never gains.
 _POINTS = 320
 _RATIO = 2.0 ** (1 / 16)
-_STEPS = 50
+_STEPS = 32
 _BLOCK = 64
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,11 +68,10 @@ class ValueHistograms:
         grows with μ, so u is found by bisection. Valid at any stopping time, since the bets are fixed beforehand.
         """
         bets = _BETS / self.bound
-        grid = self.grid
 
-        def log_wealth(mu: NDArray[np.float64], which: slice) -> NDArray[np.float64]:
+        def log_wealth(mu: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
             factors = 1 - bets[None, :, None] * (grid[None, None, :] - mu[:, None, None])
-            return self._mix(np.log(factors), np.log1p(bets[None, :] * mu[:, None]), which)
+            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(bets[None, :] * mu[:, None]))
 
         return self._first_reach(log_wealth, threshold, largest)
 
@@ -79,39 +80,36 @@ class ValueHistograms:
 
         K(v) = (1/J) Σ_j Π_t (1 + λ_j (Z_t/v − 1)), λ_j = .98·2^−j: nothing about the largest value is needed.
         """
-        grid = np.maximum(self.grid, 0.0)
 
-        def log_wealth(distance: NDArray[np.float64], which: slice) -> NDArray[np.float64]:
+        def log_wealth(distance: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
             v = np.maximum(largest - distance, 1e-300)  # the wealth falls with v: reflected, one search serves both
             factors = 1 + _BETS[None, :, None] * (grid[None, None, :] / v[:, None, None] - 1)
-            return self._mix(np.log(factors), np.broadcast_to(np.log1p(-_BETS), (len(v), len(_BETS))), which)
+            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(-_BETS)[None, :])
 
         return np.maximum(largest - self._first_reach(log_wealth, threshold, largest), 0.0)
 
-    def _mix(self, logs: NDArray[np.float64], zero: NDArray[np.float64], which: slice) -> NDArray[np.float64]:
-        """log (1/J) Σ_j exp(Σ_z counts(z) log factor_j(z) + #zeros · log factor_j(0))."""
-        counts = self.counts[which]
-        zeros = self.n_rounds - counts.sum(axis=1)
-        wealth = np.einsum("pjz,pz->pj", logs, counts) + zeros[:, None] * zero
-        top = wealth.max(axis=1)
-        mixed: NDArray[np.float64] = top + np.log(np.exp(wealth - top[:, None]).mean(axis=1))
-        return mixed
-
     def _first_reach(
-        self,
-        log_wealth: Callable[[NDArray[np.float64], slice], NDArray[np.float64]],
-        threshold: float,
-        largest: float,
-    ) -> NDArray[np.float64]:
+        self, log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats], threshold: float, largest: float
+    ) -> Floats:
         """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`."""
         result = np.empty(len(self.counts))
         for start in range(0, len(result), _BLOCK):
-            which = slice(start, min(start + _BLOCK, len(result)))
-            low, high = np.zeros(which.stop - start), np.full(which.stop - start, float(largest))
+            counts = self.counts[start : start + _BLOCK]
+            used = counts.any(axis=0)
+            zeros = self.n_rounds - counts.sum(axis=1)
+            counts, grid = np.ascontiguousarray(counts[:, used]), self.grid[used]
+            low, high = np.zeros(len(counts)), np.full(len(counts), float(largest))
+            high[log_wealth(low, counts, grid, zeros) >= np.log(threshold)] = 0.0
             for _ in range(_STEPS):
                 middle = (low + high) / 2
-                reached = log_wealth(middle, which) >= np.log(threshold)
+                reached = log_wealth(middle, counts, grid, zeros) >= np.log(threshold)
                 high = np.where(reached, middle, high)
                 low = np.where(reached, low, middle)
-            result[which] = high
+            result[start : start + _BLOCK] = high
         return result
+
+
+def _mix(logs: Floats, counts: Floats, zeros: Floats) -> Floats:
+    """log (1/J) Σ_j exp(Σ_z counts(z) log factor_j(z) + the part of the zeros), for logs (P, J, z)."""
+    wealth = np.matmul(logs, counts[:, :, None])[:, :, 0] + zeros
+    return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(wealth.shape[1]))

@@ -70,7 +70,7 @@ def _round_text(
         j = int(np.flatnonzero(~((rewards >= 0) & (rewards <= 1)))[0])
         return f"reward {rewards[j]:g} of item {names[j]} is outside [0, 1]"
     if kind == 6:
-        return f"the list {list(names)} repeats an item"
+        return f"the list {names.tolist()} repeats an item"
     return f"the rewards sum to {rewards.sum():g}, more than the sparsity {max_reward:g}"
 
 

@@ -156,6 +156,6 @@ def spelt_numbers(texts: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bo
     known = np.zeros(len(texts), dtype=bool)
     for i, text in enumerate(texts):
         digits = text[1:] if text[:1] == "-" else text
-        if digits.isdecimal() and len(digits) < 19 and str(int(text)) == text:
+        if digits.isdecimal() and len(digits) < 20 and int(digits) < 2**62 and str(int(text)) == text:
             numbers[i], known[i] = int(text), True
     return numbers, known
