@@ -118,11 +118,9 @@ def main() -> None:
     )
     print(
         f"comband evaluate         {evaluation:10.2f} s   {n_rounds / evaluation:14,.0f} rounds/s   "
-        f"{evaluation_cpu:8.2f} s of processor"
+        f"{evaluation_cpu:8.2f} s of CPU"
     )
-    print(
-        f"ratio                    {evaluation / scan:10.1f} on the wall, {evaluation_cpu / scan_cpu:.1f} of processor"
-    )
+    print(f"ratio                    {evaluation / scan:10.1f} on the wall, {evaluation_cpu / scan_cpu:.1f} of CPU")
     print(f"peak memory of evaluate  {peak:10,.0f} MB  (target: below 2,048; ratio: at most 10)")
     print(f"best: {result['best']}, epsilon {result['epsilon']:.3g}, {result['rewarded_rounds']:,} rewarded rounds")
     if options.json:

@@ -49,12 +49,13 @@ class CandidateLists:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Lists of some rows: which contexts, which candidates, which items."""
+    """Lists of some rows: a row has one candidate's list, or with `candidates` None those of all, (n, C, m)."""
 
     rows: NDArray[np.int64]
     contexts: Keys
-    candidates: NDArray[np.int64]
-    codes: NDArray[np.int64]
+    candidates: NDArray[np.int64] | None
+    codes: NDArray[np.int32]
+    good: NDArray[np.bool_]
 
 
 def read_candidates(
@@ -115,7 +116,7 @@ def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
         fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults)
         kept = matrix.kept[fine]
         numbers = np.array([names.setdefault(str(who[i]), len(names)) for i in np.flatnonzero(good)], dtype=np.int64)
-        yield _Batch(rows[kept], contexts.values[good][kept], numbers[kept], codes[fine])
+        yield _single(rows[kept], contexts.values[good][kept], numbers[kept], codes[fine])
 
 
 def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
@@ -128,17 +129,23 @@ def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
         contexts = as_keys(piece.columns["context"])
         good = ~contexts.bad
         faults.add("missing value", [(int(piece.rows[i]), "no context") for i in np.flatnonzero(~good)])
-        for name in who:
+        rows = piece.rows[good]
+        lists = np.zeros((len(rows), len(who), size), dtype=np.int32)
+        usable = np.zeros((len(rows), len(who)), dtype=bool)
+        for p, name in enumerate(who):
             matrix = as_matrix(_pick([piece.columns[name]], good), as_keys, list_size=size, what="items")
-            rows = piece.rows[good]
             for i, kind, text in matrix.dropped:
                 faults.add(kind, [(int(rows[i]), f"{text} (candidate {name!r})")])
             codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
             of = f" (candidate {name!r})"
             fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults, of=of)
-            kept = matrix.kept[fine]
-            numbers = np.full(len(kept), names[name])
-            yield _Batch(rows[kept], contexts.values[good][kept], numbers, codes[fine].astype(np.int32))
+            lists[matrix.kept[fine], p] = codes[fine]
+            usable[matrix.kept[fine], p] = True
+        yield _Batch(rows, contexts.values[good], None, lists, usable)
+
+
+def _single(rows: NDArray[np.int64], contexts: Keys, candidates: NDArray[np.int64], codes: NDArray[np.int64]) -> _Batch:
+    return _Batch(rows, contexts, candidates, codes.astype(np.int32)[:, None, :], np.ones((len(rows), 1), dtype=bool))
 
 
 def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
@@ -170,7 +177,7 @@ def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: F
         codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
         fine = check_candidate_lists(at[matrix.kept], codes, matrix.values, faults)
         kept = matrix.kept[fine]
-        yield _Batch(at[kept], keys.values[kept], np.array(who)[kept], codes[fine])
+        yield _single(at[kept], keys.values[kept], np.array(who)[kept], codes[fine])
 
 
 def _assemble(
@@ -181,33 +188,31 @@ def _assemble(
         faults.settle("refuse")
         raise LogError(f"{faults.source} holds no usable list.")
     distinct, place = np.unique(keys, return_inverse=True)
-    size = max(batch.codes.shape[1] for batch in batches)
+    size = batches[0].codes.shape[2]
     lists = np.zeros((len(names), len(distinct), size), dtype=np.int32)
-    seen = np.zeros((len(names), len(distinct)), dtype=np.uint8)
+    seen = np.zeros((len(names), len(distinct)), dtype=bool)
     start = 0
     for batch in batches:
         where = place[start : start + len(batch.rows)]
         start += len(batch.rows)
-        again = seen[batch.candidates, where] > 0
-        _, first = np.unique(where * len(names) + batch.candidates, return_index=True)
-        again |= ~np.isin(np.arange(len(where)), first)
-        if again.any():
+        for c in range(batch.codes.shape[1]):
+            who = np.full(len(where), c) if batch.candidates is None else batch.candidates
+            good = batch.good[:, c]
+            again = _repeated(who, where, seen) & good
             some = np.flatnonzero(again)
             described = [
-                (
-                    int(batch.rows[i]),
-                    f"context {distinct[where[i]]} has a second list of {names[batch.candidates[i]]!r}",
-                )
+                (int(batch.rows[i]), f"context {distinct[where[i]]} has a second list of {names[who[i]]!r}")
                 for i in some[:3]
             ]
             faults.add("repeated context", described, count=len(some))
-        lists[batch.candidates[~again], where[~again]] = batch.codes[~again]
-        seen[batch.candidates, where] = 1
+            new = good & ~again
+            lists[who[new], where[new]] = batch.codes[new, c]
+            seen[who[new], where[new]] = True
     complete = seen.all(axis=0)
     if not complete.all():
         absences = []
         for position in np.flatnonzero(~complete)[:3]:
-            absent = [repr(names[p]) for p in np.flatnonzero(seen[:, position] == 0)]
+            absent = [repr(names[p]) for p in np.flatnonzero(~seen[:, position])]
             listed = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
             absences.append(f"context {distinct[position]} has no good list of {listed}")
         faults.note("incomplete context", absences, count=int((~complete).sum()))
@@ -217,6 +222,18 @@ def _assemble(
     if not complete.all():
         distinct, lists = distinct[complete], lists[:, complete]
     return CandidateLists(names, KeyIndex(distinct), lists, items, faults)
+
+
+def _repeated(who: NDArray[np.int64], where: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which (candidate, context) pairs came before, in earlier batches or in this one."""
+    again = seen[who, where]
+    pairs = where * len(seen) + who
+    if (pairs[1:] > pairs[:-1]).all():
+        return again
+    _, first = np.unique(pairs, return_index=True)
+    repeated = np.ones(len(pairs), dtype=bool)
+    repeated[first] = False
+    return np.asarray(again | repeated)
 
 
 def _list_size(table: TableFile, columns: list[str]) -> int:
