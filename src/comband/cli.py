@@ -6,8 +6,11 @@ import typer
 from rich.console import Console
 
 import comband as cb
+from comband.commands.bench import bench
 from comband.commands.common import Commands
+from comband.commands.design import design
 from comband.commands.evaluate import evaluate
+from comband.commands.simulate import simulate
 
 app = typer.Typer(
     cls=Commands,
@@ -47,7 +50,8 @@ def demo(
     )
 
 
-app.command()(evaluate)
+for command in (evaluate, design, simulate, bench):
+    app.command()(command)
 
 
 def main() -> None:

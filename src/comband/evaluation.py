@@ -200,7 +200,7 @@ def _evaluate(
         min_propensity = smallest
         notes.append(
             f"the guarantees assume that no candidate's item was shown with a propensity below {smallest:.4g}, the "
-            "smallest in the log; state the bound that your logging ensures (min_propensity) to drop this assumption"
+            "smallest in the log; state what your logging ensures (min_propensity, --min-propensity) to drop this"
         )
     elif check_positive("min_propensity", min_propensity) > smallest * (1 + 1e-9):
         raise InputError(
