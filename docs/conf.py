@@ -1,6 +1,13 @@
 """Sphinx settings."""
 
+from inspect import cleandoc
+from pathlib import Path
+
+import typer.main
+from typer.testing import CliRunner
+
 import comband
+from comband.cli import app
 
 project = "comband"
 author = "The comband maintainers"
@@ -14,3 +21,19 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "comband"
 nitpicky = False
+
+
+def command_reference() -> str:
+    """Every command's own --help, so that the page cannot drift from the program."""
+    page = [
+        "# Commands",
+        "Data go to standard output, progress and remarks to standard error. Exit codes: 0 done, 1 the input was "
+        "refused (one sentence says why), 2 the command was not understood.",
+    ]
+    for name, command in sorted(typer.main.get_command(app).commands.items()):
+        text = CliRunner().invoke(app, [name, "--help"], prog_name="comband", env={"TERMINAL_WIDTH": "100"}).stdout
+        page += [f"## comband {name}", cleandoc(command.help.split("\n\n")[0]), f"```text\n{text.strip()}\n```"]
+    return "\n\n".join(page) + "\n"
+
+
+Path(__file__).with_name("cli.md").write_text(command_reference(), encoding="utf-8")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
 from typer.testing import CliRunner
 
+import comband as cb
 from comband.cli import app
+from tests.logs.worlds import small_log, write_both
 
 
 def test_demo_ends_with_a_readable_answer() -> None:
@@ -12,3 +19,97 @@ def test_demo_ends_with_a_readable_answer() -> None:
     assert outcome.exit_code == 0
     assert "of the best candidate with probability 0.95" in outcome.stdout
     assert "rounds" in outcome.stderr
+
+
+def test_evaluate_prints_a_table_and_keeps_data_and_talk_apart(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "csv")
+    outcome = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists), "--top", "2"])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "better than best by at most" in outcome.stdout
+    assert "… and 3 more" in outcome.stdout
+    assert "With probability 0.95 no candidate is better by more than" in outcome.stdout
+
+
+def test_wrong_propensities_are_shouted(tmp_path: Path) -> None:
+    rounds, policies = small_log(6000)
+    decisions = rounds.decisions
+    wrong = cb.Decisions(
+        ids=decisions.ids,
+        lists=decisions.lists,
+        propensities=decisions.propensities / 3,
+        versions=decisions.versions,
+        contexts=decisions.contexts,
+    )
+    cb.write_rounds(cb.Rounds(wrong, rounds.rewards), tmp_path / "log.parquet")
+    cb.write_candidates(policies, np.arange(30), tmp_path / "lists.parquet")
+    arguments = ["evaluate", str(tmp_path / "log.parquet"), "-c", str(tmp_path / "lists.parquet")]
+    assert "THE PROPENSITIES DO NOT FIT" in CliRunner().invoke(app, arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["evaluate"], 2, "Missing argument"),
+        (["evaluate", "log.csv"], 2, "Missing option"),
+        (["nonsense"], 2, "No such command"),
+        (["evaluate", "absent.csv", "-c", "absent.csv"], 1, "comband: there is no file absent.csv."),
+        (["evaluate", "{log}", "-c", "{lists}", "--format", "xml"], 1, "format must be one of"),
+        (["evaluate", "{log}", "-c", "{lists}", "--on-error", "maybe"], 1, "on_error must be 'refuse' or 'skip'"),
+        (["evaluate", "{log}", "-c", "{lists}", "--delta", "2"], 1, "delta must lie strictly between 0 and 1"),
+        (["evaluate", "{log}", "-c", "{lists}", "--sparsity", "0"], 1, "sparsity must be above 0"),
+        (["evaluate", "{log}", "-c", "{lists}", "--html", "{folder}/no/r.html"], 1, "No such file or directory"),
+        (["simulate", "--learner", "oracle of Delphi"], 1, "learner must be one of"),
+        (["simulate", "--slots", "200"], 1, "list_size must not exceed n_actions"),
+        (["bench", "nonsense"], 1, "there is no benchmark 'nonsense'"),
+    ],
+)
+def test_exit_codes_and_one_sentence(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    log, lists = write_both(tmp_path, "csv", n=40)
+    filled = [part.format(log=log, lists=lists, folder=tmp_path) for part in arguments]
+    outcome = CliRunner().invoke(app, filled)
+    assert outcome.exit_code == code
+    assert outcome.stdout == ""
+    assert message in " ".join(outcome.stderr.split())
+    assert "Traceback" not in outcome.stderr
+
+
+def test_every_command_helps_with_an_example() -> None:
+    assert CliRunner().invoke(app, ["--help"]).exit_code == 0
+    for command in app.registered_commands:
+        name = str(command.name or getattr(command.callback, "__name__", ""))
+        outcome = CliRunner().invoke(app, [name, "--help"])
+        assert outcome.exit_code == 0
+        assert f"Example: comband {name}" in " ".join(outcome.stdout.split())
+
+
+def test_simulate_evaluate_design_and_serve(tmp_path: Path) -> None:
+    log, lists, mixture = (str(tmp_path / name) for name in ("log.parquet", "lists.parquet", "mixture.npz"))
+    made = CliRunner().invoke(
+        app, ["simulate", "--rounds", "3000", "--candidates", "6", "--log", log, "--lists", lists, "--json"]
+    )
+    assert made.exit_code == 0, made.stderr
+    simulated = json.loads(made.stdout)
+    judged = json.loads(CliRunner().invoke(app, ["evaluate", log, "-c", lists, "--sparsity", "1", "--json"]).stdout)
+    assert judged["rounds"] == simulated["rounds"] == 3000
+    assert max(c["value"] for c in judged["candidates"]) == pytest.approx(simulated["value"])
+    options = ["--n-actions", "100", "--sparsity", "1", "--out", mixture]
+    designed = CliRunner().invoke(app, ["design", log, "-c", lists, *options, "--json"])
+    assert designed.exit_code == 0, designed.stderr
+    answer = json.loads(designed.stdout)
+    world = cb.SyntheticRecommender(cb.Problem(100, 5, sparsity=1), click_rate=0.1, seed=7)
+    policies = world.candidates(6, seed=8)
+    served = cb.Mixture.load(mixture, policies)
+    assert {policies.names[i]: served.weights[i] for i in served.support} == pytest.approx(answer["weights"])
+    rng = np.random.default_rng(1)
+    batch = world.sample(10, rng)
+    decisions = served.draw(batch.contexts, rng)
+    np.testing.assert_array_equal(served.propensities(batch.contexts, decisions.lists), decisions.propensities)
+    table = CliRunner().invoke(app, ["design", log, "-c", lists, *options])
+    assert "Show a uniform list in 50% of rounds" in table.stdout
+
+
+def test_bench_needs_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(app, ["bench"])
+    assert outcome.exit_code == 1
+    assert "run this in a clone" in outcome.stderr

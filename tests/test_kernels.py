@@ -84,3 +84,53 @@ def test_credit_is_a_masked_sum() -> None:
     expected = totals + amounts @ inside
     _kernels.credit(lists, rows, actions, amounts, totals)
     np.testing.assert_allclose(totals, expected, rtol=1e-12)
+
+
+def first_fault(items: list[int], rewards: list[float], chances: list[float], repeats: bool) -> int:
+    total = 0.0
+    for j, (y, r, q) in enumerate(zip(items, rewards, chances, strict=True)):
+        checks = [(y < 0, 1), (np.isnan(q), 2), (not 0 < q <= 1, 3), (np.isnan(r), 4), (not 0 <= r <= 1, 5)]
+        checks.append((not repeats and y in items[:j], 6))
+        for bad, code in checks:
+            if bad:
+                return code
+        total += r
+    return 7 if total > 1 else 0
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=100)
+def test_round_faults_equal_the_plain_rules(data: st.DataObject) -> None:
+    m = data.draw(st.integers(1, 4))
+    number = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, -0.5, float("nan")])
+    rounds = st.lists(st.tuples(st.integers(-1, 5), number, number), min_size=m, max_size=m)
+    table = np.array(data.draw(st.lists(rounds, min_size=1, max_size=6)), dtype=float)
+    items, rewards, chances = table[..., 0].astype(np.int64), table[..., 1].copy(), table[..., 2].copy()
+    repeats = data.draw(st.booleans())
+    codes = _kernels.round_faults(items, rewards, chances, 1.0, 1.0, repeats)
+    columns = (items.tolist(), rewards.tolist(), chances.tolist())
+    plain = [first_fault(*row, repeats) for row in zip(*columns, strict=True)]
+    assert codes.tolist() == plain
+    lists = _kernels.list_faults(items)
+    expected = [1 if -1 in row else 6 if len(set(row)) < m else 0 for row in items.tolist()]
+    assert lists.tolist() == expected
+
+
+@given(st.integers(0, 2**32))
+@settings(deadline=None, max_examples=50)
+def test_split_histogram_equals_interpolation(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bound, ratio, k = 5.0, 1.5, 12
+    values = rng.uniform(-bound, bound, size=(20, 2)) * 10.0 ** -rng.integers(0, 5, size=(20, 2))
+    counts = np.zeros((2, 2 * k + 1))
+    _kernels.split_histogram(values, counts, bound, np.log(ratio))
+    positive = bound * ratio ** -np.arange(k - 1, -1, -1.0)
+    grid = np.concatenate([-positive[::-1], [0.0], positive])
+    expected = np.zeros_like(counts)
+    for p in range(2):
+        for z in values[:, p]:
+            right = int(np.clip(np.searchsorted(grid, z), 1, 2 * k))
+            share = (z - grid[right - 1]) / (grid[right] - grid[right - 1])
+            expected[p, right] += share
+            expected[p, right - 1] += 1 - share
+    np.testing.assert_allclose(counts, expected, atol=1e-9)

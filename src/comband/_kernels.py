@@ -700,3 +700,99 @@ def credit(
             for j in range(m):
                 hit |= 1 if block[p, j] == y else 0
             totals[p] += amount * hit
+
+
+# ---- logs ------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def round_faults(
+    items: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    propensities: NDArray[np.float64],
+    most: float,
+    largest: float,
+    repeats: bool,
+) -> NDArray[np.uint8]:
+    """The first thing wrong with each logged round, 0 if nothing is: see `comband.logs.checks.KINDS`.
+
+    `most` bounds the sum of a round's rewards, `largest` its propensities; items of code −1 are unknown ones.
+    """
+    n, m = items.shape
+    codes = np.zeros(n, dtype=np.uint8)
+    for i in range(n):
+        total = 0.0
+        for j in range(m):
+            q, r = propensities[i, j], rewards[i, j]
+            if items[i, j] < 0:
+                codes[i] = 1
+            elif np.isnan(q):
+                codes[i] = 2
+            elif not (q > 0.0 and q <= largest):
+                codes[i] = 3
+            elif np.isnan(r):
+                codes[i] = 4
+            elif not (r >= 0.0 and r <= 1.0):
+                codes[i] = 5
+            if codes[i]:
+                break
+            total += r
+            if not repeats:
+                for k in range(j):
+                    if items[i, k] == items[i, j]:
+                        codes[i] = 6
+                if codes[i]:
+                    break
+        if codes[i] == 0 and total > most:
+            codes[i] = 7
+    return codes
+
+
+@njit(cache=True)
+def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """1 where a list holds an unknown item (code −1), 6 where it repeats one, otherwise 0."""
+    n, m = items.shape
+    codes = np.zeros(n, dtype=np.uint8)
+    for i in range(n):
+        for j in range(m):
+            if items[i, j] < 0:
+                codes[i] = 1
+                break
+            for k in range(j):
+                if items[i, k] == items[i, j]:
+                    codes[i] = 6
+    return codes
+
+
+@njit(cache=True)
+def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
+    """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
+
+    A value between two columns is split so that its mean is kept; zeros are not counted. Works in place.
+    """
+    n, n_variables = values.shape
+    middle = counts.shape[1] // 2
+    shrink = np.exp(-log_ratio)
+    least = bound * np.exp(-log_ratio * (middle - 1))
+    for i in range(n):
+        for p in range(n_variables):
+            z = values[i, p]
+            if z == 0.0:
+                continue
+            sign = 1 if z > 0 else -1
+            size = min(abs(z), bound)
+            if size <= least:
+                share = size / least
+                counts[p, middle + sign] += share
+                counts[p, middle] += 1 - share
+                continue
+            j = int(np.log(bound / size) / log_ratio)  # from the bound downwards
+            above = bound * np.exp(-log_ratio * j)
+            if above < size:  # rounding
+                j -= 1
+                above /= shrink
+            below = above * shrink
+            share = min(max((size - below) / (above - below), 0.0), 1.0)
+            column = middle + sign * (middle - j)
+            counts[p, column] += share
+            counts[p, column - sign] += 1 - share

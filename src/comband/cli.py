@@ -6,8 +6,14 @@ import typer
 from rich.console import Console
 
 import comband as cb
+from comband.commands.bench import bench
+from comband.commands.common import Commands
+from comband.commands.design import design
+from comband.commands.evaluate import evaluate
+from comband.commands.simulate import simulate
 
 app = typer.Typer(
+    cls=Commands,
     help="Find the best of many list recommenders with as few user interactions as possible.",
     no_args_is_help=True,
     add_completion=False,
@@ -42,6 +48,10 @@ def demo(
         f"In truth (known here because the shop is simulated): {outcome.result.name} is worth "
         f"{truth[outcome.result.index]:.4f} clicks a round, the best of all {truth.max():.4f}."
     )
+
+
+for command in (evaluate, design, simulate, bench):
+    app.command()(command)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Events
+
+
+def round_values(
+    events: Events, policies: PolicySet, indices: ArrayLike | None = None
+) -> Iterator[NDArray[np.float64]]:
+    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size."""
+    weights = events.rewards / events.propensities
+    for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions, indices):
+        _, row = np.unique(events.rows[chosen], return_inverse=True)
+        gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
+        yield gather @ inside.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,11 +46,7 @@ class ValueSums:
         """Sums for all policies (or those at `indices`); evaluates them on rewarded contexts only."""
         n_policies = len(policies) if indices is None else np.size(indices)
         sums, squares = np.zeros(n_policies), np.zeros(n_policies)
-        weights = events.rewards / events.propensities
-        for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions, indices):
-            _, row = np.unique(events.rows[chosen], return_inverse=True)
-            gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
-            values = gather @ inside.astype(np.float64)
+        for values in round_values(events, policies, indices):
             sums += values.sum(axis=0)
             squares += np.square(values).sum(axis=0)
         return cls(events.n_rounds, sums, squares)

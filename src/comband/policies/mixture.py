@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import asdict
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -9,8 +14,9 @@ from comband._kernels import inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import Problem, check_floor, check_lists, check_weights
+from comband.problem import InputError, Problem, check_floor, check_lists, check_weights
 from comband.rounds import Decisions
+from comband.storage import read_npz, write_npz
 
 
 class Mixture:
@@ -91,6 +97,27 @@ class Mixture:
             versions=np.full(n, version),
             contexts=X,
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights, by the policies' names, with K, m, s and the floor to one npz file; not the policies."""
+        header = {"problem": asdict(self.problem), "floor": self.floor, "policies": list(self.policies.names)}
+        write_npz(path, "mixture", {"header": np.asarray(json.dumps(header)), "weights": self.weights})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
+        """The mixture that `save` wrote, over policies found by name: those of positive weight must all be there."""
+        arrays = read_npz(path, "mixture")
+        header = json.loads(str(arrays["header"]))
+        place = {name: i for i, name in enumerate(policies.names)}
+        weights = np.zeros(len(policies))
+        for name, weight in zip(header["policies"], arrays["weights"], strict=True):
+            if name in place:
+                weights[place[name]] = weight
+            elif weight > 0:
+                raise InputError(
+                    f"{path} needs a policy named {name!r} (weight {weight:.4g}), which is not in the set."
+                )
+        return cls(policies, weights, problem=Problem(**header["problem"]), floor=header["floor"])
 
     def _row_blocks(self, n: int) -> list[slice]:
         step = max(1, BLOCK // max(len(self.support) * self.problem.list_size, 1))

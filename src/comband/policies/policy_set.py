@@ -199,11 +199,15 @@ class _Table:
     """Tabulated policies over the same contexts, in one look-up."""
 
     def __init__(self, policies: Sequence[TabulatedPolicy]) -> None:
-        self._lists = np.stack([policy.lists for policy in policies])
+        # All lists of a context side by side: looking one up reads one stretch of memory.
+        self._lists = np.stack([policy.lists for policy in policies], axis=1)
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        ids = check_context_ids(X, self._lists.shape[1])
-        return np.ascontiguousarray(self._lists[which[None, :], ids[:, None]])
+        ids = check_context_ids(X, len(self._lists))
+        n_policies = self._lists.shape[1]
+        if len(which) == n_policies and (which == np.arange(n_policies)).all():
+            return self._lists[ids]
+        return np.ascontiguousarray(self._lists[ids[:, None], which[None, :]])
 
 
 class _Foreign:

@@ -1,0 +1,111 @@
+"""`comband design`: the exploration mixture for the next period."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from comband.commands.common import console, print_json, said
+from comband.commands.log_options import (
+    CandidatesOption,
+    ContextOption,
+    FormatOption,
+    LogArgument,
+    OnErrorOption,
+    SparsityOption,
+    load,
+)
+from comband.design import Design, design_exploration
+from comband.logs import LogError
+from comband.oracles import EnumerationOracle
+from comband.problem import Problem
+
+
+def design(
+    log: LogArgument,
+    candidates: CandidatesOption,
+    n_actions: Annotated[int, typer.Option(help="Items are 0 … N−1.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the mixture (.npz).", show_default=False)],
+    floor: Annotated[float, typer.Option(help="Share of uniform lists.")] = 0.5,
+    format: FormatOption = "auto",
+    context: ContextOption = None,
+    sparsity: SparsityOption = None,
+    on_error: OnErrorOption = "refuse",
+    top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
+) -> None:
+    """Design what to show next, so that every candidate can be estimated well, and write it to a file.
+
+    Example: comband design log.parquet --candidates lists.parquet --n-actions 500 --sparsity 1 --out mixture.npz
+
+    Serve it from Python with comband.Mixture.load("mixture.npz", policies).draw(X, rng), where `policies` are your
+    rankers under the candidates' names.
+    """
+    reading = load(
+        log,
+        candidates,
+        format=format,
+        context=context,
+        n_actions=n_actions,
+        items=None,
+        sparsity=sparsity,
+        on_error=on_error,
+    )
+    if reading.format.positional:
+        raise LogError(
+            f"{log} has propensities a slot; a design needs a log where an item counts anywhere in the list."
+        )
+    problem = Problem(n_actions=n_actions, list_size=reading.problem.list_size, sparsity=sparsity)
+    result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
+    result.mixture.save(out)
+    said().print(f"mixture written to {out}", markup=False)
+    if as_json:
+        print_json(_as_dict(result))
+    else:
+        _print(result, top)
+
+
+def _weights(result: Design) -> list[tuple[str, float]]:
+    mixture = result.mixture
+    ranked = mixture.support[np.argsort(-mixture.weights[mixture.support], kind="stable")]
+    return [(mixture.policies.names[i], float(mixture.weights[i])) for i in ranked]
+
+
+def _as_dict(result: Design) -> dict[str, object]:
+    return {
+        "weights": dict(_weights(result)),
+        "floor": result.mixture.floor,
+        "value": result.value,
+        "gap": result.gap,
+        "relative_gap": result.relative_gap,
+        "max_variance": result.max_variance,
+        "gradient_norm": result.gradient_norm,
+        "meets_paper_bound": result.meets_paper_bound,
+        "certified": result.certified,
+        "oracle_calls": result.oracle_calls,
+        "events": result.n_events,
+        "status": str(result.status),
+        "message": result.message,
+    }
+
+
+def _print(result: Design, top: int) -> None:
+    weights = _weights(result)
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("candidate", overflow="fold")
+    table.add_column("weight", justify="right")
+    for name, weight in weights[: top or None]:
+        table.add_row(name, f"{weight:.4f}")
+    out = console()
+    out.print(table)
+    if top and len(weights) > top:
+        out.print(f"… and {len(weights) - top:,} more (--top 0 shows all)")
+    out.print(
+        f"\nShow a uniform list in {result.mixture.floor:.0%} of rounds, otherwise the list of a candidate drawn by "
+        f"weight. Variance proxy of the hardest candidate: {result.max_variance:.4g}. {result.message}",
+        markup=False,
+    )

@@ -1,0 +1,125 @@
+"""`comband evaluate`: what a log says about candidates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from comband.commands.common import console, print_json, said, write_text
+from comband.commands.log_options import (
+    ActionsOption,
+    CandidatesOption,
+    ContextOption,
+    FormatOption,
+    ItemsOption,
+    LogArgument,
+    OnErrorOption,
+    SparsityOption,
+    load,
+)
+from comband.evaluation import LogEvaluation, evaluate_log
+from comband.reports import evaluation_page
+
+
+def evaluate(
+    log: LogArgument,
+    candidates: CandidatesOption,
+    format: FormatOption = "auto",
+    context: ContextOption = None,
+    n_actions: ActionsOption = None,
+    items: ItemsOption = None,
+    sparsity: SparsityOption = None,
+    min_propensity: Annotated[
+        float | None,
+        typer.Option(
+            help="A lower bound on propensities that your logging ensures; the log's smallest otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
+    on_error: OnErrorOption = "refuse",
+    top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a report to this file.", show_default=False)
+    ] = None,
+) -> None:
+    """Estimate every candidate from logged rounds: values with intervals, the best one, and the ε the log certifies.
+
+    Example: comband evaluate log.parquet --candidates lists.parquet --sparsity 1 --html report.html
+    """
+    reading = load(
+        log,
+        candidates,
+        format=format,
+        context=context,
+        n_actions=n_actions,
+        items=items,
+        sparsity=sparsity,
+        on_error=on_error,
+    )
+    answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+    if html is not None:
+        write_text(html, evaluation_page(answer, source=log.name))
+        said().print(f"report written to {html}")
+    if as_json:
+        print_json(answer.as_dict())
+    else:
+        _print_table(answer, top)
+
+
+def _print_table(answer: LogEvaluation, top: int) -> None:
+    result = answer.evaluation
+    shown = result.candidates[: top or None]
+    table = Table(title=None, header_style="bold", box=None, pad_edge=False)
+    table.add_column("candidate", overflow="fold")
+    for name in ("value", "at least", "at most", "better than best by at most", "effective rewards"):
+        table.add_column(name, justify="right")
+    for candidate in shown:
+        table.add_row(
+            candidate.name,
+            f"{candidate.value:.5g}",
+            f"{candidate.interval[0]:.5g}",
+            f"{candidate.interval[1]:.5g}",
+            "the best" if candidate is result.best else f"{candidate.gap_bound:.5g}",
+            f"{candidate.effective_rewards:,.0f}",
+        )
+    out = console()
+    out.print(table)
+    if len(shown) < len(result.candidates):
+        out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
+    out.print(
+        f"\nBest: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
+        f"{result.epsilon:.5g} (rewards a round).",
+        markup=False,
+    )
+    out.print(
+        f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
+        f"{result.min_propensity:.4g}; {answer.meaning}.",
+        markup=False,
+    )
+    for note in notes(answer):
+        out.print(f"Note: {note}.", markup=False)
+
+
+def notes(answer: LogEvaluation) -> list[str]:
+    """What a reader must know besides the numbers."""
+    lines = list(answer.evaluation.notes)
+    check = answer.propensities
+    if check is not None and not check.fits:
+        lines.insert(
+            0,
+            f"THE PROPENSITIES DO NOT FIT: on {check.rounds:,} rounds the items of {check.candidate!r} weigh "
+            f"{check.mean:.4g} a round where {check.expected:g} is right (between {check.interval[0]:.4g} and "
+            f"{check.interval[1]:.4g}); the values above cannot be trusted. Log the probability that the item is "
+            "anywhere in the list, and give every candidate's items a chance to be shown",
+        )
+    if answer.skipped:
+        total = sum(answer.skipped.values())
+        lines.append(
+            f"{total:,} faulty rows were skipped; if faults go with rewards, the values are off by an unknown amount"
+        )
+    return lines

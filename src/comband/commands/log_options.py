@@ -1,0 +1,82 @@
+"""The options of every command that reads a log and its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from comband.commands.common import said
+from comband.logs import LogReading, read_candidates, read_log
+from comband.logs.keys import read_catalogue
+
+LogArgument = Annotated[Path, typer.Argument(help="Logged rounds: .parquet, .csv or .jsonl.", show_default=False)]
+CandidatesOption = Annotated[
+    Path, typer.Option("--candidates", "-c", help="Each candidate's list for each context.", show_default=False)
+]
+FormatOption = Annotated[
+    str,
+    typer.Option("--format", help="comband, obd (Open Bandit dataset), obp (its slates), vw (CCB dsjson) or auto."),
+]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option("--context", help="Column (or several, repeated) with the context id.", show_default=False),
+]
+ActionsOption = Annotated[
+    int | None,
+    typer.Option("--n-actions", help="Items are 0 … N−1; others are faults.", show_default=False),
+]
+ItemsOption = Annotated[
+    Path | None,
+    typer.Option("--items", help="File with all items, one a line; others are faults.", show_default=False),
+]
+SparsityOption = Annotated[
+    float | None,
+    typer.Option("--sparsity", help="At most this much reward in one round, if known.", show_default=False),
+]
+OnErrorOption = Annotated[str, typer.Option("--on-error", help="Faulty rows: refuse the log, or skip them.")]
+
+
+def load(
+    log: Path,
+    candidates: Path,
+    *,
+    format: str,
+    context: list[str] | None,
+    n_actions: int | None,
+    items: Path | None,
+    sparsity: float | None,
+    on_error: str,
+) -> LogReading:
+    """Read both files, telling on standard error how far it is."""
+    with _progress() as step:
+        step(f"reading {candidates}")
+        lists = read_candidates(
+            candidates,
+            n_actions=n_actions,
+            catalogue=None if items is None else read_catalogue(items),
+            on_error=on_error,
+        )
+        reading = read_log(
+            log,
+            lists,
+            format=format,
+            sparsity=sparsity,
+            context=context or (),
+            on_error=on_error,
+            progress=lambda rows: step(f"reading {log}: {rows:,} rows"),
+        )
+    for source in (lists.faults, reading.faults):
+        for line in source.describe():
+            said().print(f"skipped in {source.source}: {line}", soft_wrap=True, markup=False)
+    return reading
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    out = said()
+    with out.status("") as status:
+        yield lambda text: status.update(text)

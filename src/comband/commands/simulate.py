@@ -1,0 +1,93 @@
+"""`comband simulate`: a learner in a simulated shop, and the log it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from comband.commands.common import print_json, said
+from comband.environments import SyntheticRecommender
+from comband.learners import Learner, UniformExploration
+from comband.logs import write_candidates, write_rounds
+from comband.policies import PolicySet
+from comband.problem import InputError, Problem, check_count
+from comband.rounds import Rounds
+
+LEARNERS: dict[str, Callable[[Problem, PolicySet, int, float, int], Learner]] = {
+    "uniform": lambda problem, policies, rounds, delta, seed: UniformExploration(
+        problem, policies, n_rounds=rounds, delta=delta, seed=seed
+    ),
+}
+_BATCH = 1000
+
+
+def simulate(
+    items: Annotated[int, typer.Option(help="How many items there are.")] = 100,
+    slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
+    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 50,
+    click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
+    rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
+    learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "uniform",
+    delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
+    log: Annotated[
+        Path | None, typer.Option(help="Write the rounds here (.parquet, .csv, .jsonl).", show_default=False)
+    ] = None,
+    lists: Annotated[Path | None, typer.Option(help="Write the candidates' lists here.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Let a learner find the best of simulated rankers; the files it can leave are what `comband evaluate` reads.
+
+    Example: comband simulate --rounds 20000 --log log.parquet --lists lists.parquet
+    """
+    if learner not in LEARNERS:
+        raise InputError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}.")
+    check_count("rounds", rounds)
+    problem = Problem(n_actions=items, list_size=slots, sparsity=1)
+    world = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
+    policies = world.candidates(candidates, seed=seed + 1)
+    agent = LEARNERS[learner](problem, policies, rounds, delta, seed + 2)
+    rng = np.random.default_rng(seed + 3)
+    played: list[Rounds] = []
+    with said().status("") as status:
+        while not agent.done and agent.rounds < rounds:
+            batch = world.sample(min(_BATCH, rounds - agent.rounds), rng)
+            decisions = agent.ask(batch.contexts)
+            rewards = batch.answer(decisions.lists)
+            agent.tell(decisions, rewards)
+            if log is not None or lists is not None:
+                played.append(Rounds(decisions, rewards))
+            status.update(f"{agent.rounds:,} rounds, leader {agent.status().leader}")
+    if log is not None:
+        write_rounds(played, log)
+    if lists is not None:
+        # Contexts are named after their rounds, so each round has its row of lists.
+        contexts = np.concatenate([part.decisions.contexts for part in played])
+        ids = np.concatenate([part.decisions.ids for part in played])
+        write_candidates(policies, contexts, lists, context_ids=ids)
+    selection = agent.result()
+    truth = world.values(policies)
+    if as_json:
+        print_json(
+            {
+                "best": selection.name,
+                "value": selection.value,
+                "interval": list(selection.interval),
+                "epsilon": selection.epsilon,
+                "delta": selection.delta,
+                "rounds": selection.rounds,
+                "guarantee": selection.guarantee,
+                "true_value": float(truth[selection.index]),
+                "true_best_value": float(truth.max()),
+            }
+        )
+        return
+    typer.echo(str(selection))
+    typer.echo(
+        f"In truth (known here because the shop is simulated): {selection.name} is worth {truth[selection.index]:.4f} "
+        f"clicks a round, the best of all {truth.max():.4f}."
+    )

@@ -1,0 +1,19 @@
+"""Logs in: files of logged rounds and of candidates' lists, read as a stream; and rounds out again."""
+
+from comband.logs.candidates import CandidateLists, read_candidates
+from comband.logs.faults import Faults, LogError
+from comband.logs.reading import LogReading, read_log
+from comband.logs.sequential import sequential_propensities
+from comband.logs.writing import write_candidates, write_rounds
+
+__all__ = [
+    "CandidateLists",
+    "Faults",
+    "LogError",
+    "LogReading",
+    "read_candidates",
+    "read_log",
+    "sequential_propensities",
+    "write_candidates",
+    "write_rounds",
+]

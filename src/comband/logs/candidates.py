@@ -1,0 +1,263 @@
+"""Each candidate's lists for the contexts of a log, from a file.
+
+One row a context and candidate: columns `context`, `candidate`, and `items` (a list) or `item_0`, `item_1`, …
+Parquet may instead have one row a context: `context`, and one list column for each candidate, named after it.
+JSON lines may have one object a context: {"context": 7, "lists": {"candidate a": [3, 1], "candidate b": [2, 5]}}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.logs.checks import check_candidate_lists
+from comband.logs.columns import Column, Keys, as_keys, as_matrix, list_columns
+from comband.logs.faults import Faults, LogError, OnError, check_on_error
+from comband.logs.keys import ItemIndex, KeyIndex, unify_keys
+from comband.logs.tables import TableFile, arrow, json_records, open_table
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CandidateLists:
+    """The lists of P candidates for N contexts, (P, N, m), as codes of `items`."""
+
+    names: tuple[str, ...]
+    contexts: KeyIndex
+    lists: NDArray[np.int32]
+    items: ItemIndex
+    faults: Faults
+
+    @property
+    def list_size(self) -> int:
+        """m."""
+        return int(self.lists.shape[2])
+
+    def problem(self, *, sparsity: float | None = None) -> Problem:
+        """The setting these lists belong to."""
+        return Problem(n_actions=max(self.items.size, self.list_size), list_size=self.list_size, sparsity=sparsity)
+
+    def policies(self) -> PolicySet:
+        """The candidates as policies of context numbers 0 … N−1 (positions in `contexts`)."""
+        return PolicySet.from_lists(self.lists, self.problem(), names=self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Lists of some rows: a row has one candidate's list, or with `candidates` None those of all, (n, C, m)."""
+
+    rows: NDArray[np.int64]
+    contexts: Keys
+    candidates: NDArray[np.int64] | None
+    codes: NDArray[np.int32]
+    good: NDArray[np.bool_]
+
+
+def read_candidates(
+    path: str | Path,
+    *,
+    n_actions: int | None = None,
+    catalogue: Keys | None = None,
+    on_error: str = "refuse",
+) -> CandidateLists:
+    """Read candidates' lists; they are held in memory, 4 bytes an item.
+
+    Every context must have a list of every candidate. With on_error="skip" contexts that do not, or whose lists are
+    faulty, are left out as a whole, so that all candidates are compared on the same contexts.
+    """
+    how = check_on_error(on_error)
+    table = open_table(path)
+    faults = Faults(str(path))
+    names: dict[str, int] = {}
+    items = ItemIndex(n_actions=n_actions, catalogue=catalogue)
+    batches = list(_batches(table, names, items, faults))
+    if not names or not batches:
+        faults.settle("refuse")
+        raise LogError(f"{path} holds no candidate's list.")
+    return _assemble(batches, tuple(names), items, faults, how)
+
+
+def _batches(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+    if table.kind == "jsonl" and "lists" in table.names:
+        yield from _nested(table, names, items, faults)
+        return
+    if "context" not in table.names:
+        raise LogError(f"{table.path} needs a column `context`; it has {', '.join(table.names) or 'none'}.")
+    if "candidate" in table.names:
+        yield from _long(table, names, items, faults)
+    elif table.kind == "parquet":
+        yield from _wide(table, names, items, faults)
+    else:
+        raise LogError(f"{table.path} needs a column `candidate` beside `context`; it has {', '.join(table.names)}.")
+
+
+def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+    columns = list_columns(table.names, "items", "item")
+    if columns is None:
+        raise LogError(f"{table.path} needs a column `items`, or columns `item_0`, `item_1`, …")
+    size = _list_size(table, columns)
+    for piece in table.pieces(["context", "candidate", *columns], faults):
+        contexts = as_keys(piece.columns["context"])
+        who = _texts(piece.columns["candidate"])
+        good = ~contexts.bad & np.array([name is not None for name in who], dtype=bool)
+        bad = np.flatnonzero(~good)
+        faults.add("missing value", [(int(piece.rows[i]), "no context or no candidate") for i in bad])
+        picked = _pick([piece.columns[name] for name in columns], good)
+        matrix = as_matrix(picked, as_keys, list_size=size, what="items")
+        rows = piece.rows[good]
+        for i, kind, text in matrix.dropped:
+            faults.add(kind, [(int(rows[i]), text)])
+        codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
+        fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults)
+        kept = matrix.kept[fine]
+        numbers = np.array([names.setdefault(str(who[i]), len(names)) for i in np.flatnonzero(good)], dtype=np.int64)
+        yield _single(rows[kept], contexts.values[good][kept], numbers[kept], codes[fine])
+
+
+def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+    who = [name for name in table.names if name != "context"]
+    if not who:
+        raise LogError(f"{table.path} needs one list column for each candidate beside `context`.")
+    names.update({name: i for i, name in enumerate(who)})
+    size = _list_size(table, who[:1])
+    for piece in table.pieces(["context", *who], faults):
+        contexts = as_keys(piece.columns["context"])
+        good = ~contexts.bad
+        faults.add("missing value", [(int(piece.rows[i]), "no context") for i in np.flatnonzero(~good)])
+        rows = piece.rows[good]
+        lists = np.zeros((len(rows), len(who), size), dtype=np.int32)
+        usable = np.zeros((len(rows), len(who)), dtype=bool)
+        for p, name in enumerate(who):
+            matrix = as_matrix(_pick([piece.columns[name]], good), as_keys, list_size=size, what="items")
+            for i, kind, text in matrix.dropped:
+                faults.add(kind, [(int(rows[i]), f"{text} (candidate {name!r})")])
+            codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
+            of = f" (candidate {name!r})"
+            fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults, of=of)
+            lists[matrix.kept[fine], p] = codes[fine]
+            usable[matrix.kept[fine], p] = True
+        yield _Batch(rows, contexts.values[good], None, lists, usable)
+
+
+def _single(rows: NDArray[np.int64], contexts: Keys, candidates: NDArray[np.int64], codes: NDArray[np.int64]) -> _Batch:
+    return _Batch(rows, contexts, candidates, codes.astype(np.int32)[:, None, :], np.ones((len(rows), 1), dtype=bool))
+
+
+def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+    size: int | None = None
+    for rows, records in json_records(table.path, faults):
+        numbers: list[int] = []
+        contexts: list[object] = []
+        who: list[int] = []
+        lists: list[object] = []
+        for row, record in zip(rows, records, strict=True):
+            entry = record.get("lists")
+            if record.get("context") is None or not isinstance(entry, dict):
+                faults.add("missing value", [(int(row), "`context` and `lists` (an object) are needed")])
+                continue
+            for name, shown in entry.items():
+                numbers.append(int(row))
+                contexts.append(record["context"])
+                who.append(names.setdefault(name, len(names)))
+                lists.append(shown)
+                if size is None and isinstance(shown, list):
+                    size = len(shown)
+        if not lists or not size:
+            continue
+        keys = as_keys(contexts)
+        matrix = as_matrix([lists], as_keys, list_size=size, what="items")
+        at = np.array(numbers, dtype=np.int64)
+        for i, kind, text in matrix.dropped:
+            faults.add(kind, [(int(at[i]), text)])
+        codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
+        fine = check_candidate_lists(at[matrix.kept], codes, matrix.values, faults)
+        kept = matrix.kept[fine]
+        yield _single(at[kept], keys.values[kept], np.array(who)[kept], codes[fine])
+
+
+def _assemble(
+    batches: list[_Batch], names: tuple[str, ...], items: ItemIndex, faults: Faults, how: OnError
+) -> CandidateLists:
+    keys = unify_keys([batch.contexts for batch in batches])
+    if len(keys) == 0:
+        faults.settle("refuse")
+        raise LogError(f"{faults.source} holds no usable list.")
+    distinct, place = np.unique(keys, return_inverse=True)
+    size = batches[0].codes.shape[2]
+    lists = np.zeros((len(names), len(distinct), size), dtype=np.int32)
+    seen = np.zeros((len(names), len(distinct)), dtype=bool)
+    start = 0
+    for batch in batches:
+        where = place[start : start + len(batch.rows)]
+        start += len(batch.rows)
+        for c in range(batch.codes.shape[1]):
+            who = np.full(len(where), c) if batch.candidates is None else batch.candidates
+            good = batch.good[:, c]
+            again = _repeated(who, where, seen) & good
+            some = np.flatnonzero(again)
+            described = [
+                (int(batch.rows[i]), f"context {distinct[where[i]]} has a second list of {names[who[i]]!r}")
+                for i in some[:3]
+            ]
+            faults.add("repeated context", described, count=len(some))
+            new = good & ~again
+            lists[who[new], where[new]] = batch.codes[new, c]
+            seen[who[new], where[new]] = True
+    complete = seen.all(axis=0)
+    if not complete.all():
+        absences = []
+        for position in np.flatnonzero(~complete)[:3]:
+            absent = [repr(names[p]) for p in np.flatnonzero(~seen[:, position])]
+            listed = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
+            absences.append(f"context {distinct[position]} has no good list of {listed}")
+        faults.note("incomplete context", absences, count=int((~complete).sum()))
+    faults.settle(how)
+    if not complete.any():
+        raise LogError(f"{faults.source} has no context with a list of every candidate.")
+    if not complete.all():
+        distinct, lists = distinct[complete], lists[:, complete]
+    return CandidateLists(names, KeyIndex(distinct), lists, items, faults)
+
+
+def _repeated(who: NDArray[np.int64], where: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which (candidate, context) pairs came before, in earlier batches or in this one."""
+    again = seen[who, where]
+    pairs = where * len(seen) + who
+    if (pairs[1:] > pairs[:-1]).all():
+        return again
+    _, first = np.unique(pairs, return_index=True)
+    repeated = np.ones(len(pairs), dtype=bool)
+    repeated[first] = False
+    return np.asarray(again | repeated)
+
+
+def _list_size(table: TableFile, columns: list[str]) -> int:
+    if len(columns) > 1 or columns == ["item_0"]:
+        return len(columns)
+    for piece in table.pieces(columns, Faults(str(table.path))):
+        for entry in piece.columns[columns[0]]:
+            value = entry.as_py() if hasattr(entry, "as_py") else entry
+            if isinstance(value, list) and value:
+                return len(value)
+            if value is not None and not isinstance(value, list):
+                raise LogError(f"{table.path}: column `{columns[0]}` must hold lists of items, got {value!r}.")
+    raise LogError(f"{table.path} holds no candidate's list.")
+
+
+def _pick(columns: list[Column], good: NDArray[np.bool_]) -> list[Column]:
+    if good.all():
+        return columns
+    if isinstance(columns[0], list):
+        return [[value for value, keep in zip(column, good, strict=True) if keep] for column in columns]
+    mask = arrow().array(good)
+    return [column.filter(mask) for column in columns]
+
+
+def _texts(column: Column) -> list[str | None]:
+    values = column if isinstance(column, list) else column.to_pylist()
+    return [None if value is None else str(value) for value in values]

@@ -1,0 +1,261 @@
+"""Columns of a file as checked numpy arrays: numbers, keys (whole numbers or text), and lists of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.logs.tables import arrow
+
+Column = Any
+"""An Arrow array (Parquet, CSV) or a plain list (JSON lines)."""
+
+Keys = NDArray[Any]
+"""Ids of contexts, items or rounds: int64, or object holding str."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Values with two masks: `missing` (null) and `wrong` (there, but not of the type that is needed)."""
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    wrong: NDArray[np.bool_]
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Missing or wrong."""
+        return self.missing | self.wrong
+
+
+Converter = Callable[[Column], Converted]
+
+
+def as_floats(column: Column) -> Converted:
+    """Numbers; missing ones become NaN. Text is read as numbers (CSV has nothing else)."""
+    if isinstance(column, list):
+        column = _as_arrow(column)
+        if isinstance(column, list):
+            return _each(column, np.float64, np.nan, _plain_float)
+    pa = arrow()
+    missing = _nulls(column)
+    if pa.types.is_null(column.type):
+        return Converted(np.full(len(column), np.nan), missing, np.zeros(len(column), dtype=bool))
+    try:
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _each(column.to_pylist(), np.float64, np.nan, _text_float)
+    return Converted(values, missing, np.zeros(len(values), dtype=bool))
+
+
+def as_keys(column: Column) -> Converted:
+    """Whole numbers as int64 when all are, text otherwise; text that spells whole numbers counts as such."""
+    column = _as_arrow(column) if isinstance(column, list) else column
+    if not isinstance(column, list):
+        pa = arrow()
+        kind = column.type
+        if pa.types.is_integer(kind) and column.null_count == 0:
+            return _all_good(np.asarray(column.cast(pa.int64())))
+        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and column.null_count == 0:
+            try:
+                numbers = column.cast(pa.int64())
+            except pa.ArrowInvalid:
+                numbers = None
+            if numbers is not None and numbers.cast(kind).equals(column):  # not for "007"
+                return _all_good(np.asarray(numbers))
+        column = column.to_pylist()
+    missing = np.fromiter((value is None for value in column), dtype=bool, count=len(column))
+    texts = [_key(value) for value in column]
+    wrong = np.fromiter((text is None for text in texts), dtype=bool, count=len(texts)) & ~missing
+    numbers = [_spelt(text) for text in texts]
+    if all(number is not None or text is None for number, text in zip(numbers, texts, strict=True)):
+        return Converted(np.array([0 if number is None else number for number in numbers], np.int64), missing, wrong)
+    values = np.empty(len(texts), dtype=object)
+    values[:] = texts
+    return Converted(values, missing, wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Lists of one length as (n, m): only the `kept` rows of the piece; `dropped` says why the others are not here."""
+
+    values: NDArray[Any]
+    kept: NDArray[np.int64]
+    dropped: list[tuple[int, str, str]]
+
+
+def list_columns(names: Sequence[str], plural: str, singular: str) -> list[str] | None:
+    """The columns that hold lists: [`plural`], or [`singular`_0, `singular`_1, …]; None if there is neither."""
+    if plural in names:
+        return [plural]
+    numbered: list[str] = []
+    while f"{singular}_{len(numbered)}" in names:
+        numbered.append(f"{singular}_{len(numbered)}")
+    return numbered or None
+
+
+def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, what: str) -> Matrix:
+    """One list column, or one column a position, as (n, list_size); `what` names the content in messages.
+
+    Missing numbers stay as NaN: what a missing number means is for the reader to say.
+    """
+    dropped: list[tuple[int, str, str]] = []
+    if len(columns) == 1 and _is_lists(columns[0]):
+        flat, kept = _flatten(columns[0], list_size, what, dropped)
+    else:
+        n = len(columns[0])
+        kept = np.arange(n)
+        if len(columns) != list_size:
+            dropped += [(i, "list length", f"{len(columns)} {what}, {list_size} expected") for i in range(n)]
+            return Matrix(np.empty((0, list_size)), np.empty(0, dtype=np.int64), dropped)
+        flat = _interleave(columns)
+    converted = convert(flat)
+    values = converted.values.reshape(len(kept), list_size)
+    wrong = converted.wrong.reshape(values.shape).any(axis=1)
+    if values.dtype != np.float64:  # no NaN among keys: a missing one drops its row
+        missing = converted.missing.reshape(values.shape).any(axis=1) & ~wrong
+        dropped += [(int(kept[i]), "missing value", f"one of the {what} is missing") for i in np.flatnonzero(missing)]
+        wrong_or_missing = wrong | missing
+    else:
+        wrong_or_missing = wrong
+    for i in np.flatnonzero(wrong):
+        raw = [_plain(flat[int(i) * list_size + j]) for j in range(list_size)]
+        dropped.append((int(kept[i]), "wrong type", f"{what} must be {_needs(values)}, got {raw}"))
+    if wrong_or_missing.any():
+        good = ~wrong_or_missing
+        values, kept = values[good], kept[good]
+    return Matrix(values, kept, dropped)
+
+
+def _needs(values: NDArray[Any]) -> str:
+    return "numbers" if values.dtype == np.float64 else "whole numbers or text"
+
+
+def _is_lists(column: Column) -> bool:
+    if isinstance(column, list):
+        return True
+    pa = arrow()
+    return bool(
+        pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)
+    )
+
+
+def _flatten(
+    column: Column, list_size: int, what: str, dropped: list[tuple[int, str, str]]
+) -> tuple[Column, NDArray[np.int64]]:
+    if isinstance(column, list):
+        kept_rows = []
+        flat: list[Any] = []
+        for i, entry in enumerate(column):
+            if entry is None:
+                dropped.append((i, f"missing {what}", f"no {what}"))
+            elif not isinstance(entry, list):
+                dropped.append((i, "wrong type", f"{what} must be a list, got {entry!r}"))
+            elif len(entry) != list_size:
+                dropped.append((i, "list length", f"{len(entry)} {what}, {list_size} expected"))
+            else:
+                kept_rows.append(i)
+                flat += entry
+        return flat, np.asarray(kept_rows, dtype=np.int64)
+    import pyarrow.compute as pc
+
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    good = lengths == list_size
+    if not good.all():
+        for row in np.flatnonzero(~good):
+            if lengths[row] < 0:
+                dropped.append((int(row), f"missing {what}", f"no {what}"))
+            else:
+                dropped.append((int(row), "list length", f"{lengths[row]} {what}, {list_size} expected"))
+        column = column.filter(arrow().array(good))
+    return column.flatten(), np.flatnonzero(good)
+
+
+def _interleave(columns: Sequence[Column]) -> Column:
+    """Columns, one a position, as one flat column in row order."""
+    if isinstance(columns[0], list):
+        return [value for row in zip(*columns, strict=True) for value in row]
+    if len(columns) == 1:
+        return columns[0]
+    pa = arrow()
+    n, m = len(columns[0]), len(columns)
+    kinds = {str(column.type) for column in columns}
+    if len(kinds) > 1:
+        columns = [column.cast(pa.string()) for column in columns]
+    order = (np.arange(n)[:, None] + n * np.arange(m)[None, :]).ravel()
+    return pa.concat_arrays(columns).take(pa.array(order))
+
+
+def _as_arrow(values: list[Any]) -> Column:
+    """Plain values as an Arrow array if they are all numbers or all text: then the rest is fast."""
+    pa = arrow()
+    try:
+        array = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return values
+    number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    return array if number or pa.types.is_string(array.type) else values
+
+
+def _each(values: list[Any], dtype: Any, blank: Any, convert: Callable[[Any], Any]) -> Converted:
+    n = len(values)
+    result = np.full(n, blank, dtype=dtype)
+    missing, wrong = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    for i, value in enumerate(values):
+        if value is None:
+            missing[i] = True
+            continue
+        number = convert(value)
+        if number is None:
+            wrong[i] = True
+        else:
+            result[i] = number
+    return Converted(result, missing, wrong)
+
+
+def _plain_float(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _text_float(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _key(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return None
+
+
+def _spelt(text: str | None) -> int | None:
+    """The whole number that a text spells in the usual way, so that "007" stays text."""
+    if text is None or not (text.isdecimal() or (text[:1] == "-" and text[1:].isdecimal())):
+        return None
+    number = int(text)
+    return number if str(number) == text and abs(number) < 2**62 else None
+
+
+def _nulls(column: Column) -> NDArray[np.bool_]:
+    if column.null_count == 0:
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _all_good(values: NDArray[Any]) -> Converted:
+    none = np.zeros(len(values), dtype=bool)
+    return Converted(values, none, none)
+
+
+def _plain(value: Any) -> Any:
+    return value.as_py() if hasattr(value, "as_py") else value

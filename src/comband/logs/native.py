@@ -1,0 +1,71 @@
+"""comband's own log: one row a round.
+
+| column | content |
+|---|---|
+| `id` | the round, unique: a whole number or text (optional: the row number otherwise) |
+| `context` | the context, as the candidates' file calls it |
+| `items` | the shown list; or columns `item_0`, `item_1`, … |
+| `rewards` | what each shown item brought, in [0, 1]; or `reward_0`, … |
+| `propensities` | the probability, given the context, that the item is anywhere in the list; or `propensity_0`, … |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from comband.logs.columns import as_floats, as_keys, list_columns
+from comband.logs.faults import Faults, LogError
+from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.logs.tables import TableFile
+
+
+def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of rounds."""
+    key = list(context) or ["context"]
+    need_columns(table, key, "comband's own log")
+    found = {}
+    for plural, singular in (("items", "item"), ("rewards", "reward"), ("propensities", "propensity")):
+        columns = list_columns(table.names, plural, singular)
+        if columns is None:
+            raise LogError(
+                f"{table.path} has no column `{plural}` and no `{singular}_0`, …; it has {', '.join(table.names[:12])}."
+            )
+        found[plural] = columns
+    items, rewards, propensities = found.values()
+    id_column = ["id"] if "id" in table.names else []
+    for piece in table.pieces([*id_column, *key, *items, *rewards, *propensities], faults):
+        contexts, good = context_keys(piece, key, faults)
+        ids = None
+        if id_column:
+            converted = as_keys(piece.columns["id"])
+            unnamed = np.flatnonzero(converted.bad & good)
+            faults.add("missing value", [(int(piece.rows[i]), "no id") for i in unnamed])
+            ids, good = converted.values, good & ~converted.bad
+        kept, (shown, gained, chances) = matrices(
+            piece,
+            [(items, as_keys, "items"), (rewards, as_floats, "rewards"), (propensities, as_floats, "propensities")],
+            list_size=list_size,
+            faults=faults,
+        )
+        fine = good[kept]
+        if not fine.all():
+            kept, shown, gained, chances = kept[fine], shown[fine], gained[fine], chances[fine]
+        yield RawRounds(
+            rows=piece.rows[kept],
+            ids=None if ids is None else ids[kept],
+            contexts=contexts[kept],
+            items=shown,
+            rewards=gained,
+            propensities=chances,
+        )
+
+
+NATIVE = LogFormat(
+    name="comband",
+    rounds=rounds,
+    positional=False,
+    largest=1.0,
+    meaning="propensities are the probability that the item is anywhere in the list",
+)

@@ -1,0 +1,71 @@
+"""The Open Bandit dataset's CSV: one row a shown item, with its slot (`position` 1, 2, 3) and its propensity there.
+
+Rows of one impression are not linked in that data, so each row is a round of one slot: a candidate earns the click,
+over the propensity, when its list has that item in that slot. The value is therefore clicks a *slot*, over the slots
+as the log shows them. The context id is the row's place in the file (0, 1, …) unless columns are named for it.
+
+Saito, Aihara, Matsutani, Narita (2021), Open Bandit Dataset and Pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from comband.logs.columns import as_floats, as_keys
+from comband.logs.faults import Faults
+from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.logs.tables import TableFile
+
+COLUMNS = ("item_id", "position", "click", "propensity_score")
+
+
+def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of one-slot rounds."""
+    need_columns(table, [*COLUMNS, *context], "an Open Bandit log")
+    for piece in table.pieces([*COLUMNS, *context], faults):
+        kept, (items, positions, clicks, chances) = matrices(
+            piece,
+            [
+                (["item_id"], as_keys, "item_id"),
+                (["position"], as_keys, "position"),
+                (["click"], as_floats, "click"),
+                (["propensity_score"], as_floats, "propensity_score"),
+            ],
+            list_size=1,
+            faults=faults,
+        )
+        if context:
+            contexts, good = context_keys(piece, context, faults)
+        else:
+            contexts, good = piece.rows - 1, np.ones(len(piece), dtype=bool)
+        slots = positions[:, 0] if positions.dtype != object else np.zeros(len(kept), dtype=np.int64)
+        outside = (slots < 1) | (slots > list_size)
+        faults.add(
+            "wrong position",
+            [
+                (int(piece.rows[kept[i]]), f"position {slots[i]} is not among 1 … {list_size}")
+                for i in outside.nonzero()[0]
+            ],
+        )
+        fine = good[kept] & ~outside
+        kept = kept[fine]
+        yield RawRounds(
+            rows=piece.rows[kept],
+            ids=None,
+            contexts=contexts[kept],
+            items=items[fine],
+            rewards=clicks[fine],
+            propensities=chances[fine],
+            positions=slots[fine, None] - 1,
+        )
+
+
+OPEN_BANDIT = LogFormat(
+    name="obd",
+    rounds=rounds,
+    positional=True,
+    largest=1.0,
+    meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks a slot",
+)

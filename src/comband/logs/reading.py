@@ -1,0 +1,291 @@
+"""A log as the events that matter for its candidates, read as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.logs.candidates import CandidateLists
+from comband.logs.checks import check_rounds
+from comband.logs.columns import Keys
+from comband.logs.faults import Faults, LogError, check_on_error
+from comband.logs.formats import LogFormat, RawRounds
+from comband.logs.id_memory import IdMemory
+from comband.logs.native import NATIVE
+from comband.logs.obd import COLUMNS as OBD_COLUMNS
+from comband.logs.obd import OPEN_BANDIT
+from comband.logs.obp import COLUMNS as OBP_COLUMNS
+from comband.logs.obp import SLATES_BY_CASCADE, SLATES_BY_POSITION
+from comband.logs.tables import TableFile, open_table
+from comband.logs.vw import VOWPAL_WABBIT
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, Problem
+from comband.rounds import Decisions, Events, Rounds
+
+FORMATS = ("auto", "comband", "obd", "obp", "vw")
+
+# Rounds kept, rewarded or not, to check the propensities on.
+_SAMPLE = 20_000
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LogReading:
+    """What a log says about its candidates.
+
+    events:
+        The positive rewards; contexts are positions in the candidates' table.
+    policies:
+        The candidates, as policies of those positions.
+    sample:
+        Some rounds, rewarded or not, spread over the log: for `check_logged_propensities`.
+    max_reward:
+        The most one round's shown items can bring together: min(sparsity, slots).
+    smallest_propensity:
+        Among all shown items of the log.
+    """
+
+    events: Events
+    policies: PolicySet
+    problem: Problem
+    sample: Rounds
+    max_reward: float
+    smallest_propensity: float
+    format: LogFormat
+    faults: Faults
+
+
+def read_log(
+    path: str | Path,
+    candidates: CandidateLists,
+    *,
+    format: str = "auto",
+    sparsity: float | None = None,
+    context: Sequence[str] = (),
+    on_error: str = "refuse",
+    progress: Callable[[int], None] | None = None,
+) -> LogReading:
+    """Read a log once, in batches; memory follows the number of positive rewards, not of rounds.
+
+    Parameters
+    ----------
+    path:
+        A .parquet, .csv or .jsonl file.
+    candidates:
+        From `read_candidates`: which contexts and items there are.
+    format:
+        "comband", "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson), or "auto": by the columns.
+    sparsity:
+        A bound on the sum of all items' rewards in one round, if one is known.
+    context:
+        The column or columns that hold the context id, if not the format's own.
+    on_error:
+        "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
+    progress:
+        Called with the number of rows read so far.
+    """
+    how = check_on_error(on_error)
+    table = open_table(path)
+    kind = _detect(table, format)
+    faults = Faults(str(path))
+    slots = 1 if kind.name == "obd" else candidates.list_size
+    most = float(slots) if sparsity is None else min(float(sparsity), float(slots))
+    if not most > 0:
+        raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
+    gather = _Gather(candidates, kind, most, faults)
+    for batch in kind.rounds(table, candidates.list_size, context, faults):
+        gather.take(batch)
+        if progress is not None and len(batch):
+            progress(int(batch.rows[-1]))
+    faults.settle(how)
+    if gather.n_rounds == 0:
+        skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
+        raise LogError(f"{path} holds no usable round{skipped}.")
+    return gather.result()
+
+
+def _detect(table: TableFile, name: str) -> LogFormat:
+    if name not in FORMATS:
+        raise InputError(f"format must be one of {', '.join(FORMATS)}, got {name!r}.")
+    names = set(table.names)
+    if name == "auto":
+        if names.issuperset(OBD_COLUMNS):
+            name = "obd"
+        elif names.issuperset(OBP_COLUMNS):
+            name = "obp"
+        elif "_outcomes" in names:
+            name = "vw"
+        else:
+            name = "comband"
+    if name == "obp":
+        return SLATES_BY_POSITION if "pscore_item_position" in names else SLATES_BY_CASCADE
+    if name == "vw" and table.kind != "jsonl":
+        raise LogError(f"{table.path} should be JSON lines (.json, .jsonl or .dsjson) to be read as VW's.")
+    return {"comband": NATIVE, "obd": OPEN_BANDIT, "vw": VOWPAL_WABBIT}[name]
+
+
+class _Gather:
+    """Collects what is kept of each batch."""
+
+    def __init__(self, candidates: CandidateLists, kind: LogFormat, max_reward: float, faults: Faults) -> None:
+        self._candidates = candidates
+        self._kind = kind
+        self._max_reward = max_reward
+        self._faults = faults
+        self._ids = IdMemory()
+        # With propensities a slot, an item in slot k is the action k·K + item; K is settled by the candidates.
+        self._stride = max(candidates.items.size, candidates.list_size)
+        self.n_rounds = 0
+        self._smallest = np.inf
+        self._events: list[tuple[NDArray[np.int64], ...]] = []
+        self._chances: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        self._rewarded = 0
+        self._sample: list[tuple[NDArray[Any], ...]] = []
+        self._sampled = 0
+        self._share = 64  # rounds whose hash is below 2**share are sampled
+
+    def take(self, batch: RawRounds) -> None:
+        """Check a batch and keep its events."""
+        if len(batch) == 0:
+            return
+        shape = batch.items.shape
+        codes = self._candidates.items.codes(batch.items.ravel()).reshape(shape)
+        fine = check_rounds(
+            batch.rows,
+            codes,
+            batch.items,
+            batch.rewards,
+            batch.propensities,
+            self._faults,
+            max_reward=self._max_reward,
+            largest=self._kind.largest,
+            repeats=self._kind.positional,
+        )
+        places = self._candidates.contexts.find(batch.contexts)
+        fine &= self._known(batch, places, fine)
+        if batch.ids is not None:
+            fine &= self._new(batch.rows, batch.ids, fine)
+        rows, rewards, propensities = batch.rows, batch.rewards, batch.propensities
+        positions = batch.positions
+        if not fine.all():
+            rows, rewards, propensities = rows[fine], rewards[fine], propensities[fine]
+            codes, places = codes[fine], places[fine]
+            positions = None if positions is None else positions[fine]
+        if len(rows) == 0:
+            return
+        if positions is not None:
+            codes = np.where(codes < self._stride, codes + positions * self._stride, -1)
+        self._smallest = min(self._smallest, float(propensities.min()))
+        self._keep_events(rows, places, codes, rewards, propensities)
+        self._keep_sample(rows, places, codes, propensities)
+        self.n_rounds += len(rows)
+
+    def result(self) -> LogReading:
+        """Everything put together."""
+        lists, problem = self._table()
+        rounds, places, rows, actions = (np.concatenate(parts) for parts in zip(*self._events, strict=True))
+        rewards, chances = (np.concatenate(parts) for parts in zip(*self._chances, strict=True))
+        events = Events(
+            n_rounds=self.n_rounds,
+            ids=rounds,
+            versions=np.zeros(len(rounds), dtype=np.int64),
+            contexts=places,
+            rows=rows,
+            actions=actions.astype(np.int32),
+            rewards=rewards,
+            propensities=chances,
+        )
+        self._thin()
+        numbers, where, shown, propensities = (np.concatenate(parts) for parts in zip(*self._sample, strict=True))
+        decisions = Decisions(
+            ids=numbers,
+            lists=shown,
+            propensities=propensities,
+            versions=np.zeros(len(numbers), dtype=np.int64),
+            contexts=where,
+        )
+        return LogReading(
+            events=events,
+            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names),
+            problem=problem,
+            sample=Rounds(decisions, np.zeros(shown.shape)),
+            max_reward=self._max_reward,
+            smallest_propensity=self._smallest,
+            format=self._kind,
+            faults=self._faults,
+        )
+
+    def _table(self) -> tuple[NDArray[np.int32], Problem]:
+        m = self._candidates.list_size
+        lists = self._candidates.lists
+        if not self._kind.positional:
+            return lists, Problem(max(self._candidates.items.size, m), m)
+        if self._stride * m >= 2**31:
+            raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities a slot.")
+        shifted = lists + self._stride * np.arange(m, dtype=np.int32)
+        return shifted.astype(np.int32), Problem(self._stride * m, m)
+
+    def _known(self, batch: RawRounds, places: NDArray[np.int64], fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        unknown = np.flatnonzero((places < 0) & fine)
+        described = [
+            (int(batch.rows[i]), f"no candidate has a list for context {batch.contexts[i]}") for i in unknown[:3]
+        ]
+        self._faults.add("unknown context", described, count=len(unknown))
+        return places >= 0
+
+    def _new(self, rows: NDArray[np.int64], ids: Keys, fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        good = np.flatnonzero(fine)  # a faulty row does not use up its id
+        again = self._ids.repeated(ids[good])
+        twice = good[again]
+        self._faults.add(
+            "duplicate id", [(int(rows[i]), f"id {ids[i]} came before") for i in twice[:3]], count=len(twice)
+        )
+        new = np.ones(len(rows), dtype=bool)
+        new[twice] = False
+        return new
+
+    def _keep_events(
+        self,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        propensities: NDArray[np.float64],
+    ) -> None:
+        where, slot = np.nonzero(rewards)
+        rewarded, inverse = np.unique(where, return_inverse=True)
+        self._events.append(
+            (rows[rewarded], places[rewarded], inverse + self._rewarded, codes[where, slot]),
+        )
+        self._chances.append((rewards[where, slot], propensities[where, slot]))
+        self._rewarded += len(rewarded)
+
+    def _keep_sample(
+        self,
+        rows: NDArray[np.int64],
+        places: NDArray[np.int64],
+        codes: NDArray[np.int64],
+        propensities: NDArray[np.float64],
+    ) -> None:
+        chosen = self._chosen(rows)
+        self._sample.append((rows[chosen], places[chosen], codes[chosen], propensities[chosen]))
+        self._sampled += len(chosen)
+        while self._sampled > 2 * _SAMPLE:
+            self._thin()
+
+    def _thin(self) -> None:
+        while self._sampled > _SAMPLE:
+            self._share -= 1
+            self._sample = [tuple(part[self._chosen(parts[0])] for part in parts) for parts in self._sample]
+            self._sampled = sum(len(parts[0]) for parts in self._sample)
+
+    def _chosen(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows spread evenly over the log by Fibonacci hashing: the same rows however the log is cut into batches."""
+        if self._share == 64:
+            return np.arange(len(rows))
+        return np.flatnonzero((rows.astype(np.uint64) * _GOLDEN) >> np.uint64(self._share) == 0)

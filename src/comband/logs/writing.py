@@ -1,0 +1,178 @@
+"""Rounds and candidates' lists to files that `read_log` and `read_candidates` read back number for number."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.logs.faults import LogError
+from comband.logs.tables import arrow
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError
+from comband.rounds import Rounds
+
+_STEP = 1 << 16
+_PARQUET = (".parquet", ".pq")
+_SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity"}
+
+Block = dict[str, NDArray[Any]]
+
+
+def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context_ids: ArrayLike | None = None) -> None:
+    """Write rounds, or batches of them, as comband's own log (.parquet, .csv or .jsonl; see `comband.logs.native`).
+
+    `context_ids` name the contexts of all rounds, one each; by default contexts that are ids already (a 1-D array of
+    whole numbers or text) are taken as they are, and others are called after their round's id.
+    """
+    given = None if context_ids is None else np.asarray(context_ids)
+
+    def blocks() -> Iterator[Block]:
+        start = 0
+        for part in [rounds] if isinstance(rounds, Rounds) else rounds:
+            decisions = part.decisions
+            own = None if given is None else given[start : start + len(decisions)]
+            keys = _context_ids(decisions.contexts, own, default=decisions.ids)
+            start += len(decisions)
+            for rows in _slices(len(decisions)):
+                yield {
+                    "id": decisions.ids[rows],
+                    "version": decisions.versions[rows],
+                    "context": keys[rows],
+                    "items": decisions.lists[rows],
+                    "rewards": part.rewards[rows],
+                    "propensities": decisions.propensities[rows],
+                }
+
+    _write(path, blocks())
+
+
+def write_candidates(
+    policies: PolicySet, contexts: Contexts, path: str | Path, *, context_ids: ArrayLike | None = None
+) -> None:
+    """Write every candidate's list for every context (see `comband.logs.candidates`).
+
+    Parquet gets one row a context with a list column for each candidate, JSON lines one object a context, CSV one row a
+    context and candidate.
+    `context_ids` as in `write_rounds`, with 0, 1, … by default for contexts that are not ids.
+    """
+    n = n_contexts(contexts)
+    keys = _context_ids(contexts, context_ids, default=np.arange(n))
+    if n == 0:
+        raise InputError("there must be at least one context to write lists for, got none.")
+    m = policies.predict(take_contexts(contexts, slice(0, 1))).shape[2]
+    suffix = Path(path).suffix.lower()
+    if suffix in _PARQUET and "context" in policies.names:
+        raise InputError("a candidate cannot be called 'context' in a Parquet file; rename it or write .csv.")
+
+    def blocks() -> Iterator[Block]:
+        for rows in _slices(n, max(1, _STEP // len(policies))):
+            lists = policies.predict(take_contexts(contexts, rows))
+            some = keys[rows]
+            if suffix in _PARQUET:
+                yield {"context": some, **{name: lists[:, p] for p, name in enumerate(policies.names)}}
+            elif suffix == ".jsonl":
+                nested = np.empty(len(some), dtype=object)
+                nested[:] = [dict(zip(policies.names, shown, strict=True)) for shown in lists.tolist()]
+                yield {"context": some, "lists": nested}
+            else:
+                yield {
+                    "context": np.repeat(some, len(policies)),
+                    "candidate": np.tile(np.array(policies.names, dtype=object), len(some)),
+                    "items": lists.reshape(-1, m),
+                }
+
+    _write(path, blocks())
+
+
+def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArray[Any]) -> NDArray[Any]:
+    if given is not None:
+        keys = np.asarray(given)
+        if keys.shape != (n_contexts(contexts),):
+            raise InputError(f"context_ids must hold one id a context, {n_contexts(contexts)}, got {keys.shape}.")
+    elif isinstance(contexts, np.ndarray) and contexts.ndim == 1 and contexts.dtype.kind in "iuUO":
+        keys = contexts
+    else:
+        keys = default
+    return keys.astype(object) if keys.dtype.kind == "U" else keys
+
+
+def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def _write(path: str | Path, blocks: Iterator[Block]) -> None:
+    """Write to a temporary file beside `path` and rename: a log is there as a whole or not at all."""
+    target = Path(path)
+    writers = {**dict.fromkeys(_PARQUET, _write_parquet), ".csv": _write_csv, ".jsonl": _write_jsonl}
+    if target.suffix.lower() not in writers:
+        raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        writers[target.suffix.lower()](temporary, blocks)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:
+    pa = arrow()
+    import pyarrow.parquet as pq
+
+    writer = None
+    try:
+        for block in blocks:
+            columns = {}
+            for name, values in block.items():
+                if values.ndim == 2:
+                    offsets = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+                    columns[name] = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
+                else:
+                    columns[name] = pa.array(values)
+            batch = pa.table(columns)
+            writer = writer or pq.ParquetWriter(path, batch.schema)
+            writer.write_table(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_csv(path: Path, blocks: Iterator[Block]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        header: list[str] | None = None
+        for block in blocks:
+            names, columns = _flat_columns(block)
+            if header is None:
+                header = names
+                writer.writerow(header)
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _flat_columns(block: Block) -> tuple[list[str], list[Sequence[Any]]]:
+    names: list[str] = []
+    columns: list[Sequence[Any]] = []
+    for name, values in block.items():
+        if values.ndim == 2:
+            names += [f"{_SINGULAR[name]}_{j}" for j in range(values.shape[1])]
+            columns += [values[:, j].tolist() for j in range(values.shape[1])]
+        else:
+            names.append(name)
+            columns.append(values.tolist())
+    return names, columns
+
+
+def _write_jsonl(path: Path, blocks: Iterator[Block]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for block in blocks:
+            names = list(block)
+            for row in zip(*(values.tolist() for values in block.values()), strict=True):
+                file.write(json.dumps(dict(zip(names, row, strict=True))) + "\n")

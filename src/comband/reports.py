@@ -1,0 +1,133 @@
+"""Reports as one HTML page each, with plots as inline SVG: nothing to load, nothing to install."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import floor, log10
+
+from comband.evaluation import EvaluatedCandidate, LogEvaluation
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2330; --soft: #6a7385; --line: #d8dde6; --mark: #1769c2; --page: #fff;
+  --good: #1b7f4d; --alarm: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #39414f; --mark: #6db3ff;
+  --page: #14181f; --good: #5cd39a; --alarm: #ff8a80; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+p.lead { font-size: 1.1rem; } .soft { color: var(--soft); } .alarm { color: var(--alarm); font-weight: 600; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; } tr.best td { color: var(--good); font-weight: 600; }
+svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg .soft { fill: var(--soft); } svg .grid { stroke: var(--line); }
+svg .mark { stroke: var(--mark); fill: var(--mark); }
+svg .best { stroke: var(--good); fill: var(--good); }
+"""
+_PLOTTED = 40
+
+
+def page(title: str, body: Sequence[str]) -> str:
+    """A complete page."""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n<body>\n'
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
+    """The report of `comband evaluate`."""
+    result = answer.evaluation
+    check = answer.propensities
+    body = [
+        f"<h1>What {escape(source)} says about {len(result.candidates):,} candidates</h1>",
+        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards a '
+        f"round. With probability {1 - result.delta:g} no candidate is better by more than "
+        f"<strong>{result.epsilon:.4g}</strong>.</p>",
+        f'<p class="soft">{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least '
+        f"{result.min_propensity:.4g}; {escape(answer.meaning)}. {escape(result.guarantee.capitalize())}.</p>",
+    ]
+    if check is not None:
+        verdict = "fit" if check.fits else "do NOT fit: the values cannot be trusted"
+        body.append(
+            f'<p class="{"soft" if check.fits else "alarm"}">Propensities {verdict}. On {check.rounds:,} rounds the '
+            f"items of {escape(check.candidate)} (the worst) weigh {check.mean:.4g} a round, {check.expected:g} is "
+            f"right, [{check.interval[0]:.4g}, {check.interval[1]:.4g}] is the range of chance.</p>"
+        )
+    body += [f'<p class="soft">Note: {escape(note)}.</p>' for note in result.notes]
+    if answer.skipped:
+        body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')
+        body += [f"<li>{escape(line)}</li>" for line in answer.skipped_examples]
+        body.append("</ul>")
+    body += ["<h2>Values with simultaneous intervals</h2>", interval_plot(result.candidates[:_PLOTTED])]
+    if len(result.candidates) > _PLOTTED:
+        body.append(f'<p class="soft">The best {_PLOTTED} of {len(result.candidates):,}; the table has all.</p>')
+    body += ["<h2>All candidates</h2>", _table(result.candidates)]
+    return page(f"comband: {source}", body)
+
+
+def interval_plot(candidates: Sequence[EvaluatedCandidate]) -> str:
+    """A dot for each value and a line for its interval, best first."""
+    row, left, width, top = 20, 220, 900, 12
+    height = top + row * len(candidates) + 34
+    end = max(candidate.interval[1] for candidate in candidates) or 1.0
+    ticks = nice_ticks(end)
+    end = max(end, ticks[-1])
+
+    def across(value: float) -> float:
+        return left + (width - left - 20) * value / end
+
+    bottom = top + row * len(candidates)
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Values with intervals">']
+    for tick in ticks:
+        x = across(tick)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
+        parts.append(f'<text class="soft" x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>')
+    for i, candidate in enumerate(candidates):
+        y = top + row * (i + 0.5)
+        kind = "best" if i == 0 else "mark"
+        name = candidate.name if len(candidate.name) <= 30 else candidate.name[:29] + "…"
+        low, high = (across(value) for value in candidate.interval)
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>'
+            f'<line class="{kind}" x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke-width="2"/>'
+            f'<circle class="{kind}" cx="{across(candidate.value):.1f}" cy="{y:.1f}" r="4">'
+            f"<title>{escape(str(candidate))}</title></circle>"
+        )
+    parts.append(
+        f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">rewards a round</text>'
+        "</svg>"
+    )
+    return "".join(parts)
+
+
+def nice_ticks(end: float, about: int = 6) -> list[float]:
+    """Round numbers from 0 to at least `end`.
+
+    >>> nice_ticks(0.23)
+    [0.0, 0.05, 0.1, 0.15, 0.2, 0.25]
+    """
+    raw = end / about
+    scale = 10.0 ** floor(log10(raw))
+    step = next(scale * factor for factor in (1, 2, 2.5, 5, 10) if scale * factor >= raw)
+    count = 1
+    while count * step < end * (1 - 1e-9):
+        count += 1
+    return [float(f"{i * step:.12g}") for i in range(count + 1)]
+
+
+def _table(candidates: Sequence[EvaluatedCandidate]) -> str:
+    head = "".join(
+        f"<th>{name}</th>"
+        for name in ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
+    )
+    rows = "".join(
+        f"<tr{' class=best' if i == 0 else ''}><td>{escape(c.name)}</td><td>{c.value:.5g}</td>"
+        f"<td>{c.interval[0]:.5g}</td><td>{c.interval[1]:.5g}</td><td>{'' if i == 0 else f'{c.gap_bound:.5g}'}</td>"
+        f"<td>{c.effective_rewards:,.0f}</td></tr>"
+        for i, c in enumerate(candidates)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

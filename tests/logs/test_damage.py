@@ -1,0 +1,270 @@
+"""Damaged inputs: each is refused with a sentence that names the row, or skipped and counted; never just dropped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import comband as cb
+from comband.cli import app
+from tests.logs.worlds import write_both
+
+Record = dict[str, Any]
+
+
+def _set(row: int, **values: Any) -> Callable[[list[Record]], None]:
+    def damage(records: list[Record]) -> None:
+        records[row - 1].update(values)
+
+    return damage
+
+
+def _entry(row: int, column: str, position: int, value: Any) -> Callable[[list[Record]], None]:
+    def damage(records: list[Record]) -> None:
+        records[row - 1][column][position] = value
+
+    return damage
+
+
+def _drop(row: int, column: str) -> Callable[[list[Record]], None]:
+    def damage(records: list[Record]) -> None:
+        del records[row - 1][column]
+
+    return damage
+
+
+ROWS = [
+    (
+        "propensity 0",
+        _set(7, items=[7, 8, 9], propensities=[0.5, 0.0, 0.5]),
+        "wrong propensity",
+        "row 7: propensity 0 of item 8 is outside (0, 1]",
+    ),
+    ("propensity above 1", _entry(3, "propensities", 0, 1.5), "wrong propensity", "row 3: propensity 1.5 of item"),
+    ("negative propensity", _entry(3, "propensities", 0, -0.1), "wrong propensity", "row 3: propensity -0.1 of item"),
+    ("infinite propensity", _entry(3, "propensities", 0, 1e999), "wrong propensity", "row 3: propensity inf of item"),
+    (
+        "missing propensity",
+        _set(5, items=[2, 3, 4], propensities=[0.5, 0.5, None]),
+        "missing propensity",
+        "row 5: item 4 has no propensity",
+    ),
+    ("no propensities", _set(9, propensities=None), "missing propensities", "row 9: no propensities"),
+    ("column left out", _drop(9, "propensities"), "missing propensities", "row 9: no propensities"),
+    ("unknown item", _entry(2, "items", 0, 99), "unknown item", "row 2: item 99 is not in the catalogue"),
+    ("negative item", _entry(2, "items", 0, -1), "unknown item", "row 2: item -1 is not in the catalogue"),
+    ("item of another kind", _entry(2, "items", 0, "tea"), "unknown item", "row 2: item tea is not in the catalogue"),
+    (
+        "fractional item",
+        _entry(2, "items", 0, 1.5),
+        "wrong type",
+        "row 2: items must be whole numbers or text, got [1.5",
+    ),
+    ("repeated item", _set(4, items=[5, 6, 5]), "repeated item", "row 4: the list [5, 6, 5] repeats an item"),
+    ("short list", _set(4, items=[5, 6]), "list length", "row 4: 2 items, 3 expected"),
+    ("reward above 1", _entry(8, "rewards", 0, 2), "wrong reward", "row 8: reward 2 of item"),
+    ("negative reward", _entry(8, "rewards", 0, -0.5), "wrong reward", "row 8: reward -0.5 of item"),
+    ("missing reward", _entry(8, "rewards", 0, None), "missing reward", "row 8: item"),
+    ("text as reward", _entry(8, "rewards", 0, "yes"), "wrong type", "row 8: rewards must be numbers, got ['yes'"),
+    (
+        "too much reward",
+        _set(8, rewards=[1, 1, 0]),
+        "too much reward",
+        "row 8: the rewards sum to 2, more than the sparsity 1",
+    ),
+    ("duplicate id", _set(11, id=3), "duplicate id", "row 11: id 3 came before"),
+    ("no id", _set(11, id=None), "missing value", "row 11: no id"),
+    ("no context", _set(12, context=None), "missing value", "row 12: no context"),
+    ("unknown context", _set(12, context=777), "unknown context", "row 12: no candidate has a list for context 777"),
+    ("list as context", _set(12, context=[1]), "missing value", "row 12: no context"),
+    ("rewards not a list", _set(6, rewards=1), "wrong type", "row 6: rewards must be a list, got 1"),
+]
+
+
+@pytest.mark.parametrize(("damage", "kind", "message"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_faulty_rows_are_named_and_refused_or_skipped(
+    tmp_path: Path, damage: Callable[[list[Record]], None], kind: str, message: str
+) -> None:
+    log, lists = write_both(tmp_path, n=40)
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    damage(records)
+    log.write_text("".join(json.dumps(record) + "\n" for record in records))
+    candidates = cb.read_candidates(lists, n_actions=20)
+    with pytest.raises(cb.LogError) as refusal:
+        cb.read_log(log, candidates, sparsity=1)
+    assert f"log.jsonl has 1 fault: {kind} (1): {message}" in str(refusal.value)
+    assert "--on-error skip" in str(refusal.value)
+    reading = cb.read_log(log, candidates, sparsity=1, on_error="skip")
+    assert reading.faults.counts == {kind: 1}
+    assert reading.events.n_rounds == 39
+
+
+CSV_ROWS = [
+    ("text as propensity", 5, "propensity_1", "often", "wrong type", "propensities must be numbers, got ['"),
+    ("nothing as propensity", 5, "propensity_1", "", "missing propensity", "has no propensity"),
+    ("nan as propensity", 5, "propensity_1", "nan", "missing propensity", "has no propensity"),
+    ("zero propensity", 5, "propensity_1", "0", "wrong propensity", "propensity 0 of item"),
+    ("nothing as item", 5, "item_0", "", "missing value", "one of the items is missing"),
+    ("unknown item", 5, "item_0", "20", "unknown item", "item 20 is not in the catalogue"),
+    ("decimal item", 5, "item_0", "1.0", "unknown item", "item 1.0 is not in the catalogue"),
+    ("nothing as context", 5, "context", "", "missing value", "no context"),
+    ("duplicate id", 5, "id", "0", "duplicate id", "id 0 came before"),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "kind", "message"), [r[1:] for r in CSV_ROWS], ids=[r[0] for r in CSV_ROWS]
+)
+def test_faulty_csv_values(tmp_path: Path, row: int, column: str, value: str, kind: str, message: str) -> None:
+    log, lists = write_both(tmp_path, "csv", n=40)
+    lines = log.read_text().splitlines()
+    cells = lines[row].split(",")
+    cells[lines[0].split(",").index(column)] = value
+    lines[row] = ",".join(cells)
+    log.write_text("\n".join(lines) + "\n")
+    candidates = cb.read_candidates(lists, n_actions=20)
+    with pytest.raises(cb.LogError) as refusal:
+        cb.read_log(log, candidates)
+    assert f"{kind} (1): row {row}: " in str(refusal.value)
+    assert message in str(refusal.value)
+    assert cb.read_log(log, candidates, on_error="skip").events.n_rounds == 39
+
+
+def test_rows_after_an_unreadable_one_keep_their_numbers(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "csv", n=40)
+    lines = log.read_text().splitlines()
+    lines[3] = lines[3][:20]
+    lines[10] += ",extra"
+    cells = lines[20].split(",")
+    cells[lines[0].split(",").index("propensity_0")] = "2"
+    lines[20] = ",".join(cells)
+    log.write_text("\n".join(lines))
+    reading = cb.read_log(log, cb.read_candidates(lists), on_error="skip")
+    assert reading.faults.counts == {"unreadable row": 2, "wrong propensity": 1}
+    text = " ".join(reading.faults.describe())
+    assert "row 3: " in text
+    assert "row 10: 13 values where the header has 12" in text
+    assert "row 20: propensity 2" in text
+    assert reading.events.n_rounds == 37
+
+
+def test_a_truncated_last_line(tmp_path: Path) -> None:
+    for kind in ("csv", "jsonl"):
+        log, lists = write_both(tmp_path, kind, n=40)
+        text = log.read_text().rstrip("\n")
+        log.write_text(text[: len(text) - 60])
+        with pytest.raises(cb.LogError, match=r"1 fault: unreadable row \(1\): row 40: "):
+            cb.read_log(log, cb.read_candidates(lists))
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def _header_only(path: Path) -> None:
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+
+
+def _rename(old: str, new: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    return damage
+
+
+FILES = [
+    ("truncated parquet log", "parquet", "log", _cut, "log.parquet is not a complete Parquet file"),
+    ("truncated parquet lists", "parquet", "lists", _cut, "lists.parquet is not a complete Parquet file"),
+    ("text called parquet", "parquet", "log", lambda p: p.write_text("hello, world"), "is not a complete Parquet file"),
+    ("empty file", "csv", "log", lambda p: p.write_text(""), "log.csv is empty"),
+    ("empty log", "csv", "log", _header_only, "log.csv holds no usable round"),
+    ("empty lists", "csv", "lists", _header_only, "lists.csv holds no candidate's list"),
+    ("no such file", "csv", "log", lambda p: p.unlink(), "there is no file"),
+    (
+        "no propensities",
+        "csv",
+        "log",
+        _rename("propensity_0", "pscore"),
+        "no column `propensities` and no `propensity_0`",
+    ),
+    ("no items", "csv", "log", _rename("item_0", "sku"), "no column `items` and no `item_0`"),
+    ("no context", "csv", "log", _rename("context", "user"), "needs the column context"),
+    ("lists without context", "csv", "lists", _rename("context", "user"), "needs a column `context`"),
+    ("lists without candidate", "csv", "lists", _rename("candidate", "who"), "needs a column `candidate`"),
+    ("not JSON at all", "jsonl", "log", lambda p: p.write_text("a,b\n1,2\n"), "needs the column context"),
+]
+
+
+@pytest.mark.parametrize("on_error", ["refuse", "skip"])
+@pytest.mark.parametrize(("kind", "which", "damage", "message"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
+def test_files_that_cannot_be_used_at_all(
+    tmp_path: Path, kind: str, which: str, damage: Callable[[Path], Any], message: str, on_error: str
+) -> None:
+    log, lists = write_both(tmp_path, kind, n=40)
+    damage({"log": log, "lists": lists}[which])
+    outcome = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists), "--on-error", on_error])
+    assert outcome.exit_code == 1
+    assert outcome.stdout == ""
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert len(outcome.stderr.strip().splitlines()) == 1
+
+
+CANDIDATES = [
+    (
+        "missing list",
+        lambda r: r[4]["lists"].pop("plain"),
+        "incomplete context (1): context 4 has no good list of 'plain'",
+    ),
+    (
+        "repeated item",
+        lambda r: r[4]["lists"].update(plain=[1, 1, 2]),
+        "repeated item (1): row 5: the list [1, 1, 2] repeats",
+    ),
+    (
+        "unknown item",
+        lambda r: r[4]["lists"].update(plain=[1, 50, 2]),
+        "unknown item (1): row 5: item 50 is not in the",
+    ),
+    ("short list", lambda r: r[4]["lists"].update(plain=[1, 2]), "list length (1): row 5: 2 items, 3 expected"),
+    ("second list", lambda r: r.append(r[4]), "repeated context (5): row 31: context 4 has a second list of 'plain'"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), [c[1:] for c in CANDIDATES], ids=[c[0] for c in CANDIDATES])
+def test_faulty_candidates(tmp_path: Path, damage: Callable[[list[Record]], None], message: str) -> None:
+    log, lists = write_both(tmp_path)
+    records = [json.loads(line) for line in lists.read_text().splitlines()]
+    damage(records)
+    lists.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with pytest.raises(cb.LogError) as refusal:
+        cb.read_candidates(lists, n_actions=20)
+    assert message in str(refusal.value)
+    candidates = cb.read_candidates(lists, n_actions=20, on_error="skip")
+    if message.startswith("repeated context"):
+        assert len(candidates.contexts) == 30
+        return
+    assert len(candidates.contexts) == 29
+    # Rounds of the context that was left out go too, rewarded or not, and are counted.
+    logged = [json.loads(line)["context"] for line in log.read_text().splitlines()]
+    reading = cb.read_log(log, candidates, on_error="skip")
+    assert reading.faults.counts == {"unknown context": logged.count(4)}
+    assert reading.events.n_rounds == 400 - logged.count(4)
+
+
+def test_a_candidate_file_that_misses_contexts(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path)
+    lists.write_text("".join(lists.read_text().splitlines(keepends=True)[:29]))
+    outcome = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists)])
+    assert outcome.exit_code == 1
+    logged = [json.loads(line)["context"] for line in log.read_text().splitlines()]
+    assert f"unknown context ({logged.count(29)}): row {logged.index(29) + 1}: " in outcome.stderr
+    skipped = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists), "--on-error", "skip", "--json"])
+    assert skipped.exit_code == 0
+    assert json.loads(skipped.stdout)["skipped"] == {"unknown context": logged.count(29)}
+    assert "skipped in" in skipped.stderr
