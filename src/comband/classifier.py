@@ -41,7 +41,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
     ----------
     estimator:
         A regressor or classifier that takes one target; `Ridge(alpha=3.0)` if None. A plain `Ridge` is fitted for all
-        labels together (conjugate gradients to four digits), anything else label by label.
+        labels together (conjugate gradients to three digits), anything else label by label.
     list_size:
         m.
     n_actions:

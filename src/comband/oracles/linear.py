@@ -54,7 +54,7 @@ def ridge_of_pairs(
     fit_intercept: bool = True,
     smoothing: float = 0.0,
     start: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
     max_steps: int = 100,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Coefficients (d, K) and intercepts (K,) of min Σ_e v_e (r_e − x_e·w_y − b_y)² + α|w_y|² + κ(b_y − b̄)².
