@@ -55,11 +55,17 @@ SKYLINE = ("bibtex", 50_000, 0.85)
 class Method(Protocol):
     """Shows lists, takes answers, and can be asked for its best lists at any time."""
 
-    def ask(self, X: Any) -> Decisions: ...
+    def ask(self, X: Any) -> Decisions:
+        """Lists to show."""
+        ...
 
-    def tell(self, decisions: Decisions, rewards: NDArray[np.float64], /) -> Any: ...
+    def tell(self, decisions: Decisions, rewards: NDArray[np.float64], /) -> Any:
+        """Answers to the shown labels."""
+        ...
 
-    def predict(self, X: Any) -> NDArray[np.integer[Any]]: ...
+    def predict(self, X: Any) -> NDArray[np.integer[Any]]:
+        """The best lists so far, without exploration."""
+        ...
 
 
 class Baseline:
@@ -76,9 +82,11 @@ class Baseline:
         self._mixture = Mixture(PolicySet([blank]), [1.0], problem=problem, floor=1.0)
 
     def ask(self, X: Any) -> Decisions:
+        """Lists from the current mixture."""
         return self._mixture.draw(X, self._rng, first_id=self._rounds)
 
     def tell(self, decisions: Decisions, rewards: NDArray[np.float64]) -> None:
+        """Learn when an epoch ends."""
         self._log.append(Rounds(decisions, rewards))
         self._rounds += len(decisions)
         if self._epsilon < 1 and self._rounds >= self._next:
@@ -88,6 +96,7 @@ class Baseline:
             self._next = int(np.ceil(self._next * self._growth))
 
     def predict(self, X: Any) -> NDArray[np.integer[Any]]:
+        """Lists of a model fitted on everything so far."""
         return self._model().predict(X)
 
     def _model(self) -> BanditListClassifier:
@@ -111,10 +120,10 @@ class VowpalWabbit:
             f"--ccb_explore_adf --squarecb --cb_type mtr -q UA --ignore_linear U -b 22 --quiet --random_seed {seed + 1}"
         )
         self._rng = np.random.default_rng(seed)
-        self._pending: dict[int, list[list[tuple[int, float]]]] = {}
         self._rounds = 0
 
     def ask(self, X: Any) -> Decisions:
+        """One draw a slot from the predicted distributions."""
         n, m = X.shape[0], self._problem.list_size
         lists, q = np.empty((n, m), dtype=np.int32), np.empty((n, m))
         for row in range(n):
@@ -134,6 +143,7 @@ class VowpalWabbit:
         return Decisions(ids=ids, lists=lists, propensities=q, versions=np.zeros(n), contexts=X)
 
     def tell(self, decisions: Decisions, rewards: NDArray[np.float64]) -> None:
+        """Learn from each round."""
         for row in range(len(decisions)):
             outcomes = [
                 f"ccb slot {action}:{-reward}:{p} |"
@@ -144,6 +154,7 @@ class VowpalWabbit:
             self._vw.learn(self._example(decisions.contexts, row, outcomes))
 
     def predict(self, X: Any) -> NDArray[np.integer[Any]]:
+        """The most likely action of each slot."""
         lists = np.empty((X.shape[0], self._problem.list_size), dtype=np.int32)
         for row in range(X.shape[0]):
             taken: list[int] = []

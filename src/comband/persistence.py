@@ -122,10 +122,12 @@ def load_model(
                     "nothing was loaded. If it is an estimator of your own, name it in also_allow."
                 )
         model = skops.load(path, trusted=sorted(trusted))
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, UnicodeDecodeError, EOFError) as error:
-        raise InputError(f"{path} is not a model file that save_model wrote: {error}.") from None
+    except (InputError, FileNotFoundError):
+        raise
     except RecursionError:
         raise InputError(f"{path} is nested deeper than any real model; nothing was loaded.") from None
+    except Exception as error:  # a forged file may fail anywhere while its data are put together
+        raise InputError(f"{path} is not a model file that save_model wrote: {error}.") from None
     if not isinstance(model, BanditListClassifier):
         raise InputError(f"{path} holds a {type(model).__name__}, not a BanditListClassifier.")
     return model

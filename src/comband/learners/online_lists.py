@@ -168,7 +168,7 @@ class OnlineListClassifier:
             # A greedy list is drawn with probability (1 − γ)·exploit at least.
             bound = rho / ((1 - _MOST_FLOOR) * self.exploit)
             low, high = empirical_bernstein(self._checked, bound=bound, delta=_DELTA)
-            value = float(self._checked.means[0])
+            value = min(float(self._checked.means[0]), rho)  # an unbiased estimate may pass the largest possible value
             interval = (float(low[0]), float(min(high[0], rho)))
             note = "the value is that of the model in use in the last finished epoch, on the rounds of that epoch"
         return Selection(
