@@ -1,15 +1,8 @@
 """comband: the best of many list recommenders, found with few interactions and a proof."""
 
-from comband import (
-    theory,
-)
-from comband.classifier import (
-    BanditListClassifier,
-)
-from comband.design import (
-    Design,
-    design_exploration,
-)
+from comband import theory
+from comband.classifier import BanditListClassifier
+from comband.design import Design, design_exploration
 from comband.environments import (
     ADVERSARIES,
     AdversarialSequence,
@@ -25,11 +18,7 @@ from comband.environments import (
     popularity_burst,
     switching,
 )
-from comband.estimates import (
-    PairSums,
-    ValueSums,
-    empirical_bernstein,
-)
+from comband.estimates import PairSums, ValueSums, empirical_bernstein
 from comband.learners import (
     Candidate,
     EpsilonGreedy,
@@ -56,49 +45,15 @@ from comband.oracles import (
     TreeOracle,
     TreePolicy,
 )
-from comband.persistence import (
-    load_model,
-    save_model,
-)
-from comband.policies import (
-    ConstantPolicy,
-    Mixture,
-    Policy,
-    PolicySet,
-    ScoredPolicy,
-    TabulatedPolicy,
-)
-from comband.problem import (
-    InputError,
-    Problem,
-    UnknownDecisionError,
-)
-from comband.regret import (
-    RegretCurves,
-    play,
-    plot_regret,
-    regret_curves,
-)
-from comband.rounds import (
-    Decisions,
-    Events,
-    Rounds,
-)
-from comband.running import (
-    Run,
-    run,
-)
-from comband.schedule import (
-    BudgetPlan,
-    forecast_epsilon,
-    plan_budget,
-)
-from comband.solvers.ftrl import (
-    Ftrl,
-)
-from comband.solvers.stopping import (
-    Stopping,
-)
+from comband.persistence import load_model, save_model
+from comband.policies import ConstantPolicy, Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
+from comband.problem import InputError, Problem, UnknownDecisionError
+from comband.regret import RegretCurves, play, plot_regret, regret_curves
+from comband.rounds import Decisions, Events, Rounds
+from comband.running import Run, run
+from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget
+from comband.solvers.ftrl import Ftrl
+from comband.solvers.stopping import Stopping
 
 __version__ = "0.1.0"
 

@@ -9,18 +9,9 @@ from comband.environments.adversarial import (
     popularity_burst,
     switching,
 )
-from comband.environments.base import (
-    Batch,
-    Environment,
-)
-from comband.environments.multilabel import (
-    MultilabelData,
-    MultilabelWorld,
-    hits_at_m,
-)
-from comband.environments.synthetic import (
-    SyntheticRecommender,
-)
+from comband.environments.base import Batch, Environment
+from comband.environments.multilabel import MultilabelData, MultilabelWorld, hits_at_m
+from comband.environments.synthetic import SyntheticRecommender
 
 __all__ = [
     "ADVERSARIES",

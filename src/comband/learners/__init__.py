@@ -1,44 +1,17 @@
 """Where the loop closes: ask, tell, done, result."""
 
-from comband.learners.base import (
-    Candidate,
-    Learner,
-    Selection,
-    Status,
-)
-from comband.learners.epsilon_greedy import (
-    EpsilonGreedy,
-)
-from comband.learners.exp4 import (
-    Exp4,
-)
-from comband.learners.exp4_comb_sparse import (
-    Exp4CombSparse,
-)
-from comband.learners.explore_then_commit import (
-    ExploreThenCommit,
-)
-from comband.learners.ledger import (
-    Receipt,
-)
-from comband.learners.m_sets import (
-    SparseMSets,
-)
-from comband.learners.online_lists import (
-    OnlineListClassifier,
-)
-from comband.learners.pac_comband import (
-    PacComband,
-)
-from comband.learners.single_label import (
-    SingleLabelComband,
-)
-from comband.learners.two_phase import (
-    PacSelection,
-)
-from comband.learners.uniform import (
-    UniformExploration,
-)
+from comband.learners.base import Candidate, Learner, Selection, Status
+from comband.learners.epsilon_greedy import EpsilonGreedy
+from comband.learners.exp4 import Exp4
+from comband.learners.exp4_comb_sparse import Exp4CombSparse
+from comband.learners.explore_then_commit import ExploreThenCommit
+from comband.learners.ledger import Receipt
+from comband.learners.m_sets import SparseMSets
+from comband.learners.online_lists import OnlineListClassifier
+from comband.learners.pac_comband import PacComband
+from comband.learners.single_label import SingleLabelComband
+from comband.learners.two_phase import PacSelection
+from comband.learners.uniform import UniformExploration
 
 __all__ = [
     "Candidate",
