@@ -119,25 +119,16 @@ class VowpalWabbit:
         self._vw = Workspace(
             f"--ccb_explore_adf --squarecb --cb_type mtr -q UA --ignore_linear U -b 22 --quiet --random_seed {seed + 1}"
         )
-        self._rng = np.random.default_rng(seed)
         self._rounds = 0
 
     def ask(self, X: Any) -> Decisions:
-        """One draw a slot from the predicted distributions."""
+        """One choice a slot, each with its probability given the slots before it."""
         n, m = X.shape[0], self._problem.list_size
         lists, q = np.empty((n, m), dtype=np.int32), np.empty((n, m))
         for row in range(n):
-            slots = self._vw.predict(self._example(X, row))
-            taken: set[int] = set()
-            for slot in range(m):
-                # Exploration is drawn here: a slot's distribution, restricted to what earlier slots left over.
-                left = [(action, p) for action, p in slots[slot] if action not in taken]
-                weights = np.array([p for _, p in left])
-                total = weights.sum()
-                weights = weights / total if total > 0 else np.full(len(left), 1 / len(left))
-                pick = int(self._rng.choice(len(left), p=weights))
-                taken.add(left[pick][0])
-                lists[row, slot], q[row, slot] = left[pick][0], max(weights[pick], 1e-6)
+            # The reduction samples by itself: the first (action, probability) of a slot is the one it chose.
+            for slot, scores in enumerate(self._vw.predict(self._example(X, row))):
+                lists[row, slot], q[row, slot] = scores[0]
         ids = np.arange(self._rounds, self._rounds + n)
         self._rounds += n
         return Decisions(ids=ids, lists=lists, propensities=q, versions=np.zeros(n), contexts=X)
@@ -159,7 +150,7 @@ class VowpalWabbit:
         for row in range(X.shape[0]):
             taken: list[int] = []
             for slot in self._vw.predict(self._example(X, row)):
-                taken.append(max(((p, action) for action, p in slot if action not in taken))[1])
+                taken.append(max((p, action) for action, p in slot if action not in taken)[1])
             lists[row] = taken
         return lists
 

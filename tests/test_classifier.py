@@ -119,7 +119,7 @@ _LISTS = "asserts predictions of shape (n,), but a list classifier predicts list
 EXPECTED_FAILURES = {"check_estimator_sparse_array": _LISTS, "check_estimator_sparse_matrix": _LISTS}
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
     [BanditListClassifier(), BanditListClassifier(LogisticRegression())],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )

@@ -168,4 +168,4 @@ def test_other_estimators_must_be_named(tmp_path: Path) -> None:
     names = ["sklearn.neighbors._regression.KNeighborsRegressor", "sklearn.metrics._dist_metrics.EuclideanDistance64"]
     np.testing.assert_array_equal(load_model(path, also_allow=names).predict(X), model.predict(X))
     with pytest.raises(InputError, match="only a BanditListClassifier"):
-        save_model(Ridge(), path)  # type: ignore[arg-type]
+        save_model(Ridge(), path)

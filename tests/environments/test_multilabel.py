@@ -126,4 +126,4 @@ def test_wrong_labels_are_named(labels: np.ndarray, message: str) -> None:
 def test_wrong_settings_are_named() -> None:
     for options in ({"click_probability": 0.0}, {"noise": 1.0}, {"excess": "hide"}):
         with pytest.raises(InputError, match=next(iter(options))):
-            MultilabelWorld(data(), list_size=2, **options)  # type: ignore[arg-type]
+            MultilabelWorld(data(), list_size=2, **options)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -73,6 +73,13 @@ def test_fast_path_of_ridge_is_the_slow_one() -> None:
 
 class _RidgeByAnotherName(Ridge):  # type: ignore[misc]
     pass
+
+
+def test_a_link_function_is_kept() -> None:
+    X, rewards = world(n=80)
+    policy = RegressionOracle(PoissonRegressor(), PROBLEM).fit(X, rewards)
+    model = PoissonRegressor().fit(X, rewards.toarray()[:, 2])
+    np.testing.assert_allclose(policy.scores(X)[:, 2], model.predict(X))
 
 
 def test_sampled_background_keeps_the_objective() -> None:

@@ -236,7 +236,8 @@ def hits_at_m(lists: ArrayLike, labels: Any) -> float:
 def _hits(lists: NDArray[np.int32], labels: sp.csr_array) -> NDArray[np.float64]:
     n, m = lists.shape
     found = labels[np.repeat(np.arange(n), m), lists.ravel()]
-    return np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m).sum(axis=1)
+    answers = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64)
+    return np.asarray(answers.reshape(n, m).sum(axis=1), dtype=np.float64)
 
 
 def _as_labels(labels: Any) -> sp.csr_array:

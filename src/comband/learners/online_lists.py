@@ -43,7 +43,7 @@ _MOST_FLOOR = 0.3
 _DELTA = 0.05
 
 Shown = Mapping[bytes, NDArray[np.int32]]
-"""For a context (by its key): the labels it has been shown, once for each time."""
+"""For a context (by its key): the labels it has been shown; once for each time, or just once if one time is enough."""
 
 
 class OnlineListClassifier:
@@ -255,7 +255,10 @@ class OnlineListClassifier:
             return
         for key, labels in zip(context_keys(rounds.decisions.contexts), rounds.decisions.lists, strict=True):
             known = self._shown.get(key)
-            self._shown[key] = labels if known is None else np.concatenate([known, labels])
+            if self._enough == 1:
+                self._shown[key] = labels if known is None else np.union1d(known, labels)
+            else:
+                self._shown[key] = labels if known is None else np.concatenate([known, labels])
 
     def _start_epoch(self) -> None:
         log = self._log()
@@ -335,8 +338,6 @@ class _New:
             if self._enough > 1:
                 distinct, counts = np.unique(labels, return_counts=True)
                 labels = distinct[counts >= self._enough]
-            else:
-                labels = np.unique(labels)
             scores[row, labels] -= below
         return scores
 

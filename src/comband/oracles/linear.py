@@ -27,7 +27,7 @@ def ridge_of_matrix(
     (n, K) array. The intercept is the mean, by centring the Gram matrix instead of X, which stays sparse.
     """
     n, d = X.shape
-    matrix = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    matrix: Any = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     gram = matrix.T @ matrix
     G = gram.toarray() if sp.issparse(gram) else np.array(gram)
     means = np.asarray(matrix.mean(axis=0)).ravel() if fit_intercept else np.zeros(d)
@@ -73,7 +73,9 @@ def ridge_of_pairs(
     def transpose(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         sums = np.zeros((d, K))
         pair_sums(indptr, indices, data, values, rows, actions, sums)
-        totals = np.bincount(actions, values, K) if fit_intercept else np.zeros(K)
+        totals: NDArray[np.float64] = np.bincount(actions, values, K).astype(np.float64)
+        if not fit_intercept:
+            totals[:] = 0
         return sums, totals
 
     def apply(W: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -144,15 +144,22 @@ def fit_actions(
 
 def _linear(models: Sequence[Any], constants: NDArray[np.float64]) -> LinearScorer | None:
     fitted = [model for model in models if model is not None]
-    if not fitted or any(is_classifier(model) or np.ndim(getattr(model, "coef_", None)) != 1 for model in fitted):
-        return None  # a classifier's link function matters beside the others' constants
-    if any(not hasattr(model, "intercept_") for model in fitted):
+    if not fitted or not all(_is_linear(model) for model in fitted):
         return None
     coefficients, intercepts = np.zeros((len(fitted[0].coef_), len(models))), constants.copy()
     for action, model in enumerate(models):
         if model is not None:
-            coefficients[:, action], intercepts[action] = model.coef_, model.intercept_
+            coefficients[:, action], intercepts[action] = model.coef_, float(np.ravel(model.intercept_)[0])
     return LinearScorer(coefficients, intercepts)
+
+
+def _is_linear(model: Any) -> bool:
+    """Whether predictions are x·coef_ + intercept_: asked, since a generalised linear model has both names too."""
+    coefficients = np.asarray(getattr(model, "coef_", 0.0))
+    if hasattr(model, "classes_") or coefficients.ndim != 1 or not hasattr(model, "intercept_"):
+        return False
+    probe = np.stack([np.zeros(len(coefficients)), np.linspace(-1, 1, len(coefficients))])
+    return bool(np.allclose(model.predict(probe), probe @ coefficients + np.ravel(model.intercept_)[0]))
 
 
 def _fit(estimator: Any, X: Any, targets: NDArray[Any], weights: NDArray[np.float64], *, name: str) -> Any:

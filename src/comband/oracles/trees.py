@@ -111,9 +111,9 @@ def _dense(X: Contexts) -> NDArray[np.float64]:
 
 def _fill(tree: Tree, X: NDArray[np.float64], rows: NDArray[np.int64], lists: NDArray[np.int32]) -> None:
     if isinstance(tree[0], tuple):
-        (feature, threshold), left, right = tree  # type: ignore[misc]
+        (feature, threshold), left, right = tree
         side = X[rows, feature] <= threshold
-        _fill(left, X, rows[side], lists)  # type: ignore[arg-type]
-        _fill(right, X, rows[~side], lists)  # type: ignore[arg-type]
+        _fill(left, X, rows[side], lists)
+        _fill(right, X, rows[~side], lists)
     else:
         lists[rows] = tree
