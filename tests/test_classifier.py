@@ -93,6 +93,10 @@ def test_clone_params_and_pipeline() -> None:
     assert copy.get_params()["clip"] == 3.0
     pipeline = make_pipeline(MaxAbsScaler(), copy).fit(X, Y)
     assert pipeline.score(X, Y) > 1.5
+    X, Y, lists, rewards, _ = bandit_log(600)
+    step = "banditlistclassifier__"
+    pipeline.fit(X, **{f"{step}lists": lists, f"{step}rewards": rewards})
+    assert pipeline.score(X, Y) > 1.5
 
 
 @pytest.mark.parametrize(
