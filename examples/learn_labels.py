@@ -22,7 +22,7 @@ def main() -> None:
         if learner.rounds % 500 == 0:
             hits = held_out.hits(learner.predict(held_out.features))
             print(
-                f"after {learner.rounds:,} images: the right digit is among the two guesses for {hits:.1%} of new ones"
+                f"after {learner.rounds:,} images: {hits:.1%} of new ones have the right digit among two guesses"
             )
 
     everything = cb.BanditListClassifier(list_size=2).fit(learn.features, learn.labels)
