@@ -21,9 +21,7 @@ def main() -> None:
         learner.tell(decisions, batch.answer(decisions.lists))  # which guess was right, if any
         if learner.rounds % 500 == 0:
             hits = held_out.hits(learner.predict(held_out.features))
-            print(
-                f"after {learner.rounds:,} images: {hits:.1%} of new ones have the right digit among two guesses"
-            )
+            print(f"after {learner.rounds:,} images: {hits:.1%} of new ones have the right digit among two guesses")
 
     everything = cb.BanditListClassifier(list_size=2).fit(learn.features, learn.labels)
     print(f"with all labels known: {everything.score(held_out.features, held_out.labels):.1%}")
