@@ -1,16 +1,20 @@
 """comband: the best of many list recommenders, found with few interactions and a proof."""
 
 from comband import theory
+from comband.classifier import BanditListClassifier
 from comband.design import Design, design_exploration
 from comband.environments import (
     ADVERSARIES,
     AdversarialSequence,
     Batch,
     Environment,
+    MultilabelData,
+    MultilabelWorld,
     Replay,
     SyntheticRecommender,
     drifting,
     entropy_trap,
+    hits_at_m,
     popularity_burst,
     switching,
 )
@@ -31,6 +35,7 @@ from comband.learners import (
     Exp4CombSparse,
     ExploreThenCommit,
     Learner,
+    OnlineListClassifier,
     PacComband,
     PacSelection,
     Receipt,
@@ -50,7 +55,16 @@ from comband.logs import (
     write_candidates,
     write_rounds,
 )
-from comband.oracles import EnumerationOracle, Oracle
+from comband.oracles import (
+    CachingOracle,
+    EnumerationOracle,
+    Oracle,
+    RankingOracle,
+    RegressionOracle,
+    TreeOracle,
+    TreePolicy,
+)
+from comband.persistence import load_model, save_model
 from comband.policies import ConstantPolicy, Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
 from comband.regret import RegretCurves, play, plot_regret, regret_curves
@@ -65,8 +79,10 @@ __version__ = "0.1.0"
 __all__ = [
     "ADVERSARIES",
     "AdversarialSequence",
+    "BanditListClassifier",
     "Batch",
     "BudgetPlan",
+    "CachingOracle",
     "Candidate",
     "CandidateLists",
     "ConstantPolicy",
@@ -88,6 +104,9 @@ __all__ = [
     "LogEvaluation",
     "LogReading",
     "Mixture",
+    "MultilabelData",
+    "MultilabelWorld",
+    "OnlineListClassifier",
     "Oracle",
     "PacComband",
     "PacSelection",
@@ -96,7 +115,9 @@ __all__ = [
     "PolicySet",
     "Problem",
     "PropensityCheck",
+    "RankingOracle",
     "Receipt",
+    "RegressionOracle",
     "RegretCurves",
     "Replay",
     "Rounds",
@@ -109,6 +130,8 @@ __all__ = [
     "Stopping",
     "SyntheticRecommender",
     "TabulatedPolicy",
+    "TreeOracle",
+    "TreePolicy",
     "UniformExploration",
     "UnknownDecisionError",
     "ValueSums",
@@ -120,6 +143,8 @@ __all__ = [
     "evaluate",
     "evaluate_log",
     "forecast_epsilon",
+    "hits_at_m",
+    "load_model",
     "plan_budget",
     "play",
     "plot_regret",
@@ -128,6 +153,7 @@ __all__ = [
     "read_log",
     "regret_curves",
     "run",
+    "save_model",
     "sequential_propensities",
     "switching",
     "theory",

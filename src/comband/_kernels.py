@@ -796,3 +796,43 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
             column = middle + sign * (middle - j)
             counts[p, column] += share
             counts[p, column - sign] += 1 - share
+
+
+# ---- pairs (context, action) of a sparse matrix and one weight vector an action --------------------------------------
+
+
+@njit(cache=True, fastmath=True)
+def pair_products(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int64],
+    data: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    actions: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """x_i · w_y for each pair e = (rows[e], actions[e]): x_i a row of a CSR matrix, w_y a column of (d, K)."""
+    result = np.empty(len(rows))
+    for e in range(len(rows)):
+        i, y = rows[e], actions[e]
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += data[k] * coefficients[indices[k], y]
+        result[e] = total
+    return result
+
+
+@njit(cache=True, fastmath=True)
+def pair_sums(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int64],
+    data: NDArray[np.float64],
+    values: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    actions: NDArray[np.int64],
+    result: NDArray[np.float64],
+) -> None:
+    """Add Σ_e values[e] · x_{rows[e]} to column actions[e] of `result` (d, K): the transpose of `pair_products`."""
+    for e in range(len(rows)):
+        i, y, value = rows[e], actions[e], values[e]
+        for k in range(indptr[i], indptr[i + 1]):
+            result[indices[k], y] += data[k] * value

@@ -156,14 +156,23 @@ class Rounds:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
-        write_npz(path, "rounds", {**_pack(self.decisions), "rewards": self.rewards})
+        write_npz(path, "rounds", self.pack())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        arrays = read_npz(path, "rounds")
-        rewards = arrays.pop("rewards")
-        return cls(Decisions(**_unpack(arrays)), rewards)
+        return cls.unpack(read_npz(path, "rounds"))
+
+    def pack(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays, to go into a file with others."""
+        return {**_pack(self.decisions), "rewards": self.rewards}
+
+    @classmethod
+    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """The inverse of `pack`."""
+        columns = dict(arrays)
+        rewards = columns.pop("rewards")
+        return cls(Decisions(**_unpack(columns)), rewards)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

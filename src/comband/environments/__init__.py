@@ -10,6 +10,7 @@ from comband.environments.adversarial import (
     switching,
 )
 from comband.environments.base import Batch, Environment
+from comband.environments.multilabel import MultilabelData, MultilabelWorld, hits_at_m
 from comband.environments.synthetic import SyntheticRecommender
 
 __all__ = [
@@ -17,10 +18,13 @@ __all__ = [
     "AdversarialSequence",
     "Batch",
     "Environment",
+    "MultilabelData",
+    "MultilabelWorld",
     "Replay",
     "SyntheticRecommender",
     "drifting",
     "entropy_trap",
+    "hits_at_m",
     "popularity_burst",
     "switching",
 ]

@@ -7,6 +7,7 @@ from comband.learners.exp4_comb_sparse import Exp4CombSparse
 from comband.learners.explore_then_commit import ExploreThenCommit
 from comband.learners.ledger import Receipt
 from comband.learners.m_sets import SparseMSets
+from comband.learners.online_lists import OnlineListClassifier
 from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
 from comband.learners.two_phase import PacSelection
@@ -19,6 +20,7 @@ __all__ = [
     "Exp4CombSparse",
     "ExploreThenCommit",
     "Learner",
+    "OnlineListClassifier",
     "PacComband",
     "PacSelection",
     "Receipt",

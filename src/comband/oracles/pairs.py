@@ -1,0 +1,137 @@
+"""What bandit feedback says to a supervised learner: (context, action) pairs with a reward and a weight."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from comband.problem import InputError
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pairs:
+    """E distinct pairs: context `rows[e]` of `contexts` was shown action `actions[e]`.
+
+    `rewards` are the mean answers of a pair, `weights` what it counts for.
+    """
+
+    contexts: Any
+    rows: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    n_actions: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_contexts(self) -> int:
+        """How many distinct contexts there are."""
+        return int(self.contexts.shape[0])
+
+    @property
+    def mean_reward(self) -> float:
+        """The weighted mean reward of a pair: the prior of an action nobody knows anything about."""
+        total = float(self.weights.sum())
+        return float(self.weights @ self.rewards) / total if total > 0 else 0.0
+
+
+def shown_pairs(
+    X: Any,
+    lists: NDArray[np.integer[Any]],
+    rewards: NDArray[np.float64],
+    propensities: NDArray[np.float64],
+    *,
+    n_actions: int,
+    importance: float = 0.0,
+    clip: float | None = None,
+    self_normalize: bool = False,
+    repeat_correlation: float = 1.0,
+    round_weights: NDArray[np.float64] | None = None,
+) -> Pairs:
+    """The pairs of n rounds.
+
+    A shown pair (x, y) of propensity q weighs (1/q)^`importance`: 0 is the direct method (regression on what was shown:
+    unbiased when the model can represent E[r(y) | x], and of low variance), 1 is importance weighting (unbiased for the
+    best fit under the contexts' own distribution whatever the model, and of high variance), and values between trade
+    one for the other. Weights are scaled to a mean of 1, so that a penalty means the same for all settings; `clip`
+    then bounds them, and `self_normalize` gives every action a mean weight of 1 (weights of the Hájek kind).
+
+    A pair that came k times counts once with its mean reward and its mean weight times k/(1 + (k−1)ρ), ρ =
+    `repeat_correlation`: the design effect of k answers of correlation ρ. Facts have ρ = 1 (a second answer says
+    nothing new), independent clicks ρ = 0.
+    """
+    n, m = lists.shape
+    contexts, where = distinct_contexts(X)
+    keys = where[np.repeat(np.arange(n), m)] * np.int64(n_actions) + lists.ravel().astype(np.int64)
+    raw = propensities.ravel() ** -importance
+    if round_weights is not None:
+        per_pair = np.repeat(round_weights, m)
+        raw = raw * per_pair
+        keep = per_pair > 0
+        keys, raw, answers = keys[keep], raw[keep], rewards.ravel()[keep]
+    else:
+        answers = rewards.ravel()
+    distinct, group, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    totals = np.bincount(group, raw)
+    means = np.bincount(group, raw * answers) / totals
+    weights = totals / (1 + (counts - 1) * repeat_correlation)
+    if len(weights):
+        weights = weights / weights.mean()
+    if clip is not None:
+        weights = np.minimum(weights, clip)
+    rows, actions = np.divmod(distinct, n_actions)
+    if self_normalize and len(weights):
+        per_action = np.bincount(actions, weights, n_actions) / np.maximum(np.bincount(actions, minlength=n_actions), 1)
+        weights = weights / per_action[actions]
+    return Pairs(contexts, rows, actions, means, weights, n_actions)
+
+
+def context_keys(X: Any) -> Iterator[bytes]:
+    """For each row of a dense or CSR matrix some bytes that equal rows share, and only they."""
+    if sp.issparse(X):
+        matrix = sp.csr_array(X, dtype=np.float64)
+        matrix.sum_duplicates()
+        ends, columns, values = matrix.indptr, matrix.indices.astype(np.int64), matrix.data
+        for start, stop in itertools.pairwise(ends):
+            yield columns[start:stop].tobytes() + values[start:stop].tobytes()
+    else:
+        for row in np.ascontiguousarray(X, dtype=np.float64):
+            yield row.tobytes()
+
+
+def distinct_contexts(X: Any) -> tuple[Any, NDArray[np.int64]]:
+    """The distinct rows of a dense or CSR matrix, and which of them each row is."""
+    seen: dict[bytes, int] = {}
+    where = np.array([seen.setdefault(key, len(seen)) for key in context_keys(X)], dtype=np.int64)
+    if len(seen) == X.shape[0]:
+        return X, where
+    first = np.unique(where, return_index=True)[1]
+    return X[first], where
+
+
+def check_matrix(X: Any, *, features: int | None = None) -> Any:
+    """Contexts as a matrix (n, d) of finite numbers, dense or CSR, as supervised learners need them."""
+    if sp.issparse(X):
+        matrix: Any = sp.csr_array(X)
+        values = matrix.data
+    else:
+        matrix = np.asarray(X)
+        values = matrix
+    if matrix.ndim != 2 or not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
+        raise InputError(
+            "contexts for a supervised learner must be a numeric matrix (n, features), dense or scipy sparse, "
+            f"got shape {matrix.shape} and dtype {values.dtype}."
+        )
+    if not np.isfinite(values).all():
+        raise InputError("contexts must be finite, got NaN or infinity; impute them first.")
+    if features is not None and matrix.shape[1] != features:
+        raise InputError(f"contexts must have {features} features as in training, got {matrix.shape[1]}.")
+    return matrix
