@@ -125,7 +125,8 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
     try:
         reader = pyarrow.csv.open_csv(
             path,
-            read_options=pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK),
+            # Only a reader of one thread knows the numbers of bad rows.
+            read_options=pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
             parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=columns,
