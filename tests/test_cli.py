@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import app
+from comband.commands.simulate import LEARNERS
 from tests.logs.worlds import small_log, write_both
 
 
@@ -106,6 +107,14 @@ def test_simulate_evaluate_design_and_serve(tmp_path: Path) -> None:
     np.testing.assert_array_equal(served.propensities(batch.contexts, decisions.lists), decisions.propensities)
     table = CliRunner().invoke(app, ["design", log, "-c", lists, *options])
     assert "Show a uniform list in 50% of rounds" in table.stdout
+
+
+@pytest.mark.parametrize("learner", sorted(LEARNERS))
+def test_simulate_runs_every_learner(learner: str) -> None:
+    small = ["--rounds", "1200", "--candidates", "4", "--click-rate", "0.3", "--items", "30", "--json"]
+    outcome = CliRunner().invoke(app, ["simulate", "--learner", learner, *small])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["rounds"] <= 1200
 
 
 def test_bench_needs_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

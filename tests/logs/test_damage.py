@@ -166,6 +166,12 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-50])
 
 
+def _scramble(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[40:400] = b"\xa5" * 360
+    path.write_bytes(bytes(content))
+
+
 def _header_only(path: Path) -> None:
     path.write_text(path.read_text().splitlines()[0] + "\n")
 
@@ -180,6 +186,7 @@ def _rename(old: str, new: str) -> Callable[[Path], None]:
 FILES = [
     ("truncated parquet log", "parquet", "log", _cut, "log.parquet is not a complete Parquet file"),
     ("truncated parquet lists", "parquet", "lists", _cut, "lists.parquet is not a complete Parquet file"),
+    ("damaged parquet log", "parquet", "log", _scramble, "log.parquet breaks off after row 0"),
     ("text called parquet", "parquet", "log", lambda p: p.write_text("hello, world"), "is not a complete Parquet file"),
     ("empty file", "csv", "log", lambda p: p.write_text(""), "log.csv is empty"),
     ("empty log", "csv", "log", _header_only, "log.csv holds no usable round"),

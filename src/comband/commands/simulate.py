@@ -11,7 +11,7 @@ import typer
 
 from comband.commands.common import print_json, said
 from comband.environments import SyntheticRecommender
-from comband.learners import Learner, UniformExploration
+from comband.learners import Learner, PacComband, UniformExploration
 from comband.logs import write_candidates, write_rounds
 from comband.policies import PolicySet
 from comband.problem import InputError, Problem, check_count
@@ -20,6 +20,14 @@ from comband.rounds import Rounds
 LEARNERS: dict[str, Callable[[Problem, PolicySet, int, float, int], Learner]] = {
     "uniform": lambda problem, policies, rounds, delta, seed: UniformExploration(
         problem, policies, n_rounds=rounds, delta=delta, seed=seed
+    ),
+    "pac": lambda problem, policies, rounds, delta, seed: PacComband(
+        problem,
+        policies,
+        n_explore=max(1, rounds // 4),
+        n_estimate=max(1, rounds - rounds // 4),
+        delta=delta,
+        seed=seed,
     ),
 }
 _BATCH = 1000
