@@ -1,6 +1,6 @@
 """Learn to list the right labels when only the shown ones are ever confirmed.
 
-Run: python examples/learn_labels.py
+Run it with `python examples/learn_labels.py`; it takes a few seconds.
 """
 
 import numpy as np
@@ -22,6 +22,8 @@ def main() -> None:
         if learner.rounds % 500 == 0:
             hits = held_out.hits(learner.predict(held_out.features))
             print(f"after {learner.rounds:,} images: {hits:.1%} of new ones have the right digit among two guesses")
+
+    print(learner.result())  # a value with its interval, and honestly no more than the trivial promise
 
     everything = cb.BanditListClassifier(list_size=2).fit(learn.features, learn.labels)
     print(f"with all labels known: {everything.score(held_out.features, held_out.labels):.1%}")

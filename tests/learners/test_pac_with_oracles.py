@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 import comband as cb
-
-PacComband: Any = getattr(cb, "PacComband", None)
-pytestmark = pytest.mark.skipif(PacComband is None, reason="this comband has no PacComband")
 
 
 def world(*, sparse: bool = False) -> cb.MultilabelWorld:
@@ -28,8 +23,9 @@ def test_trees_behind_an_oracle_are_chosen_as_trees_in_a_list() -> None:
     oracle = cb.TreeOracle(place.problem, splits=[(0, 0.0), (1, 0.0)], depth=1)
     trees = oracle.policies()
     chosen = []
-    for policies in (oracle, cb.CachingOracle(oracle), trees):
-        learner = PacComband(place.problem, policies, n_explore=600, n_estimate=4000, seed=3)
+    classes: tuple[cb.Oracle | cb.PolicySet, ...] = (oracle, cb.CachingOracle(oracle), trees)
+    for policies in classes:
+        learner = cb.PacComband(place.problem, policies, n_explore=600, n_estimate=4000, seed=3)
         chosen.append(cb.run(learner, place, batch_size=600, seed=4).result.policy)
     X = place.data.features
     values = place.values(trees)
@@ -46,6 +42,6 @@ def test_trees_behind_an_oracle_are_chosen_as_trees_in_a_list() -> None:
 def test_a_regression_behind_it(sparse: bool) -> None:
     place = world(sparse=sparse)
     oracle = cb.RegressionOracle(Ridge(alpha=1.0), place.problem)
-    learner = PacComband(place.problem, oracle, n_explore=600, n_estimate=1500, seed=5)
+    learner = cb.PacComband(place.problem, oracle, n_explore=600, n_estimate=1500, seed=5)
     policy = cb.run(learner, place, batch_size=300, seed=6).result.policy
     assert place.data.hits(policy.predict(place.data.features)) > 0.75  # 0.9 is the most, a fixed label has 0.47
