@@ -134,3 +134,23 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
             expected[p, right] += share
             expected[p, right - 1] += 1 - share
     np.testing.assert_allclose(counts, expected, atol=1e-9)
+
+
+def test_prints_tell_decisions_and_rewards_apart() -> None:
+    rng = np.random.default_rng(0)
+    n = 2000
+    ids, lists = np.arange(n), rng.integers(0, 50, (n, 3)).astype(np.int32)
+    q = rng.uniform(0.1, 1, (n, 3))
+    prints = _kernels.decision_prints(ids, lists, q.view(np.uint64))
+    assert len(set(prints.tolist())) == n
+    for changed in (
+        _kernels.decision_prints(ids + 1, lists, q.view(np.uint64)),
+        _kernels.decision_prints(ids, lists[:, ::-1].copy() + np.int32(1), q.view(np.uint64)),
+        _kernels.decision_prints(ids, lists, np.nextafter(q, 1).view(np.uint64)),
+    ):
+        assert (changed != prints).all()
+    rewards = rng.random((n, 3)) * (rng.random((n, 3)) < 0.3)
+    seen = _kernels.reward_prints(rewards)
+    assert ((seen == 0) == ~rewards.any(axis=1)).all()
+    assert len(set(seen.tolist())) == len({tuple(row) for row in rewards.tolist()})
+    assert (_kernels.reward_prints(np.where(rewards == 0, -0.0, rewards)) == seen).all()

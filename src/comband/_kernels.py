@@ -92,6 +92,38 @@ def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> N
 
 
 @njit(cache=True)
+def decision_prints(
+    ids: NDArray[np.int64], lists: NDArray[np.int32], propensity_bits: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """A 64-bit print of each decision: enough to notice another learner's decision or an altered one."""
+    prints = np.empty(len(ids), dtype=np.uint64)
+    for i in range(len(ids)):
+        state = _stir(np.uint64(0x9E3779B97F4A7C15), np.uint64(ids[i]))
+        for j in range(lists.shape[1]):
+            state = _stir(_stir(state, np.uint64(lists[i, j])), propensity_bits[i, j])
+        prints[i] = state
+    return prints
+
+
+@njit(cache=True)
+def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A 64-bit print of the positive rewards of each row and their places; 0 for a row without any, and only for it."""
+    bits = rewards.view(np.uint64)
+    prints = np.zeros(len(rewards), dtype=np.uint64)
+    for i in range(len(rewards)):
+        for j in range(rewards.shape[1]):
+            if rewards[i, j] > 0:
+                prints[i] = _stir(_stir(prints[i], np.uint64(j)), bits[i, j]) | np.uint64(1)
+    return prints
+
+
+@njit(cache=True)
+def _stir(state: np.uint64, word: np.uint64) -> np.uint64:
+    state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.uint64(state ^ (state >> np.uint64(29)))
+
+
+@njit(cache=True)
 def inclusion(
     lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
 ) -> NDArray[np.float64]:

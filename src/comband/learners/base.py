@@ -156,7 +156,9 @@ class Learner(ABC):
         """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order."""
         checked = check_rewards(rewards, self.problem, n=len(decisions))
         accepted, receipt = self._ledger.admit(decisions, checked)
-        if len(accepted):
+        if len(accepted) == len(decisions) > 0:
+            self._learn(Rounds(decisions, checked))
+        elif len(accepted):
             self._learn(Rounds(decisions[accepted], checked[accepted]))
         return receipt
 

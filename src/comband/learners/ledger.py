@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels import decision_prints, reward_prints
 from comband.problem import UnknownDecisionError
 from comband.rounds import Decisions
 
@@ -40,7 +41,7 @@ class Ledger:
     def issue(self, decisions: Decisions) -> None:
         """Remember decisions numbered from `issued` on."""
         self.issued += len(decisions)
-        self._prints = np.concatenate([self._prints, _fingerprints(decisions)])
+        self._prints = np.concatenate([self._prints, _prints(decisions)])
         self._done = np.concatenate([self._done, np.zeros(len(decisions), dtype=np.bool_)])
 
     def admit(self, decisions: Decisions, rewards: NDArray[np.float64]) -> tuple[NDArray[np.int64], Receipt]:
@@ -49,7 +50,7 @@ class Ledger:
         unknown = (ids < 0) | (ids >= self.issued)
         inside = ~unknown & (ids >= self._low)
         place = ids[inside] - self._low
-        unknown[inside] = self._prints[place] != _fingerprints(decisions)[inside]
+        unknown[inside] = self._prints[place] != _prints(decisions)[inside]
         if unknown.any():
             raise UnknownDecisionError(
                 f"decision {int(ids[unknown][0])} was not made by this learner (or its list or propensities were "
@@ -58,12 +59,12 @@ class Ledger:
             )
         new = np.zeros(len(ids), dtype=np.bool_)
         new[inside] = ~self._done[place]
-        _, first = np.unique(ids, return_index=True)
-        repeated_here = np.ones(len(ids), dtype=np.bool_)
-        repeated_here[first] = False
-        new &= ~repeated_here
+        if (ids[1:] <= ids[:-1]).any():  # perhaps the same decision twice: its first row counts
+            repeated_here = np.ones(len(ids), dtype=np.bool_)
+            repeated_here[np.unique(ids, return_index=True)[1]] = False
+            new &= ~repeated_here
 
-        prints = _row_prints(rewards)
+        prints = reward_prints(rewards)
         for row in np.flatnonzero(new & (prints != 0)):
             self._rewarded[int(ids[row])] = int(prints[row])
         conflicts = tuple(
@@ -103,25 +104,6 @@ class Ledger:
         self._low += leading
 
 
-def _fingerprints(decisions: Decisions) -> NDArray[np.uint64]:
-    """A 64-bit print of each decision: enough to notice another learner's decision or an altered one."""
-    columns = [
-        decisions.ids.view(np.uint64)[:, None],
-        decisions.lists.astype(np.uint64),
-        np.ascontiguousarray(decisions.propensities).view(np.uint64),
-    ]
-    return _mix(np.concatenate(columns, axis=1))
-
-
-def _row_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """A 64-bit print of each row of rewards; 0 for a row without reward, and only for it."""
-    prints = _mix((rewards + 0.0).view(np.uint64)) | np.uint64(1)
-    return np.where(rewards.any(axis=1), prints, np.uint64(0))
-
-
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = np.full(len(words), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for column in words.T:
-        state = (state ^ column) * np.uint64(0xBF58476D1CE4E5B9)
-        state ^= state >> np.uint64(29)
-    return state
+def _prints(decisions: Decisions) -> NDArray[np.uint64]:
+    bits = np.ascontiguousarray(decisions.propensities).view(np.uint64)
+    return np.asarray(decision_prints(decisions.ids, decisions.lists, bits))

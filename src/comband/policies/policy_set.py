@@ -98,7 +98,9 @@ class PolicySet:
         which = np.arange(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
         n = n_contexts(X)
         result: NDArray[np.int32] | None = None
-        for members, block in self._blocks:
+        if len(self._blocks) == 1 and len(which):
+            result = self._blocks[0][1].predict(X, which)
+        for members, block in self._blocks if result is None else ():
             place = np.flatnonzero(np.isin(which, members))
             if len(place) == 0:
                 continue
