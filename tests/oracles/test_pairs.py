@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from comband import InputError
-from comband.oracles.pairs import check_matrix, distinct_contexts, shown_pairs
+from comband.oracles.pairs import check_matrix, context_keys, distinct_contexts, shown_pairs
 
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
 LISTS = np.array([[0, 1], [2, 0], [0, 2]])
@@ -55,6 +55,13 @@ def test_sparse_and_dense_contexts_are_told_apart_alike() -> None:
     sparse, there = distinct_contexts(sp.csr_array(dense))
     np.testing.assert_array_equal(sparse.toarray()[there], dense)
     np.testing.assert_array_equal(there, where)
+
+
+def test_equal_contexts_have_equal_keys_however_they_are_stored() -> None:
+    stored = sp.csr_array((np.array([1.0, 0.0, 2.0]), np.array([2, 0, 1]), np.array([0, 3])), shape=(1, 3))
+    assert list(context_keys(stored)) == list(context_keys(sp.csr_array(stored.toarray())))
+    assert list(context_keys(np.array([[0.0, 1.0]]))) == list(context_keys(np.array([[-0.0, 1.0]], dtype=np.float32)))
+    assert len(set(context_keys(np.array([[0.0, 1.0], [1.0, 0.0]])))) == 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -95,16 +96,17 @@ def shown_pairs(
 
 
 def context_keys(X: Any) -> Iterator[bytes]:
-    """For each row of a dense or CSR matrix some bytes that equal rows share, and only they."""
+    """16 bytes for each row of a dense or CSR matrix: equal rows share them, and no others, but for collisions."""
     if sp.issparse(X):
-        matrix = sp.csr_array(X, dtype=np.float64)
+        matrix = sp.csr_array(X, dtype=np.float64, copy=True)
         matrix.sum_duplicates()
-        ends, columns, values = matrix.indptr, matrix.indices.astype(np.int64), matrix.data
-        for start, stop in itertools.pairwise(ends):
-            yield columns[start:stop].tobytes() + values[start:stop].tobytes()
+        matrix.eliminate_zeros()
+        columns = matrix.indices.astype(np.int64)
+        for start, stop in itertools.pairwise(matrix.indptr):
+            yield _digest(columns[start:stop].tobytes() + matrix.data[start:stop].tobytes())
     else:
-        for row in np.ascontiguousarray(X, dtype=np.float64):
-            yield row.tobytes()
+        for row in np.ascontiguousarray(X, dtype=np.float64) + 0.0:  # −0 becomes 0
+            yield _digest(row.tobytes())
 
 
 def distinct_contexts(X: Any) -> tuple[Any, NDArray[np.int64]]:
@@ -135,3 +137,7 @@ def check_matrix(X: Any, *, features: int | None = None) -> Any:
     if features is not None and matrix.shape[1] != features:
         raise InputError(f"contexts must have {features} features as in training, got {matrix.shape[1]}.")
     return matrix
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
