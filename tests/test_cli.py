@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +118,17 @@ def test_simulate_runs_every_learner(learner: str) -> None:
     outcome = CliRunner().invoke(app, ["simulate", "--learner", learner, *small])
     assert outcome.exit_code == 0, outcome.stderr
     assert json.loads(outcome.stdout)["rounds"] <= 1200
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "csv", n=40)
+    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(log), "-c", str(lists)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*command, "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert "comband:" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_bench_needs_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except InputError as error:
             message = str(error)
+        except BrokenPipeError:  # somebody read enough, as in `comband … | head`
+            raise
         except OSError as error:
             message = f"{error.filename or 'a file'}: {error.strerror or error}."
         typer.echo(f"comband: {message}", err=True)
