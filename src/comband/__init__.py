@@ -2,8 +2,29 @@
 
 from comband.design import Design, design_exploration
 from comband.environments import Batch, Environment, SyntheticRecommender
-from comband.estimates import ValueSums, empirical_bernstein
-from comband.learners import Candidate, Learner, Receipt, Selection, Status, UniformExploration
+from comband.estimates import (
+    ValueSums,
+    bernstein_sequence,
+    empirical_bernstein,
+    fixed_n_betting_bound,
+    gamma_exponential_bernstein,
+)
+from comband.learners import (
+    ABTest,
+    AdaptiveComband,
+    Candidate,
+    CertificationStatus,
+    CertifyingLearner,
+    Dropped,
+    Learner,
+    Receipt,
+    Selection,
+    Status,
+    TwoPhaseComband,
+    UniformExploration,
+    UniformLists,
+    UniformMixture,
+)
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
@@ -14,10 +35,15 @@ from comband.solvers.stopping import Stopping
 __version__ = "0.1.0"
 
 __all__ = [
+    "ABTest",
+    "AdaptiveComband",
     "Batch",
     "Candidate",
+    "CertificationStatus",
+    "CertifyingLearner",
     "Decisions",
     "Design",
+    "Dropped",
     "EnumerationOracle",
     "Environment",
     "Events",
@@ -37,10 +63,16 @@ __all__ = [
     "Stopping",
     "SyntheticRecommender",
     "TabulatedPolicy",
+    "TwoPhaseComband",
     "UniformExploration",
+    "UniformLists",
+    "UniformMixture",
     "UnknownDecisionError",
     "ValueSums",
+    "bernstein_sequence",
     "design_exploration",
     "empirical_bernstein",
+    "fixed_n_betting_bound",
+    "gamma_exponential_bernstein",
     "run",
 ]

@@ -19,6 +19,12 @@ POLICIES = WORLD.candidates(6, seed=1)
 # How to make each learner; a learner added here gets the whole suite.
 MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "UniformExploration": lambda seed: cb.UniformExploration(PROBLEM, POLICIES, n_rounds=600, seed=seed),
+    "AdaptiveComband": lambda seed: cb.AdaptiveComband(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "UniformLists": lambda seed: cb.UniformLists(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "UniformMixture": lambda seed: cb.UniformMixture(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "TwoPhaseComband": lambda seed: cb.TwoPhaseComband(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "ABTest": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.08, seed=seed),
+    "ABTest, eliminating": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.05, eliminate=True, seed=seed),
 }
 every_learner = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 

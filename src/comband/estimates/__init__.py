@@ -1,6 +1,22 @@
-"""Rounds → values: sums that add, and intervals."""
+"""Rounds → values: sums that add, betting e-processes, and intervals."""
 
+from comband.estimates.betting import Bets, PairedEvidence
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
+from comband.estimates.sequences import (
+    ValueBets,
+    bernstein_sequence,
+    fixed_n_betting_bound,
+    gamma_exponential_bernstein,
+)
 
-__all__ = ["ValueSums", "empirical_bernstein"]
+__all__ = [
+    "Bets",
+    "PairedEvidence",
+    "ValueBets",
+    "ValueSums",
+    "bernstein_sequence",
+    "empirical_bernstein",
+    "fixed_n_betting_bound",
+    "gamma_exponential_bernstein",
+]

@@ -173,8 +173,8 @@ class Learner(ABC):
             raise InputError(f"{path} was saved with other policies (names or order differ).")
         learner = cls(Problem(**header["problem"]), policies, **header["config"])
         learner._rng = _restore_rng(header["rng"])
-        learner._ledger = Ledger.unpack(_with_prefix(arrays, "ledger."))
-        learner._restore(_with_prefix(arrays, "state."))
+        learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
+        learner._restore(with_prefix(arrays, "state."))
         return learner
 
     @abstractmethod
@@ -198,7 +198,8 @@ class Learner(ABC):
         """The inverse of `_state`."""
 
 
-def _with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
