@@ -4,8 +4,8 @@ python -m benchmarks.certify [--data DIR] [--sets NAME ...] [--seeds N] [--quick
 
 DIR holds pairs NAME_X.npz (features) and NAME_Y.npz (0/1 labels), scipy sparse. Candidates are scorers of widely
 varying quality trained on a third of the rows; rounds are drawn from the others. A round's reward is one click at most:
-a random true label, clicked with probability ½ if it is shown. Lists have 5 places (3 with fewer than 20 labels). Needle
-and all-nearly-equal worlds are synthetic. All methods have the same evidence and stopping rule.
+a random true label, clicked with probability ½ if it is shown. Lists have 5 places (3 with fewer than 20 labels).
+Needle and all-nearly-equal worlds are synthetic. All methods have the same evidence and stopping rule.
 """
 
 from __future__ import annotations
@@ -243,7 +243,8 @@ def show(row: dict[str, Any]) -> None:
     adaptive = row["methods"]["adaptive"]["quartiles"][1]
     print(
         f"  adaptive needs {row['gain']:.2f}x fewer rounds than the best that does not adapt, "
-        f"{row['gain_over_ab']:.1f}x fewer than A/B/n (or more, if unfinished), {adaptive / row['oracle']:.2f}x the oracle's {row['oracle']:,.0f}",
+        f"{row['gain_over_ab']:.1f}x fewer than A/B/n (or more, if unfinished), "
+        f"{adaptive / row['oracle']:.2f}x the oracle's {row['oracle']:,.0f}",
         flush=True,
     )
 

@@ -91,9 +91,16 @@ class Bets:
 
     def credit(self, mu: float) -> NDArray[np.float64]:
         """−log(1 − λμ), (S, J): what each round adds to the log-wealth against "π exceeds ℓ by at least μ"."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            table = np.where(STAKES * mu < 1, -np.log1p(-np.minimum(STAKES * mu, 1)), np.inf)
-        return np.asarray(table[self.levels])
+        return np.asarray(credits_at(mu)[self.levels])
+
+
+def credits_at(mu: float) -> NDArray[np.float64]:
+    """−log(1 − λμ) for every stake of the grid; infinite where λμ ≥ 1."""
+    lost = np.minimum(STAKES * mu, 1.0)
+    result = np.full(len(STAKES), np.inf)
+    np.log1p(-lost, out=result, where=lost < 1)
+    result[lost < 1] *= -1
+    return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)

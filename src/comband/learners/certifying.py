@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
-from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, log_mean_wealth
+from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
 from comband.estimates.sequences import ValueBets
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
@@ -376,11 +376,12 @@ class CertifyingLearner(Learner):
     def _evidence(self, leader: int, mu: float, rivals: NDArray[np.int64]) -> NDArray[np.float64]:
         """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left."""
         total = self._log_wealth[rivals]
+        table = credits_at(mu)
         for epoch in self._epochs:
             if epoch.leader == leader and epoch.n_rounds:
                 # Rivals that are left were candidates in every epoch.
                 place = np.searchsorted(epoch.candidates, rivals)
-                total += epoch.n_rounds * epoch.bets.credit(mu)[place]
+                total += epoch.n_rounds * table[epoch.bets.levels[place]]
         return log_mean_wealth(total) if len(rivals) else np.empty(0)
 
     def _certified_epsilon(self, leader: int) -> float:
