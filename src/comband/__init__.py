@@ -3,6 +3,8 @@
 from comband.design import Design, design_exploration
 from comband.environments import Batch, Environment, SyntheticRecommender
 from comband.estimates import (
+    DriftGuard,
+    ExposureGuard,
     ValueSums,
     bernstein_sequence,
     empirical_bernstein,
@@ -43,10 +45,12 @@ __all__ = [
     "CertifyingLearner",
     "Decisions",
     "Design",
+    "DriftGuard",
     "Dropped",
     "EnumerationOracle",
     "Environment",
     "Events",
+    "ExposureGuard",
     "InputError",
     "Learner",
     "Mixture",

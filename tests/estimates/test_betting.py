@@ -92,9 +92,13 @@ def test_bets_are_fair_by_exact_enumeration() -> None:
     expected = np.zeros(3)
     for x, shown, clicked in product(range(2), range(3), (False, True)):
         p = 0.5 * Q[x, shown] * (chance[x, shown] if clicked else 1 - chance[x, shown])
-        inside = np.array([[shown == 0, shown == rival[x]]])
+        inside, seen = np.array([[shown == 0, shown == rival[x]]]), int(clicked)
         block = PairedEvidence.from_events(
-            bets, inside[: int(clicked)], np.zeros(int(clicked), int), np.full(int(clicked), 1 / Q[x, shown]), n_rounds=1
+            bets,
+            inside[: int(clicked)],
+            np.zeros(int(clicked), int),
+            np.full(int(clicked), 1 / Q[x, shown]),
+            n_rounds=1,
         )
         expected += p * np.exp(block.log_wealth[1] + bets.credit(mean)[1])
     np.testing.assert_allclose(expected, 1.0, rtol=1e-12)

@@ -37,7 +37,7 @@ def plain_propensities(
             high = middle
         else:
             low = middle
-    return np.minimum(np.maximum(np.exp(low) * weight, lower), top)
+    return np.asarray(np.minimum(np.maximum(np.exp(low) * weight, lower), top))
 
 
 @settings(deadline=None, max_examples=60)
@@ -103,9 +103,7 @@ def test_contexts_with_too_much_dispute_are_marked() -> None:
     problem = cb.Problem(n_actions=9, list_size=1)
     # Context 0: two actions; context 1: four.
     policies = cb.PolicySet.from_lists([[[0], [0]], [[1], [1]], [[1], [2]], [[1], [3]]], problem)
-    design = DisagreementSampling(
-        policies, np.arange(4), leader=0, attention=np.ones(4), floor=0.6, problem=problem
-    )
+    design = DisagreementSampling(policies, np.arange(4), leader=0, attention=np.ones(4), floor=0.6, problem=problem)
     assert design.draw(np.array([0, 1]), np.random.default_rng(0), version=3).versions.tolist() == [6, 7]
     assert count_disputed(policies, np.arange(4), 0, np.array([0, 1]), problem).tolist() == [1, 3]
 

@@ -1,6 +1,7 @@
 """Rounds → values: sums that add, betting e-processes, and intervals."""
 
 from comband.estimates.betting import Bets, PairedEvidence
+from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.sequences import (
@@ -12,6 +13,8 @@ from comband.estimates.sequences import (
 
 __all__ = [
     "Bets",
+    "DriftGuard",
+    "ExposureGuard",
     "PairedEvidence",
     "ValueBets",
     "ValueSums",

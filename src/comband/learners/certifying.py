@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
 from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
+from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
@@ -27,6 +28,8 @@ from comband.rounds import Decisions, Events, Rounds
 _RUNNERS_UP = 3
 _RECENT = 1000  # contexts kept to see how much the candidates disagree
 _RECENT_EVENTS = 2000  # events that say how variable a design would be
+_AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
+_AUDIT_ACTIONS = 5000  # above so many actions there is no audit
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
@@ -88,6 +91,7 @@ class Epoch:
     value_bound: float
     growth: NDArray[np.float64]
     start: int
+    first_id: int
     n_rounds: int = 0
     n_uncovered: int = 0
 
@@ -170,6 +174,9 @@ class CertifyingLearner(Learner):
         self._held = Events.none()  # answered, but behind an unanswered one
         self._missing = self._late = 0
         self._reward = 0.0
+        self._exposure = ExposureGuard(problem.n_actions)
+        self._drift = DriftGuard()
+        self._hits = np.empty(0, dtype=np.int64)  # decisions of the current epoch that rewarded its leader
         self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
         self._epochs: list[Epoch] = []
         self._begin_epoch()
@@ -204,6 +211,7 @@ class CertifyingLearner(Learner):
             notes.append(f"{self._missing:,} decisions were not answered in time and count as without reward")
         if self._late:
             notes.append(f"{self._late:,} answers came too late to count")
+        notes += [f"warning: {text}" for text in self._warnings()]
         return Selection(
             policy=self.policies[leader],
             best=best,
@@ -251,6 +259,7 @@ class CertifyingLearner(Learner):
         return decisions
 
     def _learn(self, rounds: Rounds) -> None:
+        self._audit(rounds.decisions)
         current = rounds.decisions.ids >= self._front
         self._late += int((~current).sum())
         self._answered[rounds.decisions.ids[current] - self._front] = True
@@ -266,6 +275,19 @@ class CertifyingLearner(Learner):
         self._take(versions, events)
         self._judge()
         self._maybe_begin_epoch()
+
+    def _audit(self, decisions: Decisions) -> None:
+        """Compute some propensities anew, as of the current epoch, and compare with what was shown."""
+        if self.problem.n_actions > _AUDIT_ACTIONS:
+            return
+        mine = decisions.versions // self._explorer.stride == len(self._epochs) - 1
+        chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))
+        if len(chosen):
+            sample = decisions[chosen]
+            self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts))
+
+    def _warnings(self) -> list[str]:
+        return [guard.message for guard in (self._exposure, self._drift) if guard.alarm]
 
     def _settled(self) -> int:
         """How many decisions from the front on may enter the evidence."""
@@ -309,6 +331,9 @@ class CertifyingLearner(Learner):
                 n_uncovered=n_uncovered,
                 max_reward=self.problem.max_reward,
             )
+            if k == len(self._epochs) - 1:
+                helped = events.ids[rows[inside[:, epoch.bets.leader]]]
+                self._hits = np.concatenate([self._hits, np.unique(helped)])
             epoch.n_rounds += n
             epoch.n_uncovered += n_uncovered
             self._keep(events, chosen, inside, actions, k)
@@ -453,6 +478,11 @@ class CertifyingLearner(Learner):
         """Choose leader, plan and bets from the past, for contexts that nobody has seen yet."""
         candidates = np.flatnonzero(self._alive)
         self._compress()
+        if self._epochs:
+            ending = self._epochs[-1]
+            seen = self._hits - ending.first_id
+            self._drift.update(seen, ending.n_rounds)
+            self._hits = np.empty(0, dtype=np.int64)
         scores = self._scores()[candidates]
         leader = self._pick_leader(scores)
         gaps = np.maximum(scores[leader] - scores, 0.0)
@@ -481,6 +511,7 @@ class CertifyingLearner(Learner):
                 value_bound=rho / self._explorer.least_any,
                 growth=stake * (self.epsilon + gaps) - stake**2 * moments / 2,
                 start=self._front,
+                first_id=self._ledger.issued,
             )
         )
 
@@ -555,7 +586,7 @@ class CertifyingLearner(Learner):
             weights = events.rewards[take] ** 2 / (events.propensities[take] * np.maximum(q, 1e-12))
             total += np.where(disputed.any(axis=1), weights, 0.0) @ disputed
         n_rounds = self._front - (int(events.ids[events.rows[first]]) if first else 0)
-        # Few events tell little about a rival's variance: some rounds of an average rival, and one event more, are added.
+        # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
         # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
         average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
         return np.asarray(
@@ -593,6 +624,9 @@ class CertifyingLearner(Learner):
             "answered": self._answered,
             "counts": np.array([self._front, self._missing, self._late, len(self._epochs)]),
             "reward": np.array(self._reward),
+            "hits": self._hits,
+            "exposure": self._exposure.pack(),
+            "drift": self._drift.pack(),
             "certified": np.array([] if self._certified is None else self._certified),
         }
         state |= {f"events.{name}": array for name, array in self._events.pack().items()}
@@ -619,6 +653,9 @@ class CertifyingLearner(Learner):
         self._versions, self._answered = arrays["versions"], arrays["answered"]
         self._front, self._missing, self._late, n_epochs = (int(v) for v in arrays["counts"])
         self._reward = float(arrays["reward"])
+        self._hits = arrays["hits"]
+        self._exposure.unpack(arrays["exposure"])
+        self._drift.unpack(arrays["drift"])
         certified = arrays["certified"]
         self._certified = (int(certified[0]), float(certified[1])) if len(certified) else None
         self._events = Events.unpack(with_prefix(arrays, "events."))
@@ -662,13 +699,15 @@ def _pack_epoch(epoch: Epoch) -> dict[str, NDArray[Any]]:
         "weights": epoch.plan.weights,
         "levels": epoch.bets.levels,
         "growth": epoch.growth,
-        "whole": np.array([epoch.leader, epoch.bets.leader, epoch.start, epoch.n_rounds, epoch.n_uncovered]),
+        "whole": np.array(
+            [epoch.leader, epoch.bets.leader, epoch.start, epoch.first_id, epoch.n_rounds, epoch.n_uncovered]
+        ),
         "real": np.array([epoch.plan.floor, epoch.bets.bound, epoch.value_bound]),
     }
 
 
 def _unpack_epoch(arrays: dict[str, NDArray[Any]]) -> Epoch:
-    leader, position, start, n_rounds, n_uncovered = (int(v) for v in arrays["whole"])
+    leader, position, start, first_id, n_rounds, n_uncovered = (int(v) for v in arrays["whole"])
     floor, bound, value_bound = (float(v) for v in arrays["real"])
     return Epoch(
         candidates=arrays["candidates"],
@@ -678,6 +717,7 @@ def _unpack_epoch(arrays: dict[str, NDArray[Any]]) -> Epoch:
         value_bound=value_bound,
         growth=arrays["growth"],
         start=start,
+        first_id=first_id,
         n_rounds=n_rounds,
         n_uncovered=n_uncovered,
     )

@@ -42,6 +42,10 @@ class Explorer(Protocol):
         """Which rounds break the promise of `least`."""
         ...
 
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions, (n, K), computed anew."""
+        ...
+
 
 class MixtureExplorer:
     """A mixture of policies over a floor γ of uniform lists."""
@@ -82,6 +86,10 @@ class MixtureExplorer:
         """Rounds with tag 1, which only other explorers of the same learner give."""
         return np.asarray(tags == 1)
 
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        return self._mixture.propensities(X)
+
 
 class ActionExplorer:
     """Disagreement sampling; tag 1 marks rounds whose context did not allow the floor."""
@@ -106,6 +114,10 @@ class ActionExplorer:
     def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Rounds with tag 1."""
         return np.asarray(tags == 1)
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        return self._sampling.propensities(X)
 
 
 class ArmExplorer:
@@ -147,6 +159,13 @@ class ArmExplorer:
     def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
         """None."""
         return np.zeros(len(tags), dtype=np.bool_)
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        lists = self._policies.predict(X, self._candidates, problem=self._problem)
+        K, S = self._problem.n_actions, len(self._candidates)
+        everything = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (len(lists), K)))
+        return np.minimum(inclusion(lists, np.full(S, 1 / S), everything, K), 1.0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
