@@ -95,9 +95,9 @@ def test_bets_are_fair_by_exact_enumeration() -> None:
         inside, seen = np.array([[shown == 0, shown == rival[x]]]), int(clicked)
         block = PairedEvidence.from_events(
             bets,
-            inside[: int(clicked)],
-            np.zeros(int(clicked), int),
-            np.full(int(clicked), 1 / Q[x, shown]),
+            inside[:seen],
+            np.zeros(seen, int),
+            np.full(seen, 1 / Q[x, shown]),
             n_rounds=1,
         )
         expected += p * np.exp(block.log_wealth[1] + bets.credit(mean)[1])

@@ -1,4 +1,5 @@
-"""Wrong certifications stay below δ, however often one looks; and a bet that looks at the round's own list is caught."""
+"""Wrong certifications stay below δ, however often one looks; and a bet that looks at the round's own list is
+caught."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SmallWorld:
 
 
 def small_world(kind: str, seed: int) -> SmallWorld:
-    """Kinds: "clustered", a continuum of quality; "needle", one good among random ones; "equal", no difference at all; "crowd"."""
+    """Kinds: "clustered" (a continuum of quality), "needle" (one good among random ones), "equal", and "crowd"."""
     rng = np.random.default_rng([seed, 77])
     problem = cb.Problem(n_actions=K, list_size=M, sparsity=1)
     taste = rng.standard_normal((N, K))

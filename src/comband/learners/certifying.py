@@ -32,6 +32,7 @@ _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
 _AUDIT_ACTIONS = 5000  # above so many actions there is no audit
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
+_LEAST_HOPE = 0.2  # of epsilon: what a bet hopes for at least
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
 _CHUNK = 1 << 22  # cells of the incidence matrix unpacked at once
 
@@ -284,7 +285,7 @@ class CertifyingLearner(Learner):
         chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))
         if len(chosen):
             sample = decisions[chosen]
-            self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts))
+            self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)
 
     def _warnings(self) -> list[str]:
         return [guard.message for guard in (self._exposure, self._drift) if guard.alarm]
@@ -391,7 +392,7 @@ class CertifyingLearner(Learner):
         if self._certified is None:
             rivals = self._rivals(leader)
             if (self._evidence(leader, self.epsilon, rivals) >= self._threshold).all():
-                self._certified = (leader, self._certified_epsilon(leader))
+                self._certified = (leader, min(self._certified_epsilon(leader), self.epsilon))
 
     def _rivals(self, leader: int) -> NDArray[np.int64]:
         alive = self._alive.copy()
@@ -441,8 +442,8 @@ class CertifyingLearner(Learner):
         rivals = self._rivals(epoch.leader)
         missing = np.maximum(self._threshold - self._evidence(epoch.leader, self.epsilon, rivals), 0.0)
         growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
-        with np.errstate(divide="ignore"):
-            return float(np.max(np.where(missing > 0, missing / np.maximum(growth, 0.0), 0.0), initial=0.0))
+        rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
+        return float(np.max(rounds, where=missing > 0, initial=0.0))
 
     def _candidates(self, indices: list[int], scores: NDArray[np.float64], epsilon: float) -> list[Candidate]:
         """Values and intervals of the leader (first) and some others, in agreement with what is certified.
@@ -494,8 +495,7 @@ class CertifyingLearner(Learner):
         bound = rho / self._explorer.least
         if len(self._events):
             moments = self._second_moments(leader, bound)
-            doubt = _DOUBT * np.sqrt(moments / self._front)
-            wanted = best_stakes(np.maximum(self.epsilon + gaps - doubt, 0.0), moments)
+            wanted = best_stakes(self._hoped_for(gaps, moments), moments)
         else:
             moments = np.full(len(candidates), bound * rho)
             wanted = np.full(len(candidates), 0.2 / bound)
@@ -514,6 +514,17 @@ class CertifyingLearner(Learner):
                 first_id=self._ledger.issued,
             )
         )
+
+    def _hoped_for(self, gaps: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The −E(D − μ) on which to bet: gaps, taken smaller than they look, plus the epsilon to be certified.
+
+        When the budget is too small for ε, the epsilon that it may suffice for takes its place.
+        """
+        epsilon = np.full(len(gaps), self.epsilon)
+        if self.max_rounds is not None:
+            epsilon = np.maximum(epsilon, np.sqrt(2 * self._threshold * moments / self.max_rounds))
+        doubt = _DOUBT * np.sqrt(moments / max(self._front, 1))
+        return np.maximum(epsilon + gaps - doubt, _LEAST_HOPE * epsilon)
 
     def _pick_leader(self, scores: NDArray[np.float64]) -> int:
         # Ties are decided by a generator of their own: the candidate listed first has no advantage, and looking
