@@ -18,7 +18,16 @@ from comband.environments import (
     popularity_burst,
     switching,
 )
-from comband.estimates import PairSums, ValueSums, empirical_bernstein
+from comband.estimates import (
+    DriftGuard,
+    ExposureGuard,
+    PairSums,
+    ValueSums,
+    bernstein_sequence,
+    empirical_bernstein,
+    fixed_n_betting_bound,
+    gamma_exponential_bernstein,
+)
 from comband.evaluation import (
     EvaluatedCandidate,
     Evaluation,
@@ -29,7 +38,12 @@ from comband.evaluation import (
     evaluate_log,
 )
 from comband.learners import (
+    ABTest,
+    AdaptiveComband,
     Candidate,
+    CertificationStatus,
+    CertifyingLearner,
+    Dropped,
     EpsilonGreedy,
     Exp4,
     Exp4CombSparse,
@@ -43,7 +57,10 @@ from comband.learners import (
     SingleLabelComband,
     SparseMSets,
     Status,
+    TwoPhaseComband,
     UniformExploration,
+    UniformLists,
+    UniformMixture,
 )
 from comband.logs import (
     CandidateLists,
@@ -78,6 +95,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ADVERSARIES",
+    "ABTest",
+    "AdaptiveComband",
     "AdversarialSequence",
     "BanditListClassifier",
     "Batch",
@@ -85,9 +104,13 @@ __all__ = [
     "CachingOracle",
     "Candidate",
     "CandidateLists",
+    "CertificationStatus",
+    "CertifyingLearner",
     "ConstantPolicy",
     "Decisions",
     "Design",
+    "DriftGuard",
+    "Dropped",
     "EnumerationOracle",
     "Environment",
     "EpsilonGreedy",
@@ -97,6 +120,7 @@ __all__ = [
     "Exp4",
     "Exp4CombSparse",
     "ExploreThenCommit",
+    "ExposureGuard",
     "Ftrl",
     "InputError",
     "Learner",
@@ -132,9 +156,13 @@ __all__ = [
     "TabulatedPolicy",
     "TreeOracle",
     "TreePolicy",
+    "TwoPhaseComband",
     "UniformExploration",
+    "UniformLists",
+    "UniformMixture",
     "UnknownDecisionError",
     "ValueSums",
+    "bernstein_sequence",
     "check_logged_propensities",
     "design_exploration",
     "drifting",
@@ -142,7 +170,9 @@ __all__ = [
     "entropy_trap",
     "evaluate",
     "evaluate_log",
+    "fixed_n_betting_bound",
     "forecast_epsilon",
+    "gamma_exponential_bernstein",
     "hits_at_m",
     "load_model",
     "plan_budget",

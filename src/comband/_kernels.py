@@ -868,3 +868,228 @@ def pair_sums(
         i, y, value = rows[e], actions[e], values[e]
         for k in range(indptr[i], indptr[i + 1]):
             result[indices[k], y] += data[k] * value
+
+
+# ---- betting ---------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def add_paired_log_wealth(
+    inside: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    leader: int,
+    levels: NDArray[np.int64],
+    stakes: NDArray[np.float64],
+    total: NDArray[np.float64],
+) -> None:
+    """Add Σ_rounds log(1 − λ D(p)) to total[p, j], λ = stakes[levels[p, j]].
+
+    D(p) = Σ_e weights[e]·(inside[e, p] − inside[e, leader]).
+    Events of one round stand together (equal `rows`). A round with one event needs a logarithm for each stake of the
+    grid only, whatever the number of policies.
+    """
+    n_events, n_policies = inside.shape
+    n_bets = levels.shape[1]
+    won = np.empty(len(stakes))
+    lost = np.empty(len(stakes))
+    difference = np.empty(n_policies)
+    first = 0
+    while first < n_events:
+        stop = first + 1
+        while stop < n_events and rows[stop] == rows[first]:
+            stop += 1
+        if stop == first + 1:
+            for g in range(len(stakes)):
+                bet = stakes[g] * weights[first]
+                won[g] = np.log1p(bet)
+                lost[g] = np.log1p(-bet) if bet < 1 else -np.inf
+            leads = inside[first, leader]
+            for p in range(n_policies):
+                if inside[first, p] != leads:
+                    for j in range(n_bets):
+                        g = levels[p, j]
+                        total[p, j] += won[g] if leads else lost[g]
+        else:
+            for p in range(n_policies):
+                difference[p] = 0.0
+                for e in range(first, stop):
+                    if inside[e, p] and not inside[e, leader]:
+                        difference[p] += weights[e]
+                    elif inside[e, leader] and not inside[e, p]:
+                        difference[p] -= weights[e]
+                if difference[p] != 0.0:
+                    for j in range(n_bets):
+                        bet = stakes[levels[p, j]] * difference[p]
+                        total[p, j] += np.log1p(-bet) if bet < 1 else -np.inf
+        first = stop
+
+
+@njit(cache=True)
+def add_value_log_wealth(
+    inside: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    stakes: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> None:
+    """Add Σ_rounds log(1 + λ_j X(p)) to low[p, j] and Σ_rounds log(1 − λ_j X(p)) to high[p, j].
+
+    X(p) = Σ_e weights[e]·inside[e, p]; events of one round stand together.
+    """
+    n_events, n_policies = inside.shape
+    n_bets = len(stakes)
+    won = np.empty(n_bets)
+    lost = np.empty(n_bets)
+    first = 0
+    while first < n_events:
+        stop = first + 1
+        while stop < n_events and rows[stop] == rows[first]:
+            stop += 1
+        if stop == first + 1:
+            for j in range(n_bets):
+                bet = stakes[j] * weights[first]
+                won[j] = np.log1p(bet)
+                lost[j] = np.log1p(-bet) if bet < 1 else -np.inf
+            for p in range(n_policies):
+                if inside[first, p]:
+                    for j in range(n_bets):
+                        low[p, j] += won[j]
+                        high[p, j] += lost[j]
+        else:
+            for p in range(n_policies):
+                x = 0.0
+                for e in range(first, stop):
+                    if inside[e, p]:
+                        x += weights[e]
+                if x > 0.0:
+                    for j in range(n_bets):
+                        bet = stakes[j] * x
+                        low[p, j] += np.log1p(bet)
+                        high[p, j] += np.log1p(-bet) if bet < 1 else -np.inf
+        first = stop
+
+
+# ---- disagreement sampling -------------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def disagreement_lists(
+    lists: NDArray[np.int32],
+    leader: int,
+    attention: NDArray[np.float64],
+    floors: NDArray[np.float64],
+    u: NDArray[np.float64],
+    n_actions: int,
+    asked: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
+    """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementSampling`.
+
+    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, floors (3,) for disputed actions outside the
+    leader's list, disputed ones in it, and undisputed ones; u (n,) uniforms. `asked` (n, k) are further actions whose
+    propensities are wanted. Returns shown lists (n, m), their propensities (n, m), whether the floors hold (n,), how
+    many actions have a positive probability (n,), and the propensities of `asked` (n, k).
+    """
+    n, n_policies, m = lists.shape
+    shown = np.empty((n, m), dtype=np.int32)
+    propensities = np.empty((n, m))
+    covered = np.ones(n, dtype=np.bool_)
+    sizes = np.empty(n, dtype=np.int32)
+    of_asked = np.zeros(asked.shape)
+    place = np.full(n_actions, -1, dtype=np.int64)
+    most = min(n_actions, n_policies * m)
+    union = np.empty(most, dtype=np.int64)
+    votes = np.empty(most, dtype=np.int64)
+    care = np.empty(most)
+    leads = np.empty(most, dtype=np.bool_)
+    weight = np.empty(most)
+    lower = np.empty(most)
+    q = np.empty(most)
+    for i in range(n):
+        size = 0
+        for p in range(n_policies):
+            for k in range(m):
+                y = lists[i, p, k]
+                if place[y] < 0:
+                    place[y] = size
+                    union[size] = y
+                    votes[size] = 0
+                    care[size] = 0.0
+                    leads[size] = False
+                    size += 1
+                votes[place[y]] += 1
+                care[place[y]] += attention[p]
+                if p == leader:
+                    leads[place[y]] = True
+        total_lower = 0.0
+        for a in range(size):
+            if votes[a] == n_policies:
+                weight[a] = 1e-9
+                lower[a] = floors[2]
+            else:
+                matters = 1.0 - care[a] if leads[a] else care[a]
+                weight[a] = np.sqrt(max(matters, 1e-9) * (votes[a] / n_policies + 0.01))
+                lower[a] = floors[1] if leads[a] else floors[0]
+            total_lower += lower[a]
+        if total_lower > m:
+            covered[i] = False
+            for a in range(size):
+                lower[a] *= m / total_lower
+        # q = clip(t·weight, lower, 1) with Σq = m: bisection on log t, then the rest goes to actions inside their
+        # limits.
+        small, large = -25.0, 50.0
+        for _ in range(60):
+            middle = 0.5 * (small + large)
+            t = np.exp(middle)
+            total = 0.0
+            for a in range(size):
+                total += min(max(t * weight[a], lower[a]), 1.0)
+            if total > m:
+                large = middle
+            else:
+                small = middle
+        t = np.exp(small)
+        total = 0.0
+        for a in range(size):
+            q[a] = min(max(t * weight[a], lower[a]), 1.0)
+            total += q[a]
+        rest = m - total
+        for a in range(size):
+            step = min(rest, 1.0 - q[a])
+            q[a] += step
+            rest -= step
+        # Points u, u+1, … on the line of cumulated probabilities; no cell is longer than 1.
+        edge = 0.0
+        taken = 0
+        for a in range(size):
+            edge += q[a]
+            if taken < m and (edge > u[i] + taken or size - a == m - taken):
+                shown[i, taken] = union[a]
+                propensities[i, taken] = q[a]
+                taken += 1
+        for k in range(asked.shape[1]):
+            if place[asked[i, k]] >= 0:
+                of_asked[i, k] = q[place[asked[i, k]]]
+        for a in range(size):
+            place[union[a]] = -1
+        sizes[i] = size
+    return shown, propensities, covered, sizes, of_asked
+
+
+@njit(cache=True)
+def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray[np.int64]:
+    """How many actions outside the leader's list stand in some other of lists (n, S, m), for each context."""
+    n, n_policies, m = lists.shape
+    counts = np.zeros(n, dtype=np.int64)
+    stamp = np.full(n_actions, -1, dtype=np.int64)
+    for i in range(n):
+        for k in range(m):
+            stamp[lists[i, leader, k]] = i
+        for p in range(n_policies):
+            for k in range(m):
+                y = lists[i, p, k]
+                if stamp[y] != i:
+                    stamp[y] = i
+                    counts[i] += 1
+    return counts

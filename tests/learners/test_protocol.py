@@ -27,6 +27,12 @@ MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "Exp4": lambda seed: cb.Exp4(PROBLEM, POLICIES, horizon=600, seed=seed),
     "EpsilonGreedy": lambda seed: cb.EpsilonGreedy(PROBLEM, POLICIES, horizon=600, seed=seed),
     "ExploreThenCommit": lambda seed: cb.ExploreThenCommit(PROBLEM, POLICIES, horizon=600, seed=seed),
+    "AdaptiveComband": lambda seed: cb.AdaptiveComband(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "UniformLists": lambda seed: cb.UniformLists(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "UniformMixture": lambda seed: cb.UniformMixture(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "TwoPhaseComband": lambda seed: cb.TwoPhaseComband(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "ABTest": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.08, seed=seed),
+    "ABTest, eliminating": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.05, eliminate=True, seed=seed),
 }
 # These decide by what was told before, so what is told between two batches changes the second.
 ADAPTIVE = {"Exp4CombSparse", "Exp4CombSparse, propensities when rewarded", "Exp4", "EpsilonGreedy"}

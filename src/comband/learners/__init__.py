@@ -1,6 +1,10 @@
 """Where the loop closes: ask, tell, done, result."""
 
+from comband.learners.ab_test import ABTest
+from comband.learners.adaptive import AdaptiveComband
 from comband.learners.base import Candidate, Learner, Selection, Status
+from comband.learners.certifying import CertificationStatus, CertifyingLearner, Dropped
+from comband.learners.doubling import TwoPhaseComband
 from comband.learners.epsilon_greedy import EpsilonGreedy
 from comband.learners.exp4 import Exp4
 from comband.learners.exp4_comb_sparse import Exp4CombSparse
@@ -12,9 +16,16 @@ from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
 from comband.learners.two_phase import PacSelection
 from comband.learners.uniform import UniformExploration
+from comband.learners.uniform_lists import UniformLists
+from comband.learners.uniform_mixture import UniformMixture
 
 __all__ = [
+    "ABTest",
+    "AdaptiveComband",
     "Candidate",
+    "CertificationStatus",
+    "CertifyingLearner",
+    "Dropped",
     "EpsilonGreedy",
     "Exp4",
     "Exp4CombSparse",
@@ -28,5 +39,8 @@ __all__ = [
     "SingleLabelComband",
     "SparseMSets",
     "Status",
+    "TwoPhaseComband",
     "UniformExploration",
+    "UniformLists",
+    "UniformMixture",
 ]

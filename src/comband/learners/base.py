@@ -187,9 +187,9 @@ class Learner(ABC):
         if header["policies"] != list(policies.names):
             raise InputError(f"{path} was saved with other policies (names or order differ).")
         learner = cls(Problem(**header["problem"]), policies, **header["config"])
-        learner._rng = _restore_rng(header["rng"])
-        learner._ledger = Ledger.unpack(_with_prefix(arrays, "ledger."))
-        learner._restore(_with_prefix(arrays, "state."))
+        learner._rng = restore_rng(header["rng"])
+        learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
+        learner._restore(with_prefix(arrays, "state."))
         return learner
 
     @abstractmethod
@@ -213,11 +213,13 @@ class Learner(ABC):
         """The inverse of `_state`."""
 
 
-def _with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _restore_rng(state: dict[str, Any]) -> np.random.Generator:
+def restore_rng(state: dict[str, Any]) -> np.random.Generator:
+    """A generator of numpy's that goes on where `state` was taken."""
     kind = getattr(np.random, str(state.get("bit_generator")), None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
         raise InputError(f"the saved random generator {state.get('bit_generator')!r} is not one of numpy's.")

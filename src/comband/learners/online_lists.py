@@ -16,7 +16,7 @@ from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
-from comband.learners.base import Candidate, Seed, Selection, Status, _restore_rng, _with_prefix
+from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng, with_prefix
 from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
@@ -218,11 +218,11 @@ class OnlineListClassifier:
         learner = cls(Problem(**header["problem"]), classifier, **header["config"])
         if repr(learner.classifier) != header["classifier"]:
             raise InputError(f"{path} was saved with {header['classifier']}, but it is loaded with {classifier!r}.")
-        learner._rng = _restore_rng(header["rng"])
-        learner._ledger = Ledger.unpack(_with_prefix(arrays, "ledger."))
+        learner._rng = restore_rng(header["rng"])
+        learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
         learner.epoch = header["epoch"]
         learner._epoch_start, learner._next_epoch = header["epoch_start"], header["next_epoch"]
-        rounds = _with_prefix(arrays, "rounds.")
+        rounds = with_prefix(arrays, "rounds.")
         if rounds:
             log = Rounds.unpack(rounds)
             learner._batches = [log]

@@ -1,0 +1,278 @@
+"""Rounds until a winner is certified: AdaptiveComband against its baselines on real multi-label sets.
+
+python -m benchmarks.certify [--data DIR] [--sets NAME ...] [--seeds N] [--quick] [--json FILE]
+
+DIR holds pairs NAME_X.npz (features) and NAME_Y.npz (0/1 labels), scipy sparse. Candidates are scorers of widely
+varying quality trained on a third of the rows; rounds are drawn from the others. A round's reward is one click at most:
+a random true label, clicked with probability ½ if it is shown. Lists have 5 places (3 with fewer than 20 labels).
+Needle and all-nearly-equal worlds are synthetic. All methods have the same evidence and stopping rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import comband as cb
+
+Array = NDArray[np.float64]
+EPSILONS = {"bibtex": 0.10, "Corel5k": 0.15, "enron": 0.05, "yeast": 0.05}  # share of the best candidate's value
+METHODS: dict[str, tuple[type[cb.CertifyingLearner], dict[str, Any]]] = {
+    "adaptive": (cb.AdaptiveComband, {}),
+    "uniform lists": (cb.UniformLists, {}),
+    "uniform mixture": (cb.UniformMixture, {}),
+    "two phases": (cb.TwoPhaseComband, {}),
+    "A/B/n": (cb.ABTest, {}),
+    "A/B/n eliminating": (cb.ABTest, {"eliminate": True}),
+}
+NOT_ADAPTIVE = ("uniform lists", "uniform mixture", "A/B/n")
+
+
+@dataclass
+class World:
+    """A world whose contexts are row numbers; `chances` (N, K) are the probabilities of the one click."""
+
+    name: str
+    problem: cb.Problem
+    policies: cb.PolicySet
+    chances: Array
+    epsilon: float
+
+    def sample(self, n: int, rng: np.random.Generator) -> cb.Batch:
+        """n rounds; the contexts are row numbers."""
+        rows = rng.integers(len(self.chances), size=n)
+        label = (rng.random(n)[:, None] >= self._cumulated[rows]).sum(axis=1)
+        clicked = np.flatnonzero(label < self.problem.n_actions)
+        rewards = sp.csr_array((np.ones(len(clicked)), (clicked, label[clicked])), shape=(n, self.problem.n_actions))
+        return cb.Batch(rows, rewards, self.problem)
+
+    def values(self, policies: cb.PolicySet) -> Array:
+        """Exact values."""
+        everyone = np.arange(len(self.chances))
+        lists = policies.predict(everyone)
+        return np.array([np.take_along_axis(self.chances, lists[:, p], 1).sum(1).mean() for p in range(len(policies))])
+
+    def __post_init__(self) -> None:
+        self._cumulated = np.cumsum(self.chances, axis=1)
+
+
+def ridge(A: Array, B: Array, C: Array, strength: float) -> Array:
+    centre = B.mean(axis=0)
+    if len(A) < A.shape[1]:
+        return np.asarray(C @ (A.T @ np.linalg.solve(A @ A.T + strength * np.eye(len(A)), B - centre)) + centre)
+    return np.asarray(C @ np.linalg.solve(A.T @ A + strength * np.eye(A.shape[1]), A.T @ (B - centre)) + centre)
+
+
+def normed(A: Array) -> Array:
+    return np.asarray(A / (np.linalg.norm(A, axis=1, keepdims=True) + 1e-9))
+
+
+def neighbours(A: Array, B: Array, C: Array, k: int) -> Array:
+    near = normed(C) @ normed(A).T
+    k = min(k, len(A))
+    best = np.argpartition(-near, k - 1, axis=1)[:, :k]
+    scores = np.zeros((len(C), B.shape[1]))
+    for j in range(k):
+        scores += near[np.arange(len(C)), best[:, j], None] * B[best[:, j]]
+    return np.asarray(scores / k + 1e-4 * B.mean(axis=0))
+
+
+def bayes(A: Array, B: Array, C: Array, strength: float) -> Array:
+    middle = A.mean(axis=0)
+    a, c = (middle < A).astype(float), (middle < C).astype(float)
+    n = B.sum(axis=0)[:, None]
+    p = (B.T @ a + strength) / (n + 2 * strength)
+    scores = c @ (np.log(p) - np.log(1 - p)).T + np.log(1 - p).sum(axis=1) + np.log(n[:, 0] + strength)
+    return np.asarray(scores / A.shape[1] ** 0.5)
+
+
+def real_world(folder: Path, name: str, n_candidates: int, seed: int = 0) -> World:
+    """A multi-label set with candidates of widely varying quality."""
+    rng = np.random.default_rng(seed)
+    X = sp.load_npz(folder / f"{name}_X.npz").toarray().astype(np.float64)
+    Y = sp.load_npz(folder / f"{name}_Y.npz").toarray().astype(np.float64)
+    X /= np.sqrt((X**2).mean(axis=0)) + 1e-9
+    N, K = Y.shape
+    m = 5 if K >= 20 else 3
+    order = rng.permutation(N)
+    train, rest = order[: N // 3], order[N // 3 :]
+    lists = np.empty((n_candidates, len(rest), m), dtype=np.int32)
+    for p in range(n_candidates):
+        columns = rng.choice(X.shape[1], max(5, int(rng.choice([0.03, 0.1, 0.3, 1.0]) * X.shape[1])), replace=False)
+        rows = rng.choice(train, max(30, int(rng.choice([0.05, 0.2, 0.5, 1.0]) * len(train))), replace=False)
+        A, B, C = X[np.ix_(rows, columns)], Y[rows], X[np.ix_(rest, columns)]
+        if p % 4 < 2:
+            scores = ridge(A, B, C, 10 ** rng.uniform(0, 4))
+        elif p % 4 == 2:
+            scores = neighbours(A, B, C, int(rng.choice([1, 3, 10, 30, 100])))
+        else:
+            scores = bayes(A, B, C, 10 ** rng.uniform(-2, 1))
+        scores += rng.choice([1e-9, 1e-9, 0.1, 0.3, 1.0]) * scores.std() * rng.standard_normal(scores.shape)
+        lists[p] = np.argpartition(-scores, m - 1, axis=1)[:, :m]
+    problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
+    chances = 0.5 * Y[rest] / np.maximum(Y[rest].sum(axis=1, keepdims=True), 1)
+    world = World(name, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)
+    world.epsilon = EPSILONS.get(name, 0.1) * float(world.values(world.policies).max())
+    return world
+
+
+def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
+    """Needle: one good candidate among random ones. Nearly equal: all know the truth up to a little noise."""
+    rng = np.random.default_rng(seed)
+    N, K, m = 2000, 60, 4
+    problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
+    taste = rng.standard_normal((N, K))
+    ranked = np.argsort(-taste, axis=1)
+    chances = np.zeros((N, K))
+    np.put_along_axis(chances, ranked[:, :12], 0.3 * 0.8 ** np.arange(12) / (0.8 ** np.arange(4)).sum(), axis=1)
+    lists = np.empty((n_candidates, N, m), dtype=np.int32)
+    for p in range(n_candidates):
+        good = p == n_candidates // 2 if kind == "needle" else True
+        noise = 0.15 if kind == "nearly equal" else 0.3
+        scores = (taste if good else 0) + (noise if good else 1.0) * rng.standard_normal((N, K))
+        lists[p] = np.argsort(-scores, axis=1)[:, :m]
+    world = World(kind, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)
+    share = 0.03 if kind == "nearly equal" else 0.15
+    world.epsilon = share * float(world.values(world.policies).max())
+    return world
+
+
+def oracle_rounds(world: World, delta: float, steps: int = 200) -> float:
+    """What an observer who knows all variances would need with the best fixed mixture of candidates.
+
+    max over rivals of 2·E D²·ln(1/δ)/(ε + gap)², minimised over mixtures by exponentiated gradient on the worst rival.
+    """
+    lists = world.policies.predict(np.arange(len(world.chances)))
+    n, P, _ = lists.shape
+    inside = np.zeros((P, *world.chances.shape), dtype=np.bool_)
+    for p in range(P):
+        np.put_along_axis(inside[p], lists[:, p], True, axis=1)
+    values = world.values(world.policies)
+    best = int(values.argmax())
+    where = np.nonzero(world.chances)
+    flat = inside[:, where[0], where[1]]
+    chance = world.chances[where] / n
+    disputed = (flat != flat[best]).astype(np.float64)
+    scale = 2 * np.log(1 / delta) / (world.epsilon + values.max() - values) ** 2
+    weights, lowest = np.full(P, 1 / P), np.inf
+    dual = np.full(P, 1 / P)
+    for _ in range(steps):
+        q = weights @ flat + 1e-4
+        needs = scale * (disputed @ (chance / q))
+        lowest = min(lowest, float(needs.max()))
+        dual *= np.exp(0.3 * needs / needs.max())
+        dual /= dual.sum()
+        pull = flat @ ((dual * scale) @ disputed * chance / q**2)
+        weights *= np.sqrt(pull / max(float(weights @ pull), 1e-300)) + 1e-12
+        weights = 0.98 * weights / weights.sum() + 0.02 / P
+    return lowest
+
+
+def certify(world: World, method: str, seed: int, max_rounds: int, delta: float = 0.05) -> dict[str, Any]:
+    """One run: looked at after every batch, which gets longer with the run (3%)."""
+    kind, options = METHODS[method]
+    learner = kind(
+        world.problem, world.policies, epsilon=world.epsilon, delta=delta, max_rounds=max_rounds, seed=seed, **options
+    )
+    rng = np.random.default_rng([seed, 1])
+    start = time.perf_counter()
+    while not learner.done:
+        batch = world.sample(min(max(100, int(0.03 * learner.rounds)), max_rounds - learner.rounds), rng)
+        decisions = learner.ask(batch.contexts)
+        learner.tell(decisions, batch.answer(decisions.lists))
+    certified = learner.status().epsilon <= world.epsilon
+    values = world.values(world.policies) if certified else np.zeros(1)
+    wrong = certified and bool(values[learner.result().index] < values.max() - world.epsilon - 1e-12)
+    return {
+        "rounds": learner.rounds,
+        "certified": certified,
+        "wrong": wrong,
+        "reward_lost": learner.status().reward_lost,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def compare(world: World, seeds: int, max_rounds: int) -> dict[str, Any]:
+    """All methods on one world, seed by seed."""
+    runs: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
+    for seed in range(seeds):
+        for method in METHODS:
+            few = method.startswith("A/B/n") and seed >= max(2, seeds // 5)
+            if not few:  # A/B/n runs take longest and vary least
+                runs[method].append(certify(world, method, seed, max_rounds))
+    row: dict[str, Any] = {
+        "world": world.name,
+        "candidates": len(world.policies),
+        "epsilon": world.epsilon,
+        "methods": {},
+    }
+    row["oracle"] = oracle_rounds(world, 0.05)
+    for method, results in runs.items():
+        rounds = np.array([result["rounds"] for result in results])
+        row["methods"][method] = {
+            "quartiles": np.percentile(rounds, [25, 50, 75]).tolist(),
+            "unfinished": sum(not result["certified"] for result in results),
+            "wrong": sum(result["wrong"] for result in results),
+            "runs": len(results),
+            "seconds": float(np.mean([result["seconds"] for result in results])),
+        }
+    middle = {method: figures["quartiles"][1] for method, figures in row["methods"].items()}
+    row["gain"] = min(middle[method] for method in NOT_ADAPTIVE) / middle["adaptive"]
+    row["gain_over_ab"] = middle["A/B/n"] / middle["adaptive"]
+    return row
+
+
+def show(row: dict[str, Any]) -> None:
+    print(f"\n{row['world']}: {row['candidates']} candidates, epsilon {row['epsilon']:.4f}")
+    print(f"  {'':18} {'25%':>9} {'median':>9} {'75%':>9}   runs unfinished wrong  s/run")
+    for method, figures in row["methods"].items():
+        low, middle, high = figures["quartiles"]
+        print(
+            f"  {method:18} {low:9,.0f} {middle:9,.0f} {high:9,.0f}   {figures['runs']:4} {figures['unfinished']:10} "
+            f"{figures['wrong']:5}  {figures['seconds']:5.1f}"
+        )
+    adaptive = row["methods"]["adaptive"]["quartiles"][1]
+    print(
+        f"  adaptive needs {row['gain']:.2f}x fewer rounds than the best that does not adapt, "
+        f"{row['gain_over_ab']:.1f}x fewer than A/B/n (or more, if unfinished), "
+        f"{adaptive / row['oracle']:.2f}x the oracle's {row['oracle']:,.0f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print one table a world."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--data", type=Path, help="folder of NAME_X.npz and NAME_Y.npz; without it, made worlds only")
+    parser.add_argument("--sets", nargs="*", help="names of the sets (default: those with a known epsilon, or all)")
+    parser.add_argument("--seeds", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="few seeds, few candidates, a small budget")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    seeds, P, budget = (3, 40, 20_000) if arguments.quick else (arguments.seeds, 120, 400_000)
+    makers: list[Callable[[], World]] = []
+    if arguments.data:
+        found = sorted(path.name.removesuffix("_X.npz") for path in arguments.data.glob("*_X.npz"))
+        names = arguments.sets or [name for name in found if name in EPSILONS] or found
+        makers += [lambda name=name: real_world(arguments.data, name, P) for name in names]  # type: ignore[misc]
+    if not arguments.sets:
+        makers += [lambda kind=kind: made_world(kind, P) for kind in ("needle", "nearly equal")]  # type: ignore[misc]
+    rows = []
+    for make in makers:
+        rows.append(compare(make(), seeds, budget))
+        show(rows[-1])
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()

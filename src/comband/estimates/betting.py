@@ -1,0 +1,171 @@
+"""Paired betting e-processes: evidence, valid at any time, that a candidate is not the best.
+
+For an epoch with leader ℓ, a rival π and a round t let D_t = X_t(π) − X_t(ℓ), with X_t(π) = Σ_{y∈π(x_t)∩a_t}
+r_t(y)/Q_t(x_t, y), so that E D_t = V(π) − V(ℓ). For a stake λ that is fixed before the round's context is drawn and a
+number μ with λμ < 1,
+
+    (1 − λ D_t) / (1 − λ μ)  =  1 − λ' (D_t − μ),   λ' = λ / (1 − λμ),
+
+is a fair bet against E D_t = μ, and it stays positive while D_t ≤ c < 1/λ: only gains of the *rival* have to be
+bounded. In this form the product over rounds is Π(1 − λ D_t) · (1 − λμ)^−n: a sum of logarithms over *events* (a round
+without reward has D_t = 0) and a closed term for all n rounds, for every μ at once. Sums over blocks of rounds add.
+
+Why there is no union over candidates. Let π* be a best candidate. Against *any* leader, E D_t = V(π*) − V(ℓ) = g_ℓ ≥
+0. The product W of the bets at μ = g_{ℓ(t)}, where ℓ(t) is the leader of round t's epoch, chosen from the past, is a
+nonnegative martingale from 1, though nobody can compute it. By Ville's inequality it ever reaches 1/δ with probability
+at most δ. What can be
+computed lies below it:
+
+* all bets at μ = 0. Dropping π when this reaches 1/δ drops π* with probability at most δ;
+* bets at μ in epochs led by ℓ and at 0 in the others, which is at most W whenever μ ≤ g_ℓ. So on the same event, "π
+  exceeds ℓ by at most μ" is never claimed wrongly of π*, for any leader ℓ, any μ and at any time.
+
+Both promises concern the one policy π*, and hold on one event of probability 1 − δ: the threshold is 1/δ, not (P−1)/δ.
+A mixture (average) of such products over several stakes is again such a process.
+
+What would break it: a stake, a bound c or a leader that depends on the round's own context, list or reward. c
+therefore bounds D_t over *all* contexts. Where a context does not allow it (`uncovered`), D_t is replaced by ρ, the
+most that V(π) − V(ℓ) can be given that context: the mean can only rise, so the bet can only lose.
+
+References: Ville (1939); Waudby-Smith & Ramdas (2024), Estimating means of bounded random variables by betting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels import add_paired_log_wealth
+from comband.problem import InputError
+
+# One grid of stakes for everything: thirds of an octave from 1 down, and 0 (no bet) at index −1. Stakes on a common
+# grid cost one logarithm an event, whatever the number of rivals.
+STAKES: NDArray[np.float64] = np.append(2.0 ** (-np.arange(72) / 3), 0.0)
+STAKES.flags.writeable = False
+
+# Half, once and twice the stake that looks best: the mixture forgives a wrong guess of mean and variance.
+OFFSETS: NDArray[np.int64] = np.array([3, 0, -3])
+
+# The largest stake is this share of 1/c: a bet never loses more than 90% of its wealth in a round.
+SAFETY = 0.9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bets:
+    """The bets of one epoch, fixed before its first context is drawn.
+
+    Parameters
+    ----------
+    leader:
+        The position of ℓ among the epoch's candidates.
+    levels:
+        (S, J) positions in `STAKES`, J stakes for each candidate.
+    bound:
+        c, the most that D_t can be in a covered round.
+    """
+
+    leader: int
+    levels: NDArray[np.int64]
+    bound: float
+
+    def __post_init__(self) -> None:
+        if STAKES[self.levels].max(initial=0.0) * self.bound >= 1:
+            raise InputError(
+                f"a stake of {STAKES[self.levels].max():g} may lose everything when D can be {self.bound:g}."
+            )
+
+    @classmethod
+    def choose(cls, leader: int, wanted: NDArray[np.float64], bound: float) -> Bets:
+        """Bets around the `wanted` stakes (S,), capped at SAFETY/c."""
+        least = int(np.searchsorted(-STAKES, -SAFETY / bound))
+        nearest = np.round(-3 * np.log2(np.maximum(wanted, 1e-12))).astype(np.int64)
+        levels = np.clip(nearest[:, None] + OFFSETS, least, len(STAKES) - 2)
+        return cls(leader, np.where(wanted[:, None] > 0, levels, len(STAKES) - 1), bound)
+
+    @property
+    def stakes(self) -> NDArray[np.float64]:
+        """λ, (S, J)."""
+        return STAKES[self.levels]
+
+    def credit(self, mu: float) -> NDArray[np.float64]:
+        """−log(1 − λμ), (S, J): what each round adds to the log-wealth against "π exceeds ℓ by at least μ"."""
+        return np.asarray(credits_at(mu)[self.levels])
+
+
+def credits_at(mu: float) -> NDArray[np.float64]:
+    """−log(1 − λμ) for every stake of the grid; infinite where λμ ≥ 1."""
+    lost = np.minimum(STAKES * mu, 1.0)
+    result = np.full(len(STAKES), np.inf)
+    np.log1p(-lost, out=result, where=lost < 1)
+    result[lost < 1] *= -1
+    return result
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PairedEvidence:
+    """Log-wealths (S, J) of one epoch's bets at μ = 0, and how many rounds they have seen. `a + b` has seen both
+    blocks.
+    """
+
+    n_rounds: int
+    log_wealth: NDArray[np.float64]
+
+    @classmethod
+    def from_events(
+        cls,
+        bets: Bets,
+        inside: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        *,
+        n_rounds: int,
+        n_uncovered: int = 0,
+        max_reward: float = 1.0,
+    ) -> PairedEvidence:
+        """Evidence of a block of rounds.
+
+        Parameters
+        ----------
+        bets:
+            The epoch's.
+        inside:
+            (E, S) whether event e's action is in each candidate's list.
+        rows, weights:
+            (E,) the round of each event (events of a round stand together) and r/Q.
+        n_rounds, n_uncovered:
+            All rounds of the block, and those among them (without any event here) where the bound does not hold.
+        max_reward:
+            ρ, what D_t is taken to be in uncovered rounds.
+        """
+        total = n_uncovered * np.log1p(-bets.stakes * max_reward)
+        total[bets.leader] = 0.0
+        if len(rows):
+            add_paired_log_wealth(
+                np.ascontiguousarray(inside),
+                np.asarray(rows, dtype=np.int64),
+                np.asarray(weights, dtype=np.float64),
+                bets.leader,
+                np.ascontiguousarray(bets.levels),
+                STAKES,
+                total,
+            )
+        return cls(n_rounds, total)
+
+    def __add__(self, other: PairedEvidence) -> PairedEvidence:
+        return PairedEvidence(self.n_rounds + other.n_rounds, self.log_wealth + other.log_wealth)
+
+
+def log_mean_wealth(log_wealth: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log of the average over the last axis of exp(log_wealth): the log-wealth of the mixture of bets."""
+    top = np.maximum(log_wealth.max(axis=-1, keepdims=True), -1e300)
+    return np.asarray(top[..., 0] + np.log(np.exp(log_wealth - top).mean(axis=-1)))
+
+
+def best_stakes(mean: NDArray[np.float64], second_moment: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The stakes that look best for D of mean −`mean` < 0 and E D² = `second_moment`: λ = mean / E D², about Kelly's.
+
+    Half of log-growth is lost at twice or no stake; exact to second order in λD.
+    """
+    return mean / np.maximum(second_moment, mean**2)

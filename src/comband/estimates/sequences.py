@@ -1,0 +1,233 @@
+"""Values with intervals: at any time for sparse rewards (betting) and dense ones (empirical Bernstein), and at a fixed
+time.
+
+All bets are written as in `comband.estimates.betting`: (1 + λX)/(1 + λv) against V ≤ v and (1 − λX)/(1 − λv) against V
+≥ v, so that the sums over events do not depend on v. The first needs no bound on X at all, the second X < 1/λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainc, gammaln
+
+from comband._kernels import add_value_log_wealth
+from comband.estimates.betting import SAFETY, log_mean_wealth
+from comband.problem import InputError, check_fraction, check_positive
+
+# Stakes for values: two octaves apart over the whole range that can matter.
+VALUE_STAKES: NDArray[np.float64] = np.power(4.0, -np.arange(10.0))
+VALUE_STAKES.flags.writeable = False
+_BISECTIONS = 50
+
+
+class ValueBets:
+    """Evidence about the value of each of P policies, for intervals that hold at all times; blocks of rounds add.
+
+    Rounds under different bounds on X are kept apart, since stakes must stay below 1/bound and be fixed before the
+    round.
+    """
+
+    def __init__(
+        self,
+        sums: NDArray[np.float64],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        rounds: dict[float, NDArray[np.int64]],
+    ) -> None:
+        self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
+
+    @classmethod
+    def zero(cls, n_policies: int) -> ValueBets:
+        """No rounds yet."""
+        shape = (n_policies, len(VALUE_STAKES))
+        return cls(np.zeros(n_policies), np.zeros(shape), np.zeros(shape), {})
+
+    def add(
+        self,
+        candidates: NDArray[np.int64],
+        inside: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        *,
+        bound: float,
+        n_rounds: int,
+        n_uncovered: int = 0,
+        max_reward: float = 1.0,
+    ) -> None:
+        """Enter a block of rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q.
+
+        In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above.
+        """
+        stakes = _stakes(bound)
+        low = np.zeros((len(candidates), len(stakes)))
+        high = np.zeros_like(low) + n_uncovered * np.log1p(-stakes * max_reward)
+        if len(rows):
+            block = np.ascontiguousarray(inside)
+            add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
+            self.sums[candidates] += weights @ inside
+        self.low[candidates] += low
+        self.high[candidates] += high
+        counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
+        counts[candidates] += n_rounds
+
+    def __add__(self, other: ValueBets) -> ValueBets:
+        rounds = {bound: counts.copy() for bound, counts in self.rounds.items()}
+        for bound, counts in other.rounds.items():
+            rounds[bound] = rounds[bound] + counts if bound in rounds else counts.copy()
+        return ValueBets(self.sums + other.sums, self.low + other.low, self.high + other.high, rounds)
+
+    @property
+    def n_rounds(self) -> NDArray[np.int64]:
+        """How many rounds count for each policy."""
+        return sum(self.rounds.values(), np.zeros(len(self.sums), dtype=np.int64))
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Estimated values (P,); 0 where nothing was seen."""
+        return np.asarray(self.sums / np.maximum(self.n_rounds, 1))
+
+    def intervals(
+        self, *, delta: float, max_reward: float, indices: ArrayLike | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of intervals for the policies at `indices`.
+
+        Those of all P policies hold together, at all times, with probability 1 − δ.
+        """
+        check_fraction("delta", delta)
+        which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)
+        threshold = np.log(2 * len(self.sums) / delta)
+
+        def below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
+            """Whether V ≤ v is refuted."""
+            total = self.low[which].copy()
+            for bound, counts in self.rounds.items():
+                total -= counts[which, None] * np.log1p(_stakes(bound) * v[:, None])
+            return np.asarray(log_mean_wealth(total) >= threshold)
+
+        def above(v: NDArray[np.float64]) -> NDArray[np.bool_]:
+            """Whether V ≥ v is not refuted."""
+            total = self.high[which].copy()
+            for bound, counts in self.rounds.items():
+                total -= counts[which, None] * np.log1p(-_stakes(bound) * v[:, None])
+            return np.asarray(log_mean_wealth(total) < threshold)
+
+        size = len(which)
+        return _last_true(below, size, max_reward), _first_false(above, size, max_reward)
+
+
+def gamma_exponential_bernstein(
+    deviations: ArrayLike, intrinsic_time: ArrayLike, *, alpha: float, bound: float, best_at: float
+) -> NDArray[np.float64]:
+    """log-evidence against "the mean is no larger than claimed", at any time, for *dense* rewards.
+
+    For X_i ≤ m_i + b with predictable guesses m̂_i, and S = Σ(X_i − μ), V = Σ(X_i − m̂_i)², the process
+    ∫ exp(λS − ψ(λ)V) dF(λ), ψ(λ) = (−log(1 − bλ) − bλ)/b², is a supermartingale under mean μ; F is a gamma-like
+    density on [0, 1/b), for which the integral is closed. Sums of S and V over blocks add when each block's guess is
+    fixed before it.
+
+    Parameters
+    ----------
+    deviations, intrinsic_time:
+        S and V.
+    alpha:
+        The level for which the mixture is tuned.
+    bound:
+        b, the range of X.
+    best_at:
+        The V at which the resulting boundary should be tightest.
+
+    Reference: Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9 and Theorem 4.
+    """
+    check_fraction("alpha", alpha)
+    b = check_positive("bound", bound)
+    s = np.asarray(deviations, dtype=np.float64) / b
+    v = np.asarray(intrinsic_time, dtype=np.float64) / b**2
+    rho = check_positive("best_at", best_at) / b**2 / (2 * np.log(1 / alpha) + np.log1p(2 * np.log(1 / alpha)))
+    constant = rho * np.log(rho) - gammaln(rho) - np.log(gammainc(rho, rho))
+    total = np.maximum(s + v + rho, 1e-300)
+    inner = gammainc(v + rho, total)
+    with np.errstate(divide="ignore"):
+        value = constant + gammaln(v + rho) + np.log(inner) - (v + rho) * np.log(total) + s + v
+    return np.asarray(value)
+
+
+def bernstein_sequence(
+    sums: ArrayLike,
+    n_rounds: ArrayLike,
+    intrinsic_time: ArrayLike,
+    *,
+    alpha: float,
+    bound: float,
+    best_at: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Interval for a mean of values in [0, b], valid at any time with probability 1 − α (α/2 a side).
+
+    `intrinsic_time` is Σ(X_i − m̂_i)² with guesses m̂_i ∈ [0, b] made before X_i.
+    """
+    total, n, v = (np.asarray(a, dtype=np.float64) for a in (sums, n_rounds, intrinsic_time))
+    threshold = np.log(2 / alpha)
+    size = np.broadcast(total, n, v).shape
+    low, high = np.zeros(size), np.broadcast_to(np.sqrt(v + 1) * 40 * threshold + 40 * bound * threshold, size).copy()
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        reached = gamma_exponential_bernstein(middle, v, alpha=alpha / 2, bound=bound, best_at=best_at) >= threshold
+        high, low = np.where(reached, middle, high), np.where(reached, low, middle)
+    mean, radius = total / np.maximum(n, 1), high / np.maximum(n, 1)
+    return np.clip(mean - radius, 0, bound), np.clip(mean + radius, 0, bound)
+
+
+def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0) -> tuple[float, float]:
+    """Interval for the mean of n i.i.d. values in [0, b] at an n fixed beforehand, with probability 1 − α.
+
+    Stakes √(2 log(2/α)/(n σ̂²_{t−1})) from the past only (the predictable plug-in of Waudby-Smith & Ramdas, 2024,
+    §4.3), tested where the wealth is largest over all times, which Ville's inequality allows.
+    """
+    check_fraction("alpha", alpha)
+    b = check_positive("bound", bound)
+    x = np.asarray(values, dtype=np.float64) / b
+    if x.ndim != 1 or len(x) == 0 or not ((x >= 0) & (x <= 1 + 1e-9)).all():
+        raise InputError(f"values must be numbers in [0, bound] = [0, {b:g}], at least one.")
+    n = len(x)
+    count = np.arange(1, n + 1)
+    mean = (0.5 + np.cumsum(x)) / (count + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2)) / (count + 1)
+    before = np.r_[0.25, variance[:-1]]
+    stakes = np.minimum(np.sqrt(2 * np.log(2 / alpha) / (n * before)), 0.75)
+    threshold = np.log(2 / alpha)
+
+    def refuted(v: float, sign: int) -> bool:
+        wealth = np.cumsum(np.log1p(sign * stakes * (x - v)))
+        return bool(wealth.max() >= threshold)
+
+    low = _last_true(lambda v: np.array([refuted(float(v[0]), 1)]), 1, 1.0)[0]
+    high = _first_false(lambda v: np.array([not refuted(float(v[0]), -1)]), 1, 1.0)[0]
+    return float(low * b), float(high * b)
+
+
+def _stakes(bound: float) -> NDArray[np.float64]:
+    return np.minimum(VALUE_STAKES, SAFETY / bound)
+
+
+def _last_true(holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], size: int, top: float) -> NDArray[np.float64]:
+    """The largest v in [0, top] where a falling property holds; 0 where it never does."""
+    low, high = np.zeros(size), np.full(size, top)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        true = holds(middle)
+        low, high = np.where(true, middle, low), np.where(true, high, middle)
+    return low
+
+
+def _first_false(
+    holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], size: int, top: float
+) -> NDArray[np.float64]:
+    """The smallest v in [0, top] where a falling property no longer holds; `top` where it holds everywhere."""
+    low, high = np.zeros(size), np.full(size, top)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        true = holds(middle)
+        low, high = np.where(true, middle, low), np.where(true, high, middle)
+    return high

@@ -1,0 +1,734 @@
+"""What all certifying learners share: evidence in decision order, elimination, the stopping rule, and what it all came
+to.
+
+They differ in one thing only, how an epoch explores, so that a comparison of them compares exploration and nothing
+else.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
+from comband.estimates.guards import DriftGuard, ExposureGuard
+from comband.estimates.sequences import ValueBets
+from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
+from comband.learners.exploration import Explorer, Plan
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
+from comband.rounds import Decisions, Events, Rounds
+
+_RUNNERS_UP = 3
+_RECENT = 1000  # contexts kept to see how much the candidates disagree
+_RECENT_EVENTS = 2000  # events that say how variable a design would be
+_AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
+_AUDIT_ACTIONS = 5000  # above so many actions there is no audit
+_PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
+_DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
+_LEAST_HOPE = 0.2  # of epsilon: what a bet hopes for at least
+_SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
+_CHUNK = 1 << 22  # cells of the incidence matrix unpacked at once
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that cannot be the best: when it was dropped, against which leader, and with what log-evidence."""
+
+    index: int
+    name: str
+    round: int
+    leader: str
+    log_evidence: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} was dropped after {self.round:,} rounds: it does not beat {self.leader} "
+            f"(evidence {np.exp(min(self.log_evidence, 50)):,.0f} to 1 against its being the best)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CertificationStatus(Status):
+    """Where a certifying learner stands.
+
+    Parameters
+    ----------
+    dropped:
+        Who was dropped, in order.
+    forecast:
+        A rough guess of the rounds still needed; infinity when there is no sign of an end yet.
+    reward_lost:
+        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+    waiting, missing, late:
+        Decisions not answered yet; decisions that were never answered in time and count as without reward; answers
+        that came after that.
+    """
+
+    dropped: tuple[Dropped, ...] = ()
+    forecast: float = np.inf
+    reward_lost: float = 0.0
+    waiting: int = 0
+    missing: int = 0
+    late: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Epoch:
+    """One plan with its bets, and what was seen under it. All but the two counts is fixed before its first context is
+    drawn.
+    """
+
+    candidates: NDArray[np.int64]
+    leader: int  # its number among all policies
+    plan: Plan
+    bets: Bets
+    value_bound: float
+    growth: NDArray[np.float64]
+    start: int
+    first_id: int
+    n_rounds: int = 0
+    n_uncovered: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Standing:
+    """What a plan may look at: all of it comes from decisions before the epoch.
+
+    candidates (S,); leader, a position among them; gaps (S,), estimated V(ℓ) − V(π) ≥ 0; need (S,), the share of the
+    evidence that is still missing for each; contexts, the most recent ones.
+    """
+
+    candidates: NDArray[np.int64]
+    leader: int
+    gaps: NDArray[np.float64]
+    need: NDArray[np.float64]
+    contexts: Contexts | None
+
+
+class CertifyingLearner(Learner):
+    """Explores in epochs until one candidate is certified to be within ε of the best, with probability 1 − δ, at any
+    time.
+
+    Evidence is that of `comband.estimates.betting`. In each epoch the leader is the candidate of highest estimated
+    value. A candidate is dropped when the evidence against its being the best reaches 1/δ; the learner is done when
+    that against "it exceeds the leader by more than ε" has reached 1/δ for every other one that is left.
+
+    A decision enters the evidence in the order in which decisions were made, once it and all before it are answered,
+    or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
+    bias the result.
+
+    Parameters
+    ----------
+    problem, policies, seed:
+        As for every learner.
+    epsilon, delta:
+        The promise: no candidate's value exceeds the selected one's by more than epsilon, with probability 1 − delta.
+    max_rounds:
+        A budget; when it is spent the best epsilon that is certified by then is reported.
+    patience:
+        How many later decisions a decision waits for its answer; None: for ever.
+    first_epoch, epoch_growth:
+        The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policies: PolicySet,
+        *,
+        epsilon: float,
+        delta: float = 0.05,
+        max_rounds: int | None = None,
+        patience: int | None = None,
+        first_epoch: int = 300,
+        epoch_growth: float = 1.2,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(problem, policies, seed=seed)
+        self.epsilon = check_positive("epsilon", epsilon)
+        self.delta = check_fraction("delta", delta)
+        self.max_rounds = None if max_rounds is None else check_count("max_rounds", max_rounds)
+        self.patience = None if patience is None else check_count("patience", patience)
+        self.first_epoch = check_count("first_epoch", first_epoch)
+        self.epoch_growth = check_positive("epoch_growth", epoch_growth)
+        if self.epoch_growth <= 1:
+            raise InputError(f"epoch_growth must be above 1, got {epoch_growth}: epochs must get longer.")
+        P = len(policies)
+        self._log_wealth = np.zeros((P, len(OFFSETS)))
+        self._values = ValueBets.zero(P)
+        self._alive = np.ones(P, dtype=np.bool_)
+        self._dropped: list[Dropped] = []
+        self._events = Events.none()
+        self._columns: NDArray[np.int64] = np.arange(P)
+        self._bits = np.empty((0, (P + 7) // 8), dtype=np.uint8)  # events × columns, packed
+        self._recent: Contexts | None = None
+        self._front = 0  # all decisions below are in the evidence
+        self._versions = np.empty(0, dtype=np.int64)  # of decisions from the front on
+        self._answered = np.empty(0, dtype=np.bool_)
+        self._held = Events.none()  # answered, but behind an unanswered one
+        self._missing = self._late = 0
+        self._reward = 0.0
+        self._exposure = ExposureGuard(problem.n_actions)
+        self._drift = DriftGuard()
+        self._hits = np.empty(0, dtype=np.int64)  # decisions of the current epoch that rewarded its leader
+        self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
+        self._epochs: list[Epoch] = []
+        self._begin_epoch()
+
+    @abstractmethod
+    def _plan(self, standing: Standing) -> Plan:
+        """How the next epoch explores."""
+
+    # ---- the protocol ------------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the promise is kept, or the budget spent."""
+        return self._certified is not None or (self.max_rounds is not None and self.rounds >= self.max_rounds)
+
+    def result(self) -> Selection:
+        """The certified candidate; before that, the leader with the epsilon that is certified so far."""
+        if self._front == 0:
+            raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
+        leader, epsilon = self._claim()
+        scores = self._scores()
+        left = np.flatnonzero(self._alive)
+        ranked = left[np.argsort(-scores[left], kind="stable")]
+        others = [int(i) for i in ranked if i != leader][:_RUNNERS_UP]
+        best, *runners_up = self._candidates([leader, *others], scores, epsilon)
+        notes = []
+        if self._certified is None:
+            notes.append(
+                f"not certified to {self.epsilon:g} yet; this is the best epsilon known after {self._front:,} rounds"
+            )
+        if self._missing:
+            notes.append(f"{self._missing:,} decisions were not answered in time and count as without reward")
+        if self._late:
+            notes.append(f"{self._late:,} answers came too late to count")
+        notes += [f"warning: {text}" for text in self._warnings()]
+        return Selection(
+            policy=self.policies[leader],
+            best=best,
+            epsilon=epsilon,
+            delta=self.delta,
+            rounds=self.rounds,
+            runners_up=tuple(runners_up),
+            guarantee="paired betting e-processes, valid at any time",
+            notes=tuple(notes),
+        )
+
+    def status(self) -> CertificationStatus:
+        """Where the learner stands now."""
+        leader, epsilon = self._claim()
+        value = self._values.means[leader]
+        return CertificationStatus(
+            rounds=self.rounds,
+            leader=self.policies.names[leader],
+            epsilon=epsilon,
+            survivors=int(self._alive.sum()),
+            dropped=tuple(self._dropped),
+            forecast=self._forecast(),
+            reward_lost=float(value * self._front - self._reward),
+            waiting=int((~self._answered).sum()),
+            missing=self._missing,
+            late=self._late,
+        )
+
+    def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
+        return self._values.intervals(delta=self.delta, max_reward=self.problem.max_reward)
+
+    # ---- decisions and answers ---------------------------------------------------------------------------------------
+
+    def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        decisions = self._explorer.draw(X, self._rng, first_id=first_id, version=len(self._epochs) - 1)
+        self._versions = np.concatenate([self._versions, decisions.versions])
+        self._answered = np.concatenate([self._answered, np.zeros(len(decisions), dtype=np.bool_)])
+        n = n_contexts(X)
+        if n:
+            fresh = take_contexts(X, slice(max(0, n - _RECENT), n))
+            kept = fresh if self._recent is None else concat_contexts([self._recent, fresh])
+            count = n_contexts(kept)
+            self._recent = take_contexts(kept, slice(max(0, count - _RECENT), count))
+        return decisions
+
+    def _learn(self, rounds: Rounds) -> None:
+        self._audit(rounds.decisions)
+        current = rounds.decisions.ids >= self._front
+        self._late += int((~current).sum())
+        self._answered[rounds.decisions.ids[current] - self._front] = True
+        self._held = self._held + rounds[current].events()
+        n = self._settled()
+        if n == 0:
+            return
+        versions = self._versions[:n]
+        events, self._held = _split(self._held, self._front + n)
+        self._missing += n - int(self._answered[:n].sum())
+        self._versions, self._answered = self._versions[n:].copy(), self._answered[n:].copy()
+        self._front += n
+        self._take(versions, events)
+        self._judge()
+        self._maybe_begin_epoch()
+
+    def _audit(self, decisions: Decisions) -> None:
+        """Compute some propensities anew, as of the current epoch, and compare with what was shown."""
+        if self.problem.n_actions > _AUDIT_ACTIONS:
+            return
+        mine = decisions.versions // self._explorer.stride == len(self._epochs) - 1
+        chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))
+        if len(chosen):
+            sample = decisions[chosen]
+            self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)
+
+    def _warnings(self) -> list[str]:
+        return [guard.message for guard in (self._exposure, self._drift) if guard.alarm]
+
+    def _settled(self) -> int:
+        """How many decisions from the front on may enter the evidence."""
+        blocking = ~self._answered
+        if self.patience is not None:
+            overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience
+            blocking &= ~overdue
+        first = np.flatnonzero(blocking)
+        return int(first[0]) if len(first) else len(blocking)
+
+    def _take(self, versions: NDArray[np.int64], events: Events) -> None:
+        """Enter rounds into the evidence, epoch by epoch."""
+        stride = self._explorer.stride
+        epochs, uncovered = versions // stride, self._explorer.uncovered(versions % stride)
+        of_event = events.versions[events.rows]
+        self._reward += float(events.rewards.sum())
+        for k in np.unique(epochs):
+            epoch, here = self._epochs[k], epochs == k
+            n, n_uncovered = int(here.sum()), int((here & uncovered).sum())
+            chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))
+            rows, actions = events.rows[chosen], events.actions[chosen]
+            inside = self._inside(events, chosen, epoch)
+            weights = events.rewards[chosen] / self._propensities(events, chosen, epoch)
+            evidence = PairedEvidence.from_events(
+                epoch.bets,
+                inside,
+                rows,
+                weights,
+                n_rounds=n,
+                n_uncovered=n_uncovered,
+                max_reward=self.problem.max_reward,
+            )
+            self._log_wealth[epoch.candidates] += evidence.log_wealth
+            self._values.add(
+                epoch.candidates,
+                inside,
+                rows,
+                weights,
+                bound=epoch.value_bound,
+                n_rounds=n,
+                n_uncovered=n_uncovered,
+                max_reward=self.problem.max_reward,
+            )
+            if k == len(self._epochs) - 1:
+                helped = events.ids[rows[inside[:, epoch.bets.leader]]]
+                self._hits = np.concatenate([self._hits, np.unique(helped)])
+            epoch.n_rounds += n
+            epoch.n_uncovered += n_uncovered
+            self._keep(events, chosen, inside, actions, k)
+
+    def _inside(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.bool_]:
+        """Whether each event's action counts for each of the epoch's candidates."""
+        return self.policies.contains(events.contexts, events.rows[chosen], events.actions[chosen], epoch.candidates)
+
+    def _propensities(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.float64]:
+        """What rewards are divided by."""
+        return events.propensities[chosen]
+
+    def _keep(
+        self,
+        events: Events,
+        chosen: NDArray[np.int64],
+        inside: NDArray[np.bool_],
+        actions: NDArray[np.int32],
+        k: int,
+    ) -> None:
+        """Keep events, with their rows of the incidence matrix in the current epoch's columns, for later designs."""
+        if len(chosen) == 0:
+            self._events = self._events + Events.none()
+            return
+        needed, rows = np.unique(events.rows[chosen], return_inverse=True)
+        self._events = self._events + Events(
+            n_rounds=0,
+            ids=events.ids[needed],
+            versions=np.full(len(needed), k),
+            contexts=take_contexts(events.contexts, needed),
+            rows=rows,
+            actions=actions,
+            rewards=events.rewards[chosen],
+            propensities=self._propensities(events, chosen, self._epochs[k]),
+        )
+        columns = np.searchsorted(self._epochs[k].candidates, self._columns)
+        self._bits = np.concatenate([self._bits, np.packbits(inside[:, columns], axis=1)])
+
+    # ---- evidence ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _threshold(self) -> float:
+        return float(np.log(1 / self.delta))
+
+    def _judge(self) -> None:
+        """Drop whom the evidence excludes, and see whether all others are certified."""
+        leader = self._epochs[-1].leader
+        against = log_mean_wealth(self._log_wealth)
+        out = self._alive & (against >= self._threshold)
+        out[leader] = False
+        for i in np.flatnonzero(out):
+            names = self.policies.names
+            self._dropped.append(Dropped(int(i), names[i], self._front, names[leader], float(against[i])))
+        self._alive &= ~out
+        if self._certified is None:
+            rivals = self._rivals(leader)
+            if (self._evidence(leader, self.epsilon, rivals) >= self._threshold).all():
+                self._certified = (leader, min(self._certified_epsilon(leader), self.epsilon))
+
+    def _rivals(self, leader: int) -> NDArray[np.int64]:
+        alive = self._alive.copy()
+        alive[leader] = False
+        return np.flatnonzero(alive)
+
+    def _evidence(self, leader: int, mu: float, rivals: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left."""
+        total = self._log_wealth[rivals]
+        table = credits_at(mu)
+        for epoch in self._epochs:
+            if epoch.leader == leader and epoch.n_rounds:
+                # Rivals that are left were candidates in every epoch.
+                place = np.searchsorted(epoch.candidates, rivals)
+                total += epoch.n_rounds * table[epoch.bets.levels[place]]
+        return log_mean_wealth(total) if len(rivals) else np.empty(0)
+
+    def _certified_epsilon(self, leader: int) -> float:
+        """The smallest μ certified for all rivals, to one per cent above."""
+        rivals = self._rivals(leader)
+        low, high = 0.0, self.problem.max_reward
+        if len(rivals) == 0 or (self._evidence(leader, 0.0, rivals) >= self._threshold).all():
+            return 0.0
+        while high - low > 1e-2 * high:
+            middle = (low * high) ** 0.5 if low > 0 else high / 4
+            open_rivals = rivals[self._evidence(leader, middle, rivals) < self._threshold]
+            if len(open_rivals):
+                low, rivals = middle, open_rivals
+            else:
+                high = middle
+            if high < 1e-6 * self.problem.max_reward:
+                break
+        return high
+
+    def _claim(self) -> tuple[int, float]:
+        """Leader and certified epsilon, now or when the promise was kept."""
+        if self._certified is not None:
+            return self._certified
+        leader = self._epochs[-1].leader
+        return leader, self._certified_epsilon(leader)
+
+    def _forecast(self) -> float:
+        """Rounds until the slowest rival is certified, if bets go on growing as designed."""
+        if self._certified is not None:
+            return 0.0
+        epoch = self._epochs[-1]
+        rivals = self._rivals(epoch.leader)
+        missing = np.maximum(self._threshold - self._evidence(epoch.leader, self.epsilon, rivals), 0.0)
+        growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
+        rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
+        return float(np.max(rounds, where=missing > 0, initial=0.0))
+
+    def _candidates(self, indices: list[int], scores: NDArray[np.float64], epsilon: float) -> list[Candidate]:
+        """Values and intervals of the leader (first) and some others, in agreement with what is certified.
+
+        The leader's value is estimated from all its rounds, the others' by their differences to it, which are far more
+        exact. Intervals are cut to the certificate: no candidate that is left reaches above the leader's upper end by
+        more than epsilon.
+        """
+        low, high = self._values.intervals(delta=self.delta, max_reward=self.problem.max_reward, indices=indices)
+        value = float(np.clip(self._values.means[indices[0]], low[0], high[0]))
+        low[0] = max(low[0], min(low.max() - epsilon, value))
+        result = []
+        for i, bottom, top in zip(indices, low, np.minimum(high, high[0] + epsilon), strict=True):
+            bottom = min(bottom, top)
+            shown = float(np.clip(value + scores[i] - scores[indices[0]], bottom, top))
+            result.append(Candidate(i, self.policies.names[i], shown, (float(bottom), float(top))))
+        return result
+
+    # ---- epochs ------------------------------------------------------------------------------------------------------
+
+    def _maybe_begin_epoch(self) -> None:
+        if self._certified is not None:
+            return
+        current = self._epochs[-1]
+        since = self._front - current.start
+        fewer = self._alive.sum() <= _SPEED_UP * len(current.candidates)
+        if since >= max(self.first_epoch, (self.epoch_growth - 1) * self._front) or (
+            fewer and 2 * since >= self.first_epoch
+        ):
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        """Choose leader, plan and bets from the past, for contexts that nobody has seen yet."""
+        candidates = np.flatnonzero(self._alive)
+        self._compress()
+        if self._epochs:
+            ending = self._epochs[-1]
+            seen = self._hits - ending.first_id
+            self._drift.update(seen, ending.n_rounds)
+            self._hits = np.empty(0, dtype=np.int64)
+        scores = self._scores()[candidates]
+        leader = self._pick_leader(scores)
+        gaps = np.maximum(scores[leader] - scores, 0.0)
+        against = self._evidence(int(candidates[leader]), self.epsilon, candidates)
+        need = np.clip(1 - against / self._threshold, 0.1, None)
+        plan = self._plan(Standing(candidates, leader, gaps, need, self._recent))
+        self._explorer: Explorer = plan.explorer(self.policies, candidates, leader, self.problem)
+        rho = self.problem.max_reward
+        bound = rho / self._explorer.least
+        if len(self._events):
+            moments = self._second_moments(leader, bound)
+            wanted = best_stakes(self._hoped_for(gaps, moments), moments)
+        else:
+            moments = np.full(len(candidates), bound * rho)
+            wanted = np.full(len(candidates), 0.2 / bound)
+        wanted[leader] = 0.0
+        bets = Bets.choose(leader, wanted, bound)
+        stake = bets.stakes[:, 1]
+        self._epochs.append(
+            Epoch(
+                candidates=candidates,
+                leader=int(candidates[leader]),
+                plan=plan,
+                bets=bets,
+                value_bound=rho / self._explorer.least_any,
+                growth=stake * (self.epsilon + gaps) - stake**2 * moments / 2,
+                start=self._front,
+                first_id=self._ledger.issued,
+            )
+        )
+
+    def _hoped_for(self, gaps: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The −E(D − μ) on which to bet: gaps, taken smaller than they look, plus the epsilon to be certified.
+
+        When the budget is too small for ε, the epsilon that it may suffice for takes its place.
+        """
+        epsilon = np.full(len(gaps), self.epsilon)
+        if self.max_rounds is not None:
+            epsilon = np.maximum(epsilon, np.sqrt(2 * self._threshold * moments / self.max_rounds))
+        doubt = _DOUBT * np.sqrt(moments / max(self._front, 1))
+        return np.maximum(epsilon + gaps - doubt, _LEAST_HOPE * epsilon)
+
+    def _pick_leader(self, scores: NDArray[np.float64]) -> int:
+        # Ties are decided by a generator of their own: the candidate listed first has no advantage, and looking
+        # changes nothing.
+        best = np.flatnonzero(scores == scores.max())
+        return int(np.random.default_rng([self._front, len(self._epochs)]).choice(best))
+
+    def _compress(self) -> None:
+        """Forget the columns of the dropped."""
+        keep = self._alive[self._columns]
+        if keep.all():
+            return
+        parts = [np.packbits(inside[:, keep], axis=1) for _, inside in self._incidence()]
+        self._columns = self._columns[keep]
+        self._bits = np.concatenate(parts) if parts else np.empty((0, (len(self._columns) + 7) // 8), dtype=np.uint8)
+
+    def _incidence(self) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+        """The incidence matrix of all events and columns, unpacked in blocks."""
+        n_columns = len(self._columns)
+        step = max(1, _CHUNK // n_columns)
+        for start in range(0, len(self._bits), step):
+            rows = slice(start, min(start + step, len(self._bits)))
+            yield rows, np.unpackbits(self._bits[rows], axis=1, count=n_columns).astype(np.bool_)
+
+    def _scores(self) -> NDArray[np.float64]:
+        """Estimated values up to a common shift (P,); −inf for the dropped.
+
+        An epoch's estimates count in proportion to its rounds over the variance of a difference of two candidates that
+        are left.
+        """
+        scores = np.full(len(self.policies), -np.inf)
+        epochs = self._epochs
+        candidates = np.flatnonzero(self._alive)
+        if not epochs or len(self._events) == 0:
+            scores[candidates] = 0.0
+            return scores
+        columns = np.searchsorted(self._columns, candidates)
+        of_event = self._events.versions[self._events.rows]
+        weights = self._events.rewards / self._events.propensities
+        sums = np.zeros((len(epochs), len(candidates)))
+        spread = np.zeros(len(epochs))
+        for rows, inside in self._incidence():
+            part = inside[:, columns]
+            share = part.mean(axis=1)
+            spread += np.bincount(of_event[rows], weights[rows] ** 2 * 2 * share * (1 - share), minlength=len(epochs))
+            for k in np.unique(of_event[rows]):
+                mine = of_event[rows] == k
+                sums[k] += weights[rows][mine] @ part[mine]
+        rounds = np.array([epoch.n_rounds for epoch in epochs])
+        seen = np.bincount(of_event, minlength=len(epochs))
+        # A handful of events does not tell a variance; an epoch without any says that it was uninformative.
+        precision = np.where(seen > 5, rounds / np.maximum(np.maximum(spread, 1e-3 * rounds), 1.0), 0.0)
+        if not precision.any():
+            precision = np.where(seen > 0, 1.0, 0.0)
+        scores[candidates] = precision @ sums / max(float(precision @ rounds), 1e-300)
+        return scores
+
+    def _second_moments(self, leader: int, bound: float) -> NDArray[np.float64]:
+        """E D² of each candidate against the leader under the next plan, from recent events; shrunk towards more."""
+        events = self._events
+        first = max(0, len(events) - _RECENT_EVENTS)
+        total = np.zeros(len(self._columns))
+        for rows, inside in self._incidence():
+            if rows.stop <= first:
+                continue
+            take = np.arange(max(rows.start, first), rows.stop)
+            part = inside[take - rows.start]
+            q = self._explorer.propensities(events.contexts, events.rows[take], events.actions[take], part)
+            disputed = part != part[:, [leader]]
+            weights = events.rewards[take] ** 2 / (events.propensities[take] * np.maximum(q, 1e-12))
+            total += np.where(disputed.any(axis=1), weights, 0.0) @ disputed
+        n_rounds = self._front - (int(events.ids[events.rows[first]]) if first else 0)
+        # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
+        # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
+        average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
+        return np.asarray(
+            (total + _PRIOR_ROUNDS * average + bound * self.problem.max_reward) / (n_rounds + _PRIOR_ROUNDS)
+        )
+
+    # ---- saving ------------------------------------------------------------------------------------------------------
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "max_rounds": self.max_rounds,
+            "patience": self.patience,
+            "first_epoch": self.first_epoch,
+            "epoch_growth": self.epoch_growth,
+        }
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        names = list(self.policies.names)
+        state: dict[str, NDArray[Any]] = {
+            "log_wealth": self._log_wealth,
+            "value_sums": self._values.sums,
+            "value_low": self._values.low,
+            "value_high": self._values.high,
+            "value_bounds": np.array(list(self._values.rounds)),
+            "value_rounds": np.array(list(self._values.rounds.values()), dtype=np.int64).reshape(-1, len(names)),
+            "alive": self._alive,
+            "dropped": np.array(
+                [(d.index, d.round, names.index(d.leader), d.log_evidence) for d in self._dropped], dtype=np.float64
+            ).reshape(-1, 4),
+            "columns": self._columns,
+            "bits": self._bits,
+            "versions": self._versions,
+            "answered": self._answered,
+            "counts": np.array([self._front, self._missing, self._late, len(self._epochs)]),
+            "reward": np.array(self._reward),
+            "hits": self._hits,
+            "exposure": self._exposure.pack(),
+            "drift": self._drift.pack(),
+            "certified": np.array([] if self._certified is None else self._certified),
+        }
+        state |= {f"events.{name}": array for name, array in self._events.pack().items()}
+        state |= {f"held.{name}": array for name, array in self._held.pack().items()}
+        if self._recent is not None:
+            state |= {f"recent.{name}": array for name, array in pack_contexts(self._recent).items()}
+        for k, epoch in enumerate(self._epochs):
+            state |= {f"epoch{k}.{name}": array for name, array in _pack_epoch(epoch).items()}
+        return state
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._log_wealth = arrays["log_wealth"]
+        bounds, rounds = arrays["value_bounds"].tolist(), list(arrays["value_rounds"])
+        self._values = ValueBets(
+            arrays["value_sums"], arrays["value_low"], arrays["value_high"], dict(zip(bounds, rounds, strict=True))
+        )
+        self._alive = arrays["alive"]
+        names = self.policies.names
+        self._dropped = [
+            Dropped(int(i), names[int(i)], int(when), names[int(leader)], float(evidence))
+            for i, when, leader, evidence in arrays["dropped"]
+        ]
+        self._columns, self._bits = arrays["columns"], arrays["bits"]
+        self._versions, self._answered = arrays["versions"], arrays["answered"]
+        self._front, self._missing, self._late, n_epochs = (int(v) for v in arrays["counts"])
+        self._reward = float(arrays["reward"])
+        self._hits = arrays["hits"]
+        self._exposure.unpack(arrays["exposure"])
+        self._drift.unpack(arrays["drift"])
+        certified = arrays["certified"]
+        self._certified = (int(certified[0]), float(certified[1])) if len(certified) else None
+        self._events = Events.unpack(with_prefix(arrays, "events."))
+        self._held = Events.unpack(with_prefix(arrays, "held."))
+        recent = with_prefix(arrays, "recent.")
+        self._recent = unpack_contexts(recent) if recent else None
+        self._epochs = [_unpack_epoch(with_prefix(arrays, f"epoch{k}.")) for k in range(n_epochs)]
+        last = self._epochs[-1]
+        self._explorer = last.plan.explorer(self.policies, last.candidates, last.bets.leader, self.problem)
+
+
+def _split(events: Events, first_id: int) -> tuple[Events, Events]:
+    """Events of decisions below `first_id`, in the order of decisions, and the others."""
+    early = np.flatnonzero(events.ids < first_id)
+    early = early[np.argsort(events.ids[early], kind="stable")]
+    return _of_rounds(events, early), _of_rounds(events, np.flatnonzero(events.ids >= first_id))
+
+
+def _of_rounds(events: Events, rewarded: NDArray[np.int64]) -> Events:
+    """The events of some rewarded rounds, in that order."""
+    place = np.full(events.n_rewarded, -1, dtype=np.int64)
+    place[rewarded] = np.arange(len(rewarded))
+    rows = place[events.rows]
+    chosen = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
+    return Events(
+        n_rounds=0,
+        ids=events.ids[rewarded],
+        versions=events.versions[rewarded],
+        contexts=take_contexts(events.contexts, rewarded),
+        rows=rows[chosen],
+        actions=events.actions[chosen],
+        rewards=events.rewards[chosen],
+        propensities=events.propensities[chosen],
+    )
+
+
+def _pack_epoch(epoch: Epoch) -> dict[str, NDArray[Any]]:
+    return {
+        "candidates": epoch.candidates,
+        "kind": np.array(epoch.plan.kind),
+        "weights": epoch.plan.weights,
+        "levels": epoch.bets.levels,
+        "growth": epoch.growth,
+        "whole": np.array(
+            [epoch.leader, epoch.bets.leader, epoch.start, epoch.first_id, epoch.n_rounds, epoch.n_uncovered]
+        ),
+        "real": np.array([epoch.plan.floor, epoch.bets.bound, epoch.value_bound]),
+    }
+
+
+def _unpack_epoch(arrays: dict[str, NDArray[Any]]) -> Epoch:
+    leader, position, start, first_id, n_rounds, n_uncovered = (int(v) for v in arrays["whole"])
+    floor, bound, value_bound = (float(v) for v in arrays["real"])
+    return Epoch(
+        candidates=arrays["candidates"],
+        leader=leader,
+        plan=Plan(str(arrays["kind"]), arrays["weights"], floor),  # type: ignore[arg-type]
+        bets=Bets(position, arrays["levels"], bound),
+        value_bound=value_bound,
+        growth=arrays["growth"],
+        start=start,
+        first_id=first_id,
+        n_rounds=n_rounds,
+        n_uncovered=n_uncovered,
+    )

@@ -1,0 +1,197 @@
+"""Ways to explore: how lists are drawn in an epoch, and how large an importance weight can become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels import inclusion
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.policies.disagreement import DisagreementSampling
+from comband.policies.mixture import Mixture
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.problem import Problem
+from comband.rounds import Decisions
+
+
+class Explorer(Protocol):
+    """Draws an epoch's lists.
+
+    `versions` of its decisions are stride·epoch + tag; what the tag means is the explorer's own affair.
+    """
+
+    stride: int
+    least: float  # no action that can speak for a rival has a smaller propensity in a covered round
+    least_any: float  # no action of any candidate has
+
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+        """A list for each context."""
+        ...
+
+    def propensities(
+        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Q of single actions: actions[e] for context X[rows[e]], given whether it is in each candidate's list."""
+        ...
+
+    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rounds break the promise of `least`."""
+        ...
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions, (n, K), computed anew."""
+        ...
+
+
+class MixtureExplorer:
+    """A mixture of policies over a floor γ of uniform lists."""
+
+    stride = 2
+
+    def __init__(self, mixture: Mixture, candidates: NDArray[np.int64]) -> None:
+        self._mixture = mixture
+        self._own = bool(np.isin(mixture.support, candidates).all())
+        self._weights = mixture.weights[candidates]
+        share = (1 - mixture.floor) * float(self._weights.min())
+        self.least = share + mixture.floor * mixture.problem.uniform_propensity
+        self.least_any = self.least
+
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+        """A list for each context."""
+        return self._mixture.draw(X, rng, first_id=first_id, version=self.stride * version)
+
+    def propensities(
+        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Q of single actions."""
+        mixture, problem = self._mixture, self._mixture.problem
+        if self._own or mixture.floor == 1:
+            followed = inside @ self._weights
+        else:
+            followed = np.empty(len(rows))
+            step = max(1, BLOCK // (len(mixture.support) * problem.list_size))
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                lists = mixture.policies.predict(take_contexts(X, rows[part]), mixture.support)
+                wanted = np.ascontiguousarray(actions[part, None])
+                weights = mixture.weights[mixture.support]
+                followed[part] = inclusion(lists, weights, wanted, problem.n_actions)[:, 0]
+        return np.asarray((1 - mixture.floor) * followed + mixture.floor * problem.uniform_propensity)
+
+    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Rounds with tag 1, which only other explorers of the same learner give."""
+        return np.asarray(tags == 1)
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        return self._mixture.propensities(X)
+
+
+class ActionExplorer:
+    """Disagreement sampling; tag 1 marks rounds whose context did not allow the floor."""
+
+    stride = 2
+
+    def __init__(self, sampling: DisagreementSampling) -> None:
+        self._sampling = sampling
+        self.least = sampling.floor
+        self.least_any = sampling.least_propensity
+
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+        """A list for each context."""
+        return self._sampling.draw(X, rng, first_id=first_id, version=version)
+
+    def propensities(
+        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Q of single actions."""
+        return self._sampling.propensities(take_contexts(X, rows), actions[:, None])[:, 0]
+
+    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Rounds with tag 1."""
+        return np.asarray(tags == 1)
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        return self._sampling.propensities(X)
+
+
+class ArmExplorer:
+    """One candidate at a time, drawn uniformly, and credited alone: a classical A/B/n test. The tag is the
+    candidate.
+    """
+
+    def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], problem: Problem) -> None:
+        self.stride = len(policies)
+        self._policies, self._candidates, self._problem = policies, candidates, problem
+        self.least = self.least_any = 1 / len(candidates)
+
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+        """A candidate's list for each context. Uses one number of `rng` a context."""
+        n, m, S = n_contexts(X), self._problem.list_size, len(self._candidates)
+        arms = np.minimum((rng.random(n) * S).astype(np.int64), S - 1)
+        lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
+        step = max(1, BLOCK // (S * m))
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            predicted = self._policies.predict(take_contexts(X, rows), self._candidates, problem=self._problem)
+            lists[rows] = predicted[np.arange(len(predicted)), arms[rows]]
+            shares = inclusion(predicted, np.full(S, 1 / S), lists[rows], self._problem.n_actions)
+            propensities[rows] = np.minimum(shares, 1.0)
+        return Decisions(
+            ids=np.arange(first_id, first_id + n),
+            lists=lists,
+            propensities=propensities,
+            versions=self.stride * version + self._candidates[arms],
+            contexts=X,
+        )
+
+    def propensities(
+        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """1/S: only the candidate's own rounds count for it."""
+        return np.full(len(rows), self.least)
+
+    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """None."""
+        return np.zeros(len(tags), dtype=np.bool_)
+
+    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+        """Q of all actions."""
+        lists = self._policies.predict(X, self._candidates, problem=self._problem)
+        K, S = self._problem.n_actions, len(self._candidates)
+        everything = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (len(lists), K)))
+        return np.minimum(inclusion(lists, np.full(S, 1 / S), everything, K), 1.0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """How an epoch explores.
+
+    kind: "mixture" of policies with `weights` over `floor` uniform lists; "actions", drawn singly with `weights` as
+    attention and `floor` as the promised propensity; or "arms", one policy at a time, each with probability `floor`.
+    `weights` go with the candidates, or with all policies if there are as many of them.
+    """
+
+    kind: Literal["mixture", "actions", "arms"]
+    weights: NDArray[np.float64]
+    floor: float
+
+    def explorer(self, policies: PolicySet, candidates: NDArray[np.int64], leader: int, problem: Problem) -> Explorer:
+        """The explorer for these candidates; `leader` is a position among them."""
+        shown = np.arange(len(policies)) if len(self.weights) == len(policies) else candidates
+        if self.kind == "arms":
+            return ArmExplorer(policies, shown, problem)
+        if self.kind == "mixture":
+            weights = np.zeros(len(policies))
+            weights[shown] = self.weights
+            return MixtureExplorer(Mixture(policies, weights, problem=problem, floor=self.floor), candidates)
+        return ActionExplorer(
+            DisagreementSampling(
+                policies, candidates, leader=leader, attention=self.weights, floor=self.floor, problem=problem
+            )
+        )

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from comband._kernels import add_paired_log_wealth, add_value_log_wealth
+from comband.estimates.betting import (
+    SAFETY,
+    STAKES,
+    Bets,
+    PairedEvidence,
+    best_stakes,
+    credits_at,
+    log_mean_wealth,
+)
+from comband.problem import InputError
+
+
+def random_events(
+    rng: np.random.Generator, n_policies: int = 7, n_rounds: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows = np.sort(rng.integers(n_rounds, size=50))
+    inside = rng.random((50, n_policies)) < 0.4
+    return inside, rows, rng.uniform(0.5, 4.0, size=50)
+
+
+def plain_differences(inside: np.ndarray, rows: np.ndarray, weights: np.ndarray, leader: int) -> np.ndarray:
+    values = np.zeros((rows.max() + 1, inside.shape[1]))
+    np.add.at(values, rows, weights[:, None] * inside)
+    return values - values[:, [leader]]
+
+
+def test_kernel_equals_plain_numpy() -> None:
+    rng = np.random.default_rng(0)
+    inside, rows, weights = random_events(rng)
+    levels = rng.integers(14, len(STAKES), size=(7, 3))
+    total = np.zeros((7, 3))
+    add_paired_log_wealth(inside, rows, weights, 2, levels, STAKES, total)
+    D = plain_differences(inside, rows, weights, 2)
+    expected = np.log1p(-STAKES[levels][None] * D[:, :, None]).sum(axis=0)
+    np.testing.assert_allclose(total, expected, atol=1e-12)
+
+
+def test_value_kernel_equals_plain_numpy() -> None:
+    rng = np.random.default_rng(1)
+    inside, rows, weights = random_events(rng)
+    stakes = np.array([0.05, 0.01, 0.001])
+    low, high = np.zeros((7, 3)), np.zeros((7, 3))
+    add_value_log_wealth(inside, rows, weights, stakes, low, high)
+    X = np.zeros((rows.max() + 1, 7))
+    np.add.at(X, rows, weights[:, None] * inside)
+    np.testing.assert_allclose(low, np.log1p(stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(high, np.log1p(-stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
+
+
+def test_a_ruinous_bet_is_ruined_not_nan() -> None:
+    inside = np.array([[True, False]])
+    total = np.zeros((2, 1))
+    add_paired_log_wealth(inside, np.array([0]), np.array([4.0]), 1, np.zeros((2, 1), dtype=np.int64), STAKES, total)
+    assert total.tolist() == [[-np.inf], [0.0]]
+
+
+def test_closed_form_is_the_product_of_fair_bets() -> None:
+    """Π(1 − λD)/(1 − λμ) over all rounds, one by one, for several μ, equals event sum plus n·credit."""
+    rng = np.random.default_rng(2)
+    inside, rows, weights = random_events(rng)
+    bets = Bets.choose(1, np.full(7, 0.03), bound=25.0)
+    evidence = PairedEvidence.from_events(bets, inside, rows, weights, n_rounds=300, n_uncovered=4, max_reward=1.0)
+    D = np.zeros((300, 7))
+    block = plain_differences(inside, rows, weights, 1)
+    D[: len(block)] = block
+    D[-4:] = 1.0
+    D[:, 1] = 0.0
+    for mu in (0.0, 0.01, 0.3):
+        stake = bets.stakes / (1 - bets.stakes * mu)
+        direct = np.log1p(-stake[None] * (D[:, :, None] - mu)).sum(axis=0)
+        rivals = np.arange(7) != 1
+        closed = evidence.log_wealth + 300 * bets.credit(mu)
+        np.testing.assert_allclose(closed[rivals], direct[rivals], rtol=1e-10, atol=1e-10)
+
+
+def test_bets_are_fair_by_exact_enumeration() -> None:
+    """E (1 − λD)/(1 − λμ) = 1 at μ = E D, summed over contexts, lists and rewards."""
+    # Two contexts, three actions, one place; the leader shows 0, the rival 1 in context 0 and 2 in context 1.
+    chance = np.array([[0.3, 0.4, 0.1], [0.2, 0.3, 0.5]])
+    Q = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]])
+    rival = [1, 2]
+    mean = np.mean([chance[x, rival[x]] - chance[x, 0] for x in range(2)])
+    bets = Bets.choose(0, np.array([0.0, 0.08]), bound=1 / 0.1)
+    expected = np.zeros(3)
+    for x, shown, clicked in product(range(2), range(3), (False, True)):
+        p = 0.5 * Q[x, shown] * (chance[x, shown] if clicked else 1 - chance[x, shown])
+        inside, seen = np.array([[shown == 0, shown == rival[x]]]), int(clicked)
+        block = PairedEvidence.from_events(
+            bets,
+            inside[:seen],
+            np.zeros(seen, int),
+            np.full(seen, 1 / Q[x, shown]),
+            n_rounds=1,
+        )
+        expected += p * np.exp(block.log_wealth[1] + bets.credit(mean)[1])
+    np.testing.assert_allclose(expected, 1.0, rtol=1e-12)
+
+
+def test_blocks_in_any_order_give_the_same_evidence() -> None:
+    rng = np.random.default_rng(3)
+    inside, rows, weights = random_events(rng)
+    bets = Bets.choose(0, rng.uniform(0.001, 0.03, 7), bound=30.0)
+    whole = PairedEvidence.from_events(bets, inside, rows, weights, n_rounds=40)
+    for _ in range(5):
+        block_of_round = rng.integers(4, size=40)
+        parts = []
+        for b in rng.permutation(4):
+            mine = block_of_round[rows] == b
+            n = int((block_of_round == b).sum())
+            parts.append(PairedEvidence.from_events(bets, inside[mine], rows[mine], weights[mine], n_rounds=n))
+        total = parts[0] + parts[1] + parts[2] + parts[3]
+        assert total.n_rounds == 40
+        np.testing.assert_allclose(total.log_wealth, whole.log_wealth, rtol=1e-12, atol=1e-13)
+
+
+def test_stakes_are_capped_and_refused_beyond() -> None:
+    bets = Bets.choose(0, np.array([0.0, 5.0, 1e-3, 1e-30]), bound=20.0)
+    assert bets.stakes[0].tolist() == [0.0, 0.0, 0.0]
+    assert bets.stakes.max() <= SAFETY / 20
+    assert bets.stakes[1].max() > SAFETY / 20 / 1.3
+    np.testing.assert_allclose(bets.stakes[2] / bets.stakes[2, 1], [0.5, 1, 2], rtol=1e-12)
+    assert (bets.stakes[3] > 0).all()
+    with pytest.raises(InputError, match="may lose everything"):
+        Bets(0, np.zeros((2, 1), dtype=np.int64), bound=1.5)
+
+
+def test_credits_and_mixture() -> None:
+    table = credits_at(0.5)
+    np.testing.assert_allclose(table[:-1], -np.log(1 - 0.5 * STAKES[:-1]))
+    assert table[-1] == 0
+    assert np.isinf(credits_at(1.0)[0])
+    assert (np.diff([credits_at(mu)[10] for mu in (0.0, 0.1, 0.2)]) > 0).all()
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(5, 3))
+    np.testing.assert_allclose(log_mean_wealth(L), np.log(np.exp(L).mean(axis=1)))
+    assert log_mean_wealth(np.array([[-np.inf, 800.0]]))[0] == pytest.approx(800 - np.log(2))
+
+
+def test_best_stakes_maximise_growth_to_second_order() -> None:
+    rng = np.random.default_rng(4)
+    D = rng.choice([0, -3.0, 3.0], p=[0.9, 0.06, 0.04], size=200_000)
+    stake = best_stakes(np.array([-D.mean()]), np.array([(D**2).mean()]))[0]
+    growth = [np.log1p(-factor * stake * D).mean() for factor in (0.5, 1.0, 2.0)]
+    assert growth[1] > growth[0]
+    assert growth[1] > growth[2]

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import comband as cb
+from comband.problem import as_generator
+from tests.learners.small_worlds import K, M, SmallWorld, small_world
+
+WORLD = small_world("clustered", 3)
+
+
+def learner_for(world: SmallWorld = WORLD, **options: object) -> cb.AdaptiveComband:
+    settings: dict[str, object] = {"epsilon": 0.06, "first_epoch": 100, "seed": 1} | options
+    return cb.AdaptiveComband(world.problem, world.policies, **settings)  # type: ignore[arg-type]
+
+
+def finish(learner: cb.CertifyingLearner, world: SmallWorld = WORLD, n: int = 100, limit: int = 30_000) -> None:
+    rng = as_generator(2)
+    while not learner.done and learner.rounds < limit:
+        world.play(learner, n, rng)
+
+
+def answers(world: SmallWorld, x: np.ndarray, lists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    label = (rng.random(len(x))[:, None] >= np.cumsum(world.chances, axis=1)[x]).sum(axis=1)
+    return np.asarray(lists == label[:, None], dtype=float)
+
+
+def test_certifies_drops_and_tells_the_story() -> None:
+    learner = learner_for()
+    before = learner.status()
+    assert before.forecast == np.inf or before.forecast > 0
+    assert before.epsilon == 1.0
+    finish(learner)
+    status, result = learner.status(), learner.result()
+    assert learner.done
+    assert result.epsilon <= 0.06
+    assert WORLD.values[result.index] >= WORLD.values.max() - 0.06
+    assert status.survivors + len(status.dropped) == len(WORLD.policies)
+    assert status.forecast == 0
+    rounds = [gone.round for gone in status.dropped]
+    assert rounds == sorted(rounds)
+    assert all(gone.log_evidence >= np.log(20) for gone in status.dropped)
+    assert "was dropped after" in str(status.dropped[0])
+    assert status.reward_lost > 0
+    assert all(other.interval[1] <= result.interval[1] + result.epsilon + 1e-9 for other in result.runners_up)
+    low, high = learner.intervals()
+    assert ((low <= WORLD.values) & (WORLD.values <= high)).all()
+
+
+def test_one_policy_is_certified_at_once() -> None:
+    policies = WORLD.policies.subset([2])
+    learner = cb.AdaptiveComband(WORLD.problem, policies, epsilon=0.1)
+    decisions = learner.ask(np.array([0, 1]))
+    learner.tell(decisions, np.zeros((2, M)))
+    assert learner.done
+    assert learner.result().epsilon == 0
+
+
+def test_budget_reports_the_epsilon_reached() -> None:
+    learner = learner_for(epsilon=0.001, max_rounds=2000)
+    finish(learner)
+    result = learner.result()
+    assert learner.rounds == 2000
+    assert 0.001 < result.epsilon < 1
+    assert any("not certified to 0.001" in note for note in result.notes)
+    assert WORLD.values[result.index] >= WORLD.values.max() - result.epsilon
+
+
+def test_the_claim_shrinks_with_the_rounds() -> None:
+    learner = learner_for(epsilon=0.01)
+    rng = as_generator(0)
+    claims = []
+    for _ in range(3):
+        for _ in range(10):
+            WORLD.play(learner, 200, rng)
+        claims.append(learner.status().epsilon)
+    assert claims[0] > claims[-1]
+
+
+def test_unknown_sparsity_and_several_rewards_a_round() -> None:
+    problem = cb.Problem(n_actions=K, list_size=M)
+    policies = cb.PolicySet.from_lists(WORLD.policies.predict(np.arange(12)).transpose(1, 0, 2), problem)
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.3, first_epoch=100, seed=0)
+    rng = as_generator(3)
+    while not learner.done and learner.rounds < 20_000:
+        x = rng.integers(12, size=200)
+        decisions = learner.ask(x)
+        chance = np.take_along_axis(WORLD.chances[x], decisions.lists.astype(np.int64), axis=1)
+        learner.tell(decisions, (rng.random(chance.shape) < chance) * 0.5 + (rng.random(chance.shape) < chance) * 0.5)
+    assert learner.done
+    assert WORLD.values[learner.result().index] >= WORLD.values.max() - 0.3
+
+
+def test_answers_enter_in_the_order_of_decisions() -> None:
+    """Early answers wait for those before them; then the evidence is what it would have been anyway."""
+    prompt, late = learner_for(), learner_for()
+    rng = as_generator(5)
+    x = rng.integers(12, size=90)
+    a, b = prompt.ask(x), late.ask(x)
+    rewards = answers(WORLD, x, a.lists, rng)
+    prompt.tell(a, rewards)
+    late.tell(b[40:], rewards[40:])
+    assert late._front == 0
+    assert late.status().waiting == 40
+    assert not late._log_wealth.any()
+    late.tell(b[:10], rewards[:10])
+    assert late._front == 10
+    late.tell(b[10:40][::-1], rewards[10:40][::-1])
+    assert late._front == 90
+    np.testing.assert_allclose(late._log_wealth, prompt._log_wealth, rtol=1e-12, atol=1e-14)
+    assert late._events.ids.tolist() == prompt._events.ids.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_split_order_and_repetition_gives_the_same_evidence(seed: int) -> None:
+    whole, parts = learner_for(first_epoch=500), learner_for(first_epoch=500)
+    rng = as_generator(seed)
+    x = rng.integers(12, size=400)
+    a, b = whole.ask(x), parts.ask(x)
+    rewards = answers(WORLD, x, a.lists, rng)
+    whole.tell(a, rewards)
+    order = rng.permutation(400)
+    for block in np.array_split(order, 7):
+        again = np.concatenate([block, block[:3]])
+        assert parts.tell(b[again], rewards[again]).accepted == len(block)
+    assert parts._front == 400
+    np.testing.assert_allclose(parts._log_wealth, whole._log_wealth, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(parts._values.low, whole._values.low, rtol=1e-12, atol=1e-14)
+    assert parts.status().epsilon == pytest.approx(whole.status().epsilon, rel=1e-9)
+
+
+def test_missing_answers_count_as_no_reward_after_their_time() -> None:
+    learner = learner_for(patience=30)
+    rng = as_generator(6)
+    x = rng.integers(12, size=100)
+    decisions = learner.ask(x)
+    rewards = answers(WORLD, x, decisions.lists, rng)
+    answered = np.arange(100) != 5
+    learner.tell(decisions[answered], rewards[answered])
+    assert learner._front == 100
+    assert learner.status().missing == 1
+    learner.tell(decisions[[5]], rewards[[5]])
+    assert learner.status().late == 1
+    notes = learner.result().notes
+    assert any("not answered in time" in note for note in notes)
+    assert any("too late" in note for note in notes)
+
+
+def test_without_patience_it_waits() -> None:
+    learner = learner_for()
+    decisions = learner.ask(np.arange(12))
+    learner.tell(decisions[1:], np.zeros((11, M)))
+    assert learner._front == 0
+    with pytest.raises(cb.InputError, match="no decision has been answered"):
+        learner.result()
+
+
+def test_many_candidates_are_not_all_asked() -> None:
+    learner = learner_for(max_evaluated=4)
+    assert learner._epochs[0].plan.kind == "mixture"
+    finish(learner)
+    assert learner._epochs[-1].plan.kind in ("mixture", "actions")
+    assert learner.result().epsilon <= 0.06
+
+
+def test_rare_contexts_with_more_dispute_are_counted_against_the_bets() -> None:
+    """In one context of 400 all candidates disagree: some rounds are uncovered, and the answer is still right."""
+    rng = np.random.default_rng(0)
+    problem = cb.Problem(n_actions=40, list_size=2, sparsity=1)
+    lists = np.tile(np.array([0, 1]), (10, 400, 1))
+    lists[1:5, 1:] = [0, 2]
+    lists[5:, 1:] = [3, 1]
+    lists[:, 0] = np.arange(20).reshape(10, 2) + 10
+    policies = cb.PolicySet.from_lists(lists, problem)
+    chances = np.zeros((400, 40))
+    chances[:, 0], chances[:, 1], chances[:, 2], chances[:, 3] = 0.4, 0.3, 0.25, 0.35
+    values = np.array([np.take_along_axis(chances, rows, axis=1).sum(axis=1).mean() for rows in lists])
+    world = SmallWorld(problem, policies, chances, values)
+    learner = learner_for(world, epsilon=0.02)
+    while not learner.done:
+        world.play(learner, 100, rng)
+    assert sum(epoch.n_uncovered for epoch in learner._epochs) > 0
+    assert learner.result().index == 0
+
+
+def test_a_policy_that_changes_its_mind_is_reported() -> None:
+    class Fickle:
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(0)
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            return np.argsort(self.rng.random((len(X), K)), axis=1)[:, :M].astype(np.int32)
+
+    policies = cb.PolicySet([Fickle(), *(WORLD.policies[i] for i in range(4))])
+    learner = cb.AdaptiveComband(WORLD.problem, policies, epsilon=0.02, first_epoch=100, max_rounds=1000, seed=0)
+    finish(learner)
+    assert any("recorded propensities are not those of the design" in note for note in learner.result().notes)
+
+
+def test_arguments_are_checked() -> None:
+    for wrong in ({"epsilon": 0}, {"delta": 1}, {"epoch_growth": 1.0}, {"patience": 0}, {"max_evaluated": 0}):
+        with pytest.raises(cb.InputError):
+            learner_for(**wrong)

@@ -1,0 +1,92 @@
+"""Wrong certifications stay below δ, however often one looks; and a bet that looks at the round's own list is
+caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import comband as cb
+from comband.learners.certifying import Epoch
+from comband.rounds import Events
+from tests.learners.small_worlds import small_world
+
+DELTA = 0.05
+Maker = tuple[type[cb.CertifyingLearner], dict[str, Any]]
+METHODS: dict[str, Maker] = {
+    "AdaptiveComband": (cb.AdaptiveComband, {}),
+    "UniformLists": (cb.UniformLists, {}),
+    "UniformMixture": (cb.UniformMixture, {}),
+    "ABTest": (cb.ABTest, {}),
+    "ABTest, eliminating": (cb.ABTest, {"eliminate": True}),
+    "TwoPhaseComband": (cb.TwoPhaseComband, {}),
+}
+
+
+class LooksAtTheList(cb.AdaptiveComband):
+    """Wrong on purpose: stakes in proportion to the propensity of what the round itself has shown, λ·Q/0.3."""
+
+    def _propensities(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.float64]:
+        return np.full(len(chosen), 0.3)
+
+
+def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds: int) -> bool:
+    """Whether any claim made after any batch was wrong: a certified epsilon, or the best candidates all dropped."""
+    world = small_world(kind, seed)
+    learner = maker[0](
+        world.problem,
+        world.policies,
+        epsilon=epsilon,
+        delta=DELTA,
+        first_epoch=100,
+        max_rounds=max_rounds,
+        seed=seed,
+        **maker[1],
+    )
+    rng = np.random.default_rng([seed, 5])
+    best = world.values.max()
+    while not learner.done:
+        world.play(learner, max(50, learner.rounds // 8), rng)
+        leader, certified = learner._claim()
+        if world.values[leader] < best - certified - 1e-12:
+            return True
+        if not learner._alive[world.values >= best - 1e-12].any():
+            return True
+    return False
+
+
+def most_allowed(runs: int) -> int:
+    """More wrong runs than this would happen with probability below 1e-6 if each were wrong with probability δ."""
+    return int(binom.isf(1e-6, runs, DELTA))
+
+
+def test_the_bound_is_the_one_of_the_promise() -> None:
+    assert most_allowed(1000) == 86
+
+
+@pytest.mark.parametrize("kind", ["clustered", "needle", "equal", "crowd"])
+def test_adaptive_is_rarely_wrong(kind: str) -> None:
+    runs = 25
+    wrong = sum(ever_wrong(METHODS["AdaptiveComband"], kind, s, epsilon=0.08, max_rounds=1500) for s in range(runs))
+    assert wrong <= most_allowed(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["clustered", "needle", "equal", "crowd"])
+@pytest.mark.parametrize("method", METHODS)
+def test_wrong_claims_stay_below_delta(method: str, kind: str) -> None:
+    runs = 1000
+    wrong = sum(ever_wrong(METHODS[method], kind, s, epsilon=0.05, max_rounds=4000) for s in range(runs))
+    print(f"{method}, {kind}: {wrong} of {runs} runs ever wrong")
+    assert wrong <= most_allowed(runs)
+
+
+def test_a_bet_on_the_own_list_is_caught() -> None:
+    """The same test, on a variant whose stakes depend on the round's own list, fails."""
+    runs = 60
+    wrong = sum(ever_wrong((LooksAtTheList, {}), "crowd", s, epsilon=0.05, max_rounds=4000) for s in range(runs))
+    assert wrong > most_allowed(runs)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import comband as cb
+from comband.policies.disagreement import DisagreementSampling, count_disputed
+from tests.strategies import hoeffding_radius, random_policies
+
+
+def plain_propensities(
+    lists: NDArray[np.int32], leader: int, attention: NDArray[np.float64], floor: float, n_actions: int
+) -> NDArray[np.float64]:
+    """The definition, for one context's lists (S, m), with plain bisection."""
+    S, m = lists.shape
+    inside = np.zeros((S, n_actions), dtype=bool)
+    for p in range(S):
+        inside[p, lists[p]] = True
+    votes = inside.sum(axis=0)
+    care = attention @ inside
+    leads = inside[leader]
+    weight = np.sqrt(np.maximum(np.where(leads, 1 - care, care), 1e-9) * (votes / S + 0.01))
+    lower = np.where(leads, 0.3 * floor, floor)
+    agreed = votes == S
+    weight, lower = np.where(agreed, 1e-9, weight), np.where(agreed, min(0.05, floor), lower)
+    weight, lower = np.where(votes > 0, weight, 0), np.where(votes > 0, lower, 0.0)
+    if lower.sum() > m:
+        lower *= m / lower.sum()
+    top = (votes > 0).astype(float)
+    low, high = -40.0, 60.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if np.minimum(np.maximum(np.exp(middle) * weight, lower), top).sum() > m:
+            high = middle
+        else:
+            low = middle
+    return np.asarray(np.minimum(np.maximum(np.exp(low) * weight, lower), top))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 10**6), st.floats(0.001, 1.0))
+def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, floor: float) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, n_actions + 1))
+    problem = cb.Problem(n_actions, m)
+    policies = random_policies(S, 4, problem, rng)
+    leader = int(rng.integers(S))
+    design = DisagreementSampling(
+        policies, np.arange(S), leader=leader, attention=rng.random(S), floor=floor, problem=problem
+    )
+    Q = design.propensities(np.arange(4))
+    lists = policies.predict(np.arange(4))
+    for x in range(4):
+        expected = plain_propensities(lists[x], leader, design.attention, floor, n_actions)
+        np.testing.assert_allclose(Q[x], expected, atol=2e-6)
+    np.testing.assert_allclose(Q.sum(axis=1), m, atol=1e-9)
+    assert Q.max() <= 1 + 1e-12
+    shown = design.draw(np.arange(4), rng)
+    np.testing.assert_allclose(shown.propensities, np.take_along_axis(Q, shown.lists.astype(np.int64), 1), atol=1e-12)
+    assert all(len(set(row)) == m for row in shown.lists.tolist())
+    covered = shown.versions % 2 == 0
+    outside = np.zeros((4, n_actions), dtype=bool)
+    for p in range(S):
+        np.put_along_axis(outside, lists[:, p].astype(np.int64), True, axis=1)
+    np.put_along_axis(outside, lists[:, leader].astype(np.int64), False, axis=1)
+    assert (Q[covered][outside[covered]] >= floor - 1e-9).all()
+    assert (Q[outside] > 0).all()
+
+
+def test_lists_come_with_their_propensities() -> None:
+    problem = cb.Problem(n_actions=12, list_size=3)
+    rng = np.random.default_rng(0)
+    policies = random_policies(7, 3, problem, rng)
+    design = DisagreementSampling(
+        policies, np.arange(7), leader=2, attention=rng.random(7), floor=0.12, problem=problem
+    )
+    n = 40_000
+    shown = design.draw(np.repeat(np.arange(3), n), rng)
+    Q = design.propensities(np.arange(3))
+    radius = hoeffding_radius(n, 1e-7, tests=36)
+    for x in range(3):
+        frequency = np.bincount(shown.lists[x * n : (x + 1) * n].ravel(), minlength=12) / n
+        assert np.abs(frequency - Q[x]).max() < radius
+
+
+def test_batches_do_not_matter_and_one_number_is_used_a_context() -> None:
+    problem = cb.Problem(n_actions=9, list_size=2)
+    rng = np.random.default_rng(1)
+    policies = random_policies(4, 5, problem, rng)
+    design = DisagreementSampling(policies, [0, 2, 3], leader=1, attention=[1, 0, 2], floor=0.1, problem=problem)
+    X = rng.integers(5, size=30)
+    whole = design.draw(X, np.random.default_rng(5))
+    generator = np.random.default_rng(5)
+    parts = design.draw(X[:7], generator) + design.draw(X[7:], generator)
+    assert whole.lists.tolist() == parts.lists.tolist()
+    assert len(design.draw(X[:0], generator)) == 0
+
+
+def test_contexts_with_too_much_dispute_are_marked() -> None:
+    problem = cb.Problem(n_actions=9, list_size=1)
+    # Context 0: two actions; context 1: four.
+    policies = cb.PolicySet.from_lists([[[0], [0]], [[1], [1]], [[1], [2]], [[1], [3]]], problem)
+    design = DisagreementSampling(policies, np.arange(4), leader=0, attention=np.ones(4), floor=0.6, problem=problem)
+    assert design.draw(np.array([0, 1]), np.random.default_rng(0), version=3).versions.tolist() == [6, 7]
+    assert count_disputed(policies, np.arange(4), 0, np.array([0, 1]), problem).tolist() == [1, 3]
+
+
+def test_a_single_candidate_shows_its_list() -> None:
+    problem = cb.Problem(n_actions=5, list_size=2)
+    policies = cb.PolicySet.from_lists([[[3, 1]]], problem)
+    design = DisagreementSampling(policies, [0], leader=0, attention=[1.0], floor=0.5, problem=problem)
+    assert sorted(design.draw(np.array([0]), np.random.default_rng(0)).lists[0].tolist()) == [1, 3]
+    assert design.propensities(np.array([0]))[0].tolist() == pytest.approx([0, 1, 0, 1, 0])
