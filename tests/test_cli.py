@@ -88,9 +88,8 @@ def test_every_command_helps_with_an_example() -> None:
 
 def test_simulate_evaluate_design_and_serve(tmp_path: Path) -> None:
     log, lists, mixture = (str(tmp_path / name) for name in ("log.parquet", "lists.parquet", "mixture.npz"))
-    made = CliRunner().invoke(
-        app, ["simulate", "--rounds", "3000", "--candidates", "6", "--log", log, "--lists", lists, "--json"]
-    )
+    sizes = ["--learner", "uniform", "--rounds", "3000", "--candidates", "6"]
+    made = CliRunner().invoke(app, ["simulate", *sizes, "--log", log, "--lists", lists, "--json"])
     assert made.exit_code == 0, made.stderr
     simulated = json.loads(made.stdout)
     judged = json.loads(CliRunner().invoke(app, ["evaluate", log, "-c", lists, "--sparsity", "1", "--json"]).stdout)

@@ -10,6 +10,7 @@ from comband.commands.bench import bench
 from comband.commands.common import Commands
 from comband.commands.design import design
 from comband.commands.evaluate import evaluate
+from comband.commands.plan import plan
 from comband.commands.simulate import simulate
 
 app = typer.Typer(
@@ -50,7 +51,7 @@ def demo(
     )
 
 
-for command in (evaluate, design, simulate, bench):
+for command in (plan, evaluate, design, simulate, bench):
     app.command()(command)
 
 

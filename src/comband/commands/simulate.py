@@ -11,17 +11,39 @@ import typer
 
 from comband.commands.common import print_json, said
 from comband.environments import SyntheticRecommender
-from comband.learners import Learner, PacComband, UniformExploration
+from comband.learners import (
+    ABTest,
+    AdaptiveComband,
+    Learner,
+    PacComband,
+    UniformExploration,
+    UniformLists,
+    UniformMixture,
+)
+from comband.learners.certifying import CertifyingLearner
 from comband.logs import write_candidates, write_rounds
 from comband.policies import PolicySet
 from comband.problem import InputError, Problem, check_count
 from comband.rounds import Rounds
 
-LEARNERS: dict[str, Callable[[Problem, PolicySet, int, float, int], Learner]] = {
-    "uniform": lambda problem, policies, rounds, delta, seed: UniformExploration(
+Make = Callable[[Problem, PolicySet, float, int, float, int], Learner]
+
+
+def _certifying(kind: type[CertifyingLearner]) -> Make:
+    return lambda problem, policies, epsilon, rounds, delta, seed: kind(
+        problem, policies, epsilon=epsilon, delta=delta, max_rounds=rounds, seed=seed
+    )
+
+
+LEARNERS: dict[str, Make] = {
+    "adaptive": _certifying(AdaptiveComband),
+    "mixture": _certifying(UniformMixture),
+    "lists": _certifying(UniformLists),
+    "ab-test": _certifying(ABTest),
+    "uniform": lambda problem, policies, epsilon, rounds, delta, seed: UniformExploration(
         problem, policies, n_rounds=rounds, delta=delta, seed=seed
     ),
-    "pac": lambda problem, policies, rounds, delta, seed: PacComband(
+    "pac": lambda problem, policies, epsilon, rounds, delta, seed: PacComband(
         problem,
         policies,
         n_explore=max(1, rounds // 4),
@@ -39,7 +61,8 @@ def simulate(
     candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 50,
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
-    learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "uniform",
+    learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "adaptive",
+    epsilon: Annotated[float, typer.Option(help="Learners that can stop when they are so sure do.")] = 0.02,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
     log: Annotated[
@@ -58,7 +81,7 @@ def simulate(
     problem = Problem(n_actions=items, list_size=slots, sparsity=1)
     world = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
     policies = world.candidates(candidates, seed=seed + 1)
-    agent = LEARNERS[learner](problem, policies, rounds, delta, seed + 2)
+    agent = LEARNERS[learner](problem, policies, epsilon, rounds, delta, seed + 2)
     rng = np.random.default_rng(seed + 3)
     played: list[Rounds] = []
     with said().status("") as status:

@@ -1,0 +1,128 @@
+"""How many rounds a comparison will take, before it starts: by theorem, and by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from comband import theory
+from comband.environments import SyntheticRecommender
+from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
+from comband.learners.certifying import CertifyingLearner
+from comband.problem import InputError, Problem, check_count, check_fraction, check_number, check_positive
+from comband.running import run
+
+METHODS: dict[str, type[CertifyingLearner]] = {
+    "adaptive": AdaptiveComband,
+    "mixture of candidates": UniformMixture,
+    "uniform lists": UniformLists,
+    "A/B/n": ABTest,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Rounds that a method needs until the best candidate is known up to epsilon.
+
+    rounds:
+        By theorem: enough in every world. By simulation: the median of `runs`; None if half of them hit the cap.
+    interval:
+        The fewest and the most rounds of any run; None where a run hit the cap. Each run has its own world, and the
+        median over worlds lies in between with probability 1 − 2^(1 − runs).
+    """
+
+    method: str
+    basis: str
+    rounds: int | None
+    interval: tuple[int | None, int | None] | None = None
+    runs: int = 0
+    cap: int | None = None
+
+
+def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> int:
+    """Rounds for all arms of an A/B/n test together, if no candidate's value exceeds `click_rate`.
+
+    Each of P candidates is shown to n visitors of its own. A round's reward lies in [0, ρ] with variance at most
+    ρ·click_rate, so the difference of two arms has variance at most 2ρ·click_rate and range 2ρ; Bernstein's inequality
+    for P − 1 pairs gives n = (4ρ·click_rate + (4/3)ρε)·log((P−1)/δ)/ε².
+
+    >>> ab_test_rounds(Problem(100, 5, sparsity=1), n_policies=2, click_rate=0.1, epsilon=0.1, delta=0.05)
+    320
+    """
+    P = check_count("n_policies", n_policies)
+    epsilon, delta = check_positive("epsilon", epsilon), check_fraction("delta", delta)
+    if P == 1:
+        return 0
+    rho = problem.max_reward
+    arm = (4 * rho * check_positive("click_rate", click_rate) + 4 / 3 * rho * epsilon) / epsilon**2
+    return P * math.ceil(arm * math.log((P - 1) / delta))
+
+
+def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:
+    """What is enough in every world: the paper's theorem with derived constants, and the same for the baselines."""
+    P = check_count("n_policies", n_policies)
+    paper = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta).n_rounds
+    uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)
+    arms = ab_test_rounds(problem, n_policies=P, click_rate=click_rate, epsilon=epsilon, delta=delta)
+    return [
+        Forecast("PAC-COMBAND", "theorem", paper),
+        Forecast("uniform lists", "theorem", uniform),
+        Forecast("A/B/n", "theorem", arms),
+    ]
+
+
+def by_simulation(
+    problem: Problem,
+    *,
+    n_policies: int,
+    click_rate: float,
+    epsilon: float,
+    delta: float = 0.05,
+    methods: tuple[str, ...] = tuple(METHODS),
+    runs: int = 6,
+    max_rounds: int = 100_000,
+    batch_size: int = 500,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[Forecast]:
+    """Run each method in simulated shops of this size (`SyntheticRecommender`, clustered candidates) until it is sure.
+
+    All methods see the same shops and candidates. What comes out holds for shops like these: real candidates may agree
+    more (then it is faster) or differ less (then it is slower).
+    """
+    for name in methods:
+        if name not in METHODS:
+            raise InputError(f"methods must be among {', '.join(METHODS)}, got {name!r}.")
+    check_count("runs", runs)
+    check_number("epsilon", epsilon)
+    seeds = np.random.SeedSequence(seed).spawn(runs)
+    for name in methods:
+        used: list[int | None] = []
+        for number, root in enumerate(seeds):
+            if progress is not None:
+                progress(f"{name}, run {number + 1} of {runs}")
+            # Not root.spawn, which counts up: every method gets the same shop, candidates and visitors.
+            children = [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, i)) for i in range(4)]
+            for_world, for_candidates, for_learner, for_visitors = children
+            world = SyntheticRecommender(problem, click_rate=click_rate, seed=for_world)
+            policies = world.candidates(n_policies, seed=for_candidates)
+            learner = METHODS[name](
+                problem, policies, epsilon=epsilon, delta=delta, max_rounds=max_rounds, seed=for_learner
+            )
+            run(learner, world, batch_size=batch_size, max_rounds=max_rounds, seed=for_visitors)
+            sure = learner.result().epsilon <= epsilon
+            used.append(learner.rounds if sure else None)
+        yield _summary(name, used, max_rounds)
+
+
+def _summary(name: str, used: list[int | None], cap: int) -> Forecast:
+    ranked = sorted(math.inf if rounds is None else rounds for rounds in used)
+    middle = ranked[len(ranked) // 2]  # the upper median: no averaging with a run that hit the cap
+
+    def known(value: float) -> int | None:
+        return None if math.isinf(value) else int(value)
+
+    return Forecast(name, "simulation", known(middle), (known(ranked[0]), known(ranked[-1])), len(used), cap)
