@@ -58,6 +58,20 @@ def test_top_lists_equal_a_sort(seed: int, n_actions: int, n_blocks: int) -> Non
     assert (_kernels.top_lists(spoilt, rank, m)[:, 0, 0] < 0).tolist() == [False, True, False]
 
 
+@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(0, 5))
+@settings(deadline=None, max_examples=200)
+def test_linear_top_lists_equal_scores_and_a_sort(seed: int, n_actions: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, n_actions + 1))
+    X = rng.integers(-2, 3, (4, d)).astype(float)  # whole numbers: sums are exact, and ties are many
+    weights = rng.integers(-2, 3, (d, 3, n_actions)).astype(float)
+    rank = np.stack([rng.permutation(n_actions) for _ in range(3)]).astype(np.int32)
+    which = np.array([2, 0])
+    scores = np.einsum("nd,dpk->npk", X, weights)[:, which]
+    expected = _kernels.top_lists(np.ascontiguousarray(scores), rank[which], m)
+    assert _kernels.linear_top_lists(X, weights, which, rank, m).tolist() == expected.tolist()
+
+
 @given(st.integers(0, 2**32), st.integers(0, 6))
 @settings(deadline=None, max_examples=200)
 def test_inclusion_and_contains_equal_comparison(seed: int, n_policies: int) -> None:

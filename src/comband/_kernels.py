@@ -54,41 +54,76 @@ def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
 def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> NDArray[np.int32]:
     """The m best of each row of scores (n, B, K), best first; equal scores go by `rank` (B, K), lowest first.
 
-    One pass in memory order: all but the few actions that enter the list cost a single comparison. A row that holds NaN
-    is answered with −1 in its first place.
+    A row that holds NaN is answered with −1 in its first place.
     """
-    n, n_blocks, n_actions = scores.shape
+    n, n_blocks, _ = scores.shape
     lists = np.empty((n, n_blocks, m), dtype=np.int32)
     best = np.empty(m, dtype=scores.dtype)
     for i in range(n):
         for b in range(n_blocks):
-            size = 0
-            threshold = -np.inf
-            for y in range(n_actions):
-                value = scores[i, b, y]
-                if value < threshold:
-                    continue
-                if value != value:
-                    lists[i, b, 0] = -1
-                    break
-                if size < m:
-                    k = size
-                    size += 1
-                elif value == threshold and rank[b, y] > rank[b, lists[i, b, m - 1]]:
-                    continue
-                else:
-                    k = m - 1
-                while k > 0 and (
-                    best[k - 1] < value or (best[k - 1] == value and rank[b, lists[i, b, k - 1]] > rank[b, y])
-                ):
-                    best[k] = best[k - 1]
-                    lists[i, b, k] = lists[i, b, k - 1]
-                    k -= 1
-                best[k] = value
-                lists[i, b, k] = y
-                if size == m:
-                    threshold = best[m - 1]
+            _top(scores[i, b], rank[b], best, lists[i, b])
     return lists
+
+
+@njit(cache=True)
+def linear_top_lists(
+    X: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    which: NDArray[np.int64],
+    rank: NDArray[np.int32],
+    m: int,
+) -> NDArray[np.int32]:
+    """`top_lists` of the scores X @ W_p, for X (n, d), weights (d, P, K) and the policies at `which`.
+
+    Scores stay in the cache, and are summed in one order: a context gets the same list in any batch.
+    """
+    n, d = X.shape
+    lists = np.empty((n, len(which), m), dtype=np.int32)
+    scores = np.empty(weights.shape[2], dtype=np.float64)
+    best = np.empty(m, dtype=np.float64)
+    for b in range(len(which)):
+        p = which[b]
+        for i in range(n):
+            scores[:] = 0.0
+            for f in range(d):
+                x = X[i, f]
+                row = weights[f, p]
+                for y in range(len(scores)):
+                    scores[y] += x * row[y]
+            _top(scores, rank[p], best, lists[i, b])
+    return lists
+
+
+@njit(cache=True)
+def _top(
+    scores: NDArray[np.float64], rank: NDArray[np.int32], best: NDArray[np.float64], chosen: NDArray[np.int32]
+) -> None:
+    """One pass in memory order: all but the few actions that enter the list cost a single comparison."""
+    m = len(chosen)
+    size = 0
+    threshold = -np.inf
+    for y in range(len(scores)):
+        value = scores[y]
+        if value < threshold:
+            continue
+        if value != value:
+            chosen[0] = -1
+            return
+        if size < m:
+            k = size
+            size += 1
+        elif value == threshold and rank[y] > rank[chosen[m - 1]]:
+            continue
+        else:
+            k = m - 1
+        while k > 0 and (best[k - 1] < value or (best[k - 1] == value and rank[chosen[k - 1]] > rank[y])):
+            best[k] = best[k - 1]
+            chosen[k] = chosen[k - 1]
+            k -= 1
+        best[k] = value
+        chosen[k] = y
+        if size == m:
+            threshold = best[m - 1]
 
 
 @njit(cache=True)

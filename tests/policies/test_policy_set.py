@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import comband as cb
 from comband.policies import policy_set
+from comband.policies.scored import FEW_FEATURES
 
 
 class Fixed:
@@ -51,6 +52,18 @@ def test_predict_equals_one_by_one(seed: int, n: int, sparse: bool) -> None:
     assert policies.predict(X, some).tolist() == together[:, some].tolist()
     assert policies.subset(some).predict(X).tolist() == together[:, some].tolist()
     assert policies.subset(some).names == tuple(policies.names[i] for i in some)
+
+
+@pytest.mark.parametrize("d", [FEW_FEATURES, FEW_FEATURES + 1])
+def test_many_features_are_multiplied_few_are_summed(d: int) -> None:
+    problem = cb.Problem(30, 4)
+    rng = np.random.default_rng(d)
+    W, X = rng.standard_normal((5, d, 30)), rng.standard_normal((40, d))
+    policies = cb.PolicySet.linear(W, problem)
+    expected = np.argsort(-np.einsum("nd,pdk->npk", X, W), axis=2)[:, :, :4]
+    assert policies.predict(X).tolist() == expected.tolist()
+    assert policies.predict(sp.csr_array(X)).tolist() == expected.tolist()
+    assert policies[3].predict(X).tolist() == expected[:, 3].tolist()
 
 
 def test_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

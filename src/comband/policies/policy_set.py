@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import contains, top_lists
+from comband._kernels import contains, linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
-from comband.policies.scored import BLOCK, ScoredPolicy
+from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
 from comband.problem import InputError, Problem, check_lists
 
@@ -173,11 +173,22 @@ class _Linear:
         self._list_size = policies[0].problem.list_size
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        n, m = n_contexts(X), self._list_size
         rows = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        d, n_policies, K = self._weights.shape
+        d, m = len(self._weights), self._list_size
         if rows.ndim != 2 or rows.shape[1] != d:
             raise InputError(f"contexts of these linear policies must have shape (n, {d}), got {rows.shape}.")
+        if isinstance(rows, np.ndarray) and d <= FEW_FEATURES:
+            lists = np.asarray(linear_top_lists(np.ascontiguousarray(rows), self._weights, which, self._rank, m))
+        else:
+            lists = self._by_products(rows, which)
+        if (lists[:, :, 0] < 0).any():
+            raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
+        return lists
+
+    def _by_products(self, rows: Any, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Matrix products: worth it for many features, and for sparse ones."""
+        n, m = rows.shape[0], self._list_size
+        d, n_policies, K = self._weights.shape
         lists = np.empty((n, len(which), m), dtype=np.int32)
         whole = len(which) == n_policies and bool((which == np.arange(n_policies)).all())
         # Few contexts: many policies a product; many contexts: few policies, still long rows for the multiplication.
@@ -192,8 +203,6 @@ class _Linear:
                 lists[start : start + step, first : first + some] = top_lists(
                     scores.reshape(-1, len(part), K), self._rank[part], m
                 )
-        if (lists[:, :, 0] < 0).any():
-            raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
         return lists
 
 

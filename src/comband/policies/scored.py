@@ -9,12 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband._kernels import top_lists
+from comband._kernels import linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.problem import InputError, Problem, as_generator
 
 # Scores are made and consumed in blocks of about this many numbers, so that no (n, K) array ever exists.
 BLOCK = 1 << 19
+# Up to so many features a dense linear score is summed in the same loop as the best are chosen.
+FEW_FEATURES = 64
 
 
 class ScoredPolicy:
@@ -65,14 +67,23 @@ class ScoredPolicy:
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """Lists (n, m)."""
+        w, m = self.weights, self.problem.list_size
+        if w is not None and isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == len(w) <= FEW_FEATURES:
+            rows, stack = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(w)[:, None, :]
+            lists = np.asarray(linear_top_lists(rows, stack, np.zeros(1, dtype=np.int64), self.rank[None, :], m))[:, 0]
+        else:
+            lists = self._in_blocks(X)
+        if (lists[:, 0] < 0).any():
+            raise InputError("the scorer returned NaN; use -inf for actions that should come last.")
+        return lists
+
+    def _in_blocks(self, X: Contexts) -> NDArray[np.int32]:
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         lists = np.empty((n, m), dtype=np.int32)
         step = max(1, BLOCK // K)
         for start in range(0, n, step):
             scores = self.scores(take_contexts(X, slice(start, start + step)))
             lists[start : start + step] = top_lists(scores[:, None, :], self.rank[None, :], m)[:, 0]
-        if (lists[:, 0] < 0).any():
-            raise InputError("the scorer returned NaN; use -inf for actions that should come last.")
         return lists
 
     def _linear(self, X: Contexts) -> Any:
