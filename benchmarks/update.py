@@ -83,7 +83,8 @@ def main() -> None:
             f"P = {P:6,}: {row['tell_ms']:.1f} ms to tell 1000 rounds with 10 events ({row['policies_ms']:.1f} of them "
             f"for the policies' answers; {row['tell_to_reading']:.0f}x reading), {row['ask_ms']:.1f} ms to ask; "
             f"status {row['status_ms']:.0f} ms; new leader and plan with {row['events']:,} events "
-            f"{row['new_epoch_seconds']:.2f} s; memory grew {row['grown_mb']:.0f} MB ({row['incidence_mb']:.0f} incidence)"
+            f"{row['new_epoch_seconds']:.2f} s; memory grew {row['grown_mb']:.0f} MB "
+            f"({row['incidence_mb']:.0f} incidence)"
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2))

@@ -400,7 +400,7 @@ class CertifyingLearner(Learner):
                 self._slowest = int(rivals[evidence.argmin()])
 
     def _surely_open(self, leader: int) -> bool:
-        """Whether the rival that was slowest when last looked at is still not certified: then no other need be asked."""
+        """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
         i = self._slowest
         if i < 0 or i == leader or not self._alive[i]:
             return False
