@@ -68,8 +68,10 @@ class ValueBets:
             block = np.ascontiguousarray(inside)
             add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
             self.sums[candidates] += weights @ inside
-        self.low[candidates] += low
-        self.high[candidates] += high
+        everyone = len(candidates) == len(self.sums)  # then adding in place is several times faster
+        where = slice(None) if everyone else candidates
+        self.low[where] += low
+        self.high[where] += high
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
         counts[candidates] += n_rounds
 

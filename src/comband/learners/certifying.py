@@ -29,6 +29,7 @@ _RUNNERS_UP = 3
 _RECENT = 1000  # contexts kept to see how much the candidates disagree
 _RECENT_EVENTS = 2000  # events that say how variable a design would be
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
+_AUDIT_MOST = 20  # of one tell
 _AUDIT_ACTIONS = 5000  # above so many actions there is no audit
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
@@ -178,6 +179,7 @@ class CertifyingLearner(Learner):
         self._exposure = ExposureGuard(problem.n_actions)
         self._drift = DriftGuard()
         self._hits = np.empty(0, dtype=np.int64)  # decisions of the current epoch that rewarded its leader
+        self._slowest = -1
         self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
         self._epochs: list[Epoch] = []
         self._begin_epoch()
@@ -282,7 +284,7 @@ class CertifyingLearner(Learner):
         if self.problem.n_actions > _AUDIT_ACTIONS:
             return
         mine = decisions.versions // self._explorer.stride == len(self._epochs) - 1
-        chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))
+        chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))[:_AUDIT_MOST]
         if len(chosen):
             sample = decisions[chosen]
             self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)
@@ -389,10 +391,20 @@ class CertifyingLearner(Learner):
             names = self.policies.names
             self._dropped.append(Dropped(int(i), names[i], self._front, names[leader], float(against[i])))
         self._alive &= ~out
-        if self._certified is None:
+        if self._certified is None and not self._surely_open(leader):
             rivals = self._rivals(leader)
-            if (self._evidence(leader, self.epsilon, rivals) >= self._threshold).all():
+            evidence = self._evidence(leader, self.epsilon, rivals)
+            if (evidence >= self._threshold).all():
                 self._certified = (leader, min(self._certified_epsilon(leader), self.epsilon))
+            else:
+                self._slowest = int(rivals[evidence.argmin()])
+
+    def _surely_open(self, leader: int) -> bool:
+        """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
+        i = self._slowest
+        if i < 0 or i == leader or not self._alive[i]:
+            return False
+        return bool(self._evidence(leader, self.epsilon, np.array([i]))[0] < self._threshold)
 
     def _rivals(self, leader: int) -> NDArray[np.int64]:
         alive = self._alive.copy()
