@@ -18,11 +18,18 @@ from comband.commands.simulate import LEARNERS
 from tests.logs.worlds import small_log, write_both
 
 
-def test_demo_ends_with_a_readable_answer() -> None:
-    outcome = CliRunner().invoke(app, ["demo", "--rounds", "2000"])
-    assert outcome.exit_code == 0
+def test_demo_ends_with_a_readable_answer_and_a_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    small = ["--items", "40", "--slots", "3", "--candidates", "12", "--click-rate", "0.3", "--epsilon", "0.1"]
+    outcome = CliRunner().invoke(app, ["demo", *small, "--cap", "1500", "--report", str(report)])
+    assert outcome.exit_code == 0, outcome.stderr
     assert "of the best candidate with probability 0.95" in outcome.stdout
+    assert "A/B/n test" in outcome.stdout
     assert "rounds" in outcome.stderr
+    page = report.read_text()
+    assert page.count("<svg") == 4
+    assert "more than 1,500" in page  # twelve arms cannot be told apart so soon
+    assert "http" not in page
 
 
 def test_evaluate_prints_a_table_and_keeps_data_and_talk_apart(tmp_path: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from math import floor, log10
 
 from comband.evaluation import EvaluatedCandidate, LogEvaluation
+from comband.learners.base import Candidate
+from comband.learners.certifying import Dropped
+from comband.problem import Problem
+from comband.running import Run
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #6a7385; --line: #d8dde6; --mark: #1769c2; --page: #fff;
@@ -69,7 +74,102 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
     return page(f"comband: {source}", body)
 
 
-def interval_plot(candidates: Sequence[EvaluatedCandidate]) -> str:
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How many rounds a method took to be certain to within `epsilon`; not finished: it was given no more."""
+
+    method: str
+    rounds: int
+    finished: bool
+    epsilon: float
+
+
+def selection_page(
+    outcome: Run, dropped: Sequence[Dropped], needed: Sequence[Needed], *, problem: Problem, n_candidates: int
+) -> str:
+    """The report of a certified selection: the winner, how the field thinned out, and what others needed."""
+    result, history = outcome.result, outcome.history
+    rounds = [0, *history["rounds"].tolist()]
+    left = [n_candidates, *history["survivors"].tolist()]
+    certified = [problem.max_reward, *history["epsilon"].tolist()]
+    body = [
+        f"<h1>The best of {n_candidates:,} candidates</h1>",
+        f'<p class="lead">Winner: <strong>{escape(result.name)}</strong>, worth {result.value:.4g} rewards a round. '
+        f"With probability {1 - result.delta:g} no candidate is better by more than "
+        f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds.</p>",
+        f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
+        f"{escape(result.guarantee.capitalize())}.</p>",
+        *(f'<p class="alarm">Note: {escape(note)}.</p>' for note in result.notes),
+        "<h2>The first and the next</h2>",
+        interval_plot([result.best, *result.runners_up]),
+        "<h2>Candidates that may still be the best</h2>",
+        line_plot(rounds, left, label="candidates left"),
+        "<h2>What was certified at each moment</h2>",
+        line_plot(rounds, certified, label="no candidate is better than the leader by more than (rewards a round)"),
+    ]
+    if len(needed) > 1:
+        body += ["<h2>Rounds to the same certainty</h2>", bar_plot(needed)]
+    if dropped:
+        body += [f"<h2>Dropped, {len(dropped):,} in all</h2>", "<ul>"]
+        body += [f"<li>{escape(str(one))}</li>" for one in dropped[:_PLOTTED]]
+        body.append("</ul>")
+        if len(dropped) > _PLOTTED:
+            body.append(f'<p class="soft">… and {len(dropped) - _PLOTTED:,} later ones.</p>')
+    return page(f"comband: {result.name}", body)
+
+
+def line_plot(x: Sequence[float], y: Sequence[float], *, label: str) -> str:
+    """A stepped line over rounds."""
+    width, height, left, bottom = 900, 260, 70, 40
+    across, along = nice_ticks(max(x) or 1.0), nice_ticks(max(y) or 1.0)
+
+    def place(a: float, b: float) -> str:
+        right = left + (width - left - 20) * a / across[-1]
+        down = (height - bottom) - (height - bottom - 20) * b / along[-1]
+        return f"{right:.1f},{down:.1f}"
+
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">']
+    for tick in along:
+        height_of = place(0, tick).split(",")[1]
+        parts.append(
+            f'<line class="grid" x1="{left}" x2="{width - 20}" y1="{height_of}" y2="{height_of}"/>'
+            f'<text class="soft" x="{left - 8}" y="{float(height_of) + 4:.1f}" text-anchor="end">{tick:,g}</text>'
+        )
+    for tick in across:
+        parts.append(
+            f'<text class="soft" x="{place(tick, 0).split(",")[0]}" y="{height - bottom + 16}" '
+            f'text-anchor="middle">{tick:,g}</text>'
+        )
+    corners = [place(x[0], y[0])]
+    for i in range(1, len(x)):
+        corners += [place(x[i], y[i - 1]), place(x[i], y[i])]
+    parts.append(f'<polyline class="mark" style="fill:none" stroke-width="2" points="{" ".join(corners)}"/>')
+    parts.append(f'<text class="soft" x="{left}" y="10">{escape(label)}</text>')
+    parts.append(
+        f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">rounds</text></svg>'
+    )
+    return "".join(parts)
+
+
+def bar_plot(needed: Sequence[Needed]) -> str:
+    """A bar for each method's rounds; an open end where it was not finished."""
+    row, left, width, top = 34, 220, 900, 8
+    longest = max(one.rounds for one in needed)
+    parts = [f'<svg viewBox="0 0 {width} {top + row * len(needed)}" role="img" aria-label="Rounds needed">']
+    for i, one in enumerate(needed):
+        y = top + row * i
+        length = (width - left - 130) * one.rounds / longest
+        text = f"{one.rounds:,}" if one.finished else f"more than {one.rounds:,}"
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 18}" text-anchor="end">{escape(one.method)}</text>'
+            f'<rect class="{"best" if i == 0 else "mark"}" x="{left}" y="{y + 4}" width="{max(length, 1):.1f}" '
+            f'height="20"{"" if one.finished else " stroke-dasharray=4 fill-opacity=.35"}/>'
+            f'<text x="{left + length + 8:.1f}" y="{y + 18}">{escape(text)}</text>'
+        )
+    return "".join(parts) + "</svg>"
+
+
+def interval_plot(candidates: Sequence[EvaluatedCandidate | Candidate]) -> str:
     """A dot for each value and a line for its interval, best first."""
     row, left, width, top = 20, 220, 900, 12
     height = top + row * len(candidates) + 34

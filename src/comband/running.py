@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from comband.environments.base import Environment
-from comband.learners.base import Learner, Seed, Selection
+from comband.learners.base import Learner, Seed, Selection, Status
 from comband.problem import InputError, as_generator, check_count
 
 
@@ -66,20 +66,30 @@ def run(
                 )
             )
             if bar is not None and task is not None:
-                text = f"{status.leader}  ε {status.epsilon:.3g}  {status.survivors} left"
-                bar.update(task, completed=played, description=text)
+                bar.update(task, completed=played, description=_describe(status))
     names = ("rounds", "reward", "leader", "epsilon", "survivors")
     columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
     return Run(learner.result(), dict(zip(names, columns, strict=True)))
+
+
+def _describe(status: Status) -> str:
+    text = f"{status.leader} leads, {status.survivors} left, ε {status.epsilon:.3g}"
+    if np.isfinite(status.forecast) and status.forecast > 0:
+        text += f", ~{_rough(status.forecast)} to go"
+    return text
+
+
+def _rough(rounds: float) -> str:
+    """A guess should not look exact: two digits."""
+    return f"{float(f'{rounds:.2g}'):,.0f}"
 
 
 def progress_bar() -> Progress:
     """A bar for rounds, on standard error."""
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TextColumn("rounds"),
-        TimeRemainingColumn(),
         console=Console(stderr=True),
     )

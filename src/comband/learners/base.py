@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
@@ -86,12 +87,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a learner stands: for progress bars and histories."""
+    """Where a learner stands: for progress bars and histories.
+
+    `forecast` is a rough guess of the rounds still needed; infinity when there is no sign of an end.
+    """
 
     rounds: int
     leader: str
     epsilon: float
     survivors: int
+    forecast: float = math.inf
 
 
 class Learner(ABC):

@@ -63,8 +63,6 @@ class CertificationStatus(Status):
     ----------
     dropped:
         Who was dropped, in order.
-    forecast:
-        A rough guess of the rounds still needed; infinity when there is no sign of an end yet.
     reward_lost:
         What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
     waiting, missing, late:
@@ -73,7 +71,6 @@ class CertificationStatus(Status):
     """
 
     dropped: tuple[Dropped, ...] = ()
-    forecast: float = np.inf
     reward_lost: float = 0.0
     waiting: int = 0
     missing: int = 0

@@ -1,0 +1,89 @@
+"""`comband demo`: the main job, end to end, in a simulated shop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from comband.commands.common import console, said, write_text
+from comband.environments import SyntheticRecommender
+from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
+from comband.learners.certifying import CertifyingLearner
+from comband.problem import Problem
+from comband.reports import Needed, selection_page
+from comband.running import run
+
+_OTHERS: dict[str, type[CertifyingLearner]] = {
+    "mixture of all candidates": UniformMixture,
+    "uniform lists": UniformLists,
+    "A/B/n test": ABTest,
+}
+_BATCH = 500
+
+
+def demo(
+    items: Annotated[int, typer.Option(help="How many items the shop has.")] = 500,
+    slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
+    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 200,
+    click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.12,
+    epsilon: Annotated[
+        float, typer.Option(help="How much worse than the best is still fine, in clicks a round.")
+    ] = 0.02,
+    delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,
+    cap: Annotated[
+        int, typer.Option(help="Let the other methods try for so many rounds at most; 0 leaves them out.")
+    ] = 60_000,
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("comband-report.html"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
+) -> None:
+    """Find the best of 200 rankers of 500 items in a simulated shop, and see what other methods need for it.
+
+    Example: comband demo --epsilon 0.03 --cap 20000
+    """
+    problem = Problem(n_actions=items, list_size=slots, sparsity=1)
+    shop = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
+    rankers = shop.candidates(candidates, seed=seed + 1)
+    say = said().print
+    say(
+        f"A shop has {items:,} items and shows {slots} to each visitor, who clicks at most one of them, mostly none.\n"
+        f"{candidates:,} rankers compete. Which is best, to within {epsilon:g} clicks a round, with probability "
+        f"{1 - delta:g}?"
+    )
+    learner = AdaptiveComband(problem, rankers, epsilon=epsilon, delta=delta, seed=seed + 2)
+    outcome = run(learner, shop, batch_size=_BATCH, seed=seed + 3, progress=True)
+    needed = [Needed("comband (AdaptiveComband)", learner.rounds, finished=True, epsilon=outcome.result.epsilon)]
+    for name, kind in _OTHERS.items() if cap else ():
+        say(f"The same with the method «{name}», for {cap:,} rounds at most:")
+        other = kind(problem, rankers, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
+        reached = run(other, shop, batch_size=_BATCH, max_rounds=cap, seed=seed + 3, progress=True).result.epsilon
+        needed.append(Needed(name, other.rounds, finished=reached <= epsilon, epsilon=reached))
+
+    truth = shop.values(rankers)
+    chosen = float(truth[outcome.result.index])
+    out = console()
+    out.print(f"\n[bold]Winner:[/] {outcome.result}", soft_wrap=True)
+    out.print(
+        f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks a round, "
+        f"the best candidate has {truth.max():.4f}, the median one {np.median(truth):.4f}\n",
+        soft_wrap=True,
+    )
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("rounds to the same certainty")
+    for column in ("rounds", "certified by then", "times comband's"):
+        table.add_column(column, justify="right")
+    for row in needed:
+        more = "" if row.finished else "> "
+        table.add_row(
+            row.method,
+            f"{more}{row.rounds:,}",
+            "nothing yet" if row.epsilon >= problem.max_reward else f"within {row.epsilon:.3g}",
+            f"{more}{row.rounds / learner.rounds:.1f}",
+        )
+    out.print(table)
+    status = learner.status()
+    write_text(report, selection_page(outcome, status.dropped, needed, problem=problem, n_candidates=candidates))
+    say(f"The report is in {report}.")
