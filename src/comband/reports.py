@@ -31,6 +31,7 @@ svg .mark { stroke: var(--mark); fill: var(--mark); }
 svg .best { stroke: var(--good); fill: var(--good); }
 """
 _PLOTTED = 40
+_OPEN_END = 'stroke-dasharray="4" fill-opacity="0.35"'
 
 
 def page(title: str, body: Sequence[str]) -> str:
@@ -163,7 +164,7 @@ def bar_plot(needed: Sequence[Needed]) -> str:
         parts.append(
             f'<text x="{left - 8}" y="{y + 18}" text-anchor="end">{escape(one.method)}</text>'
             f'<rect class="{"best" if i == 0 else "mark"}" x="{left}" y="{y + 4}" width="{max(length, 1):.1f}" '
-            f'height="20"{"" if one.finished else " stroke-dasharray=4 fill-opacity=.35"}/>'
+            f'height="20" {"" if one.finished else _OPEN_END}/>'
             f'<text x="{left + length + 8:.1f}" y="{y + 18}">{escape(text)}</text>'
         )
     return "".join(parts) + "</svg>"
