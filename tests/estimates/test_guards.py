@@ -62,9 +62,9 @@ def test_faults_are_found(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["none", "lost at random"])
 def test_clean_runs_are_silent(fault: str) -> None:
-    # 200 clean runs at level .001: more than 4 alarms have a probability below 1e-5, and the guard is conservative.
+    # 200 clean runs at level .001: more than 5 alarms have a probability below 1e-7 (Poisson with mean .2).
     alarms = sum(rounds_until_alarm(fault, seed, n_rounds=2000) is not None for seed in range(200))
-    assert alarms <= 2
+    assert alarms <= 5
 
 
 def test_a_changing_world_is_noticed_and_a_steady_one_is_not() -> None:
@@ -81,7 +81,7 @@ def test_a_changing_world_is_noticed_and_a_steady_one_is_not() -> None:
         for _ in range(12):
             guard.update(np.flatnonzero(generator.random(n) < 0.2), n)
         alarms += guard.alarm
-    assert alarms <= 2
+    assert alarms <= 5
 
 
 def test_refuses_propensities_of_shown_actions_only() -> None:
