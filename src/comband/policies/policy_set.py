@@ -190,7 +190,7 @@ class _Linear:
         n, m = rows.shape[0], self._list_size
         d, n_policies, K = self._weights.shape
         lists = np.empty((n, len(which), m), dtype=np.int32)
-        whole = len(which) == n_policies and bool((which == np.arange(n_policies)).all())
+        whole = _is_everyone(which, n_policies)
         # Few contexts: many policies a product; many contexts: few policies, still long rows for the multiplication.
         some = max(1, min(len(which), BLOCK // (K * max(1, min(n, 64)))))
         step = max(1, BLOCK // (K * some))
@@ -207,18 +207,16 @@ class _Linear:
 
 
 class _Table:
-    """Tabulated policies over the same contexts, in one look-up."""
+    """Tabulated policies over the same contexts, in one look-up; stored as (N, P, m): a context is one place."""
 
     def __init__(self, policies: Sequence[TabulatedPolicy]) -> None:
-        # All lists of a context side by side: looking one up reads one stretch of memory.
         self._lists = np.stack([policy.lists for policy in policies], axis=1)
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
         ids = check_context_ids(X, len(self._lists))
-        n_policies = self._lists.shape[1]
-        if len(which) == n_policies and (which == np.arange(n_policies)).all():
+        if _is_everyone(which, self._lists.shape[1]):
             return self._lists[ids]
-        return np.ascontiguousarray(self._lists[ids[:, None], which[None, :]])
+        return self._lists[ids[:, None], which[None, :]]
 
 
 class _Foreign:
@@ -239,6 +237,10 @@ class _Foreign:
         if len({part.shape for part in parts}) > 1:
             raise InputError(f"all policies must show lists of one length, got {sorted({p.shape[1] for p in parts})}.")
         return np.stack(parts, axis=1)
+
+
+def _is_everyone(which: NDArray[np.int64], n_policies: int) -> bool:
+    return len(which) == n_policies and bool((which == np.arange(n_policies)).all())
 
 
 def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]]:
