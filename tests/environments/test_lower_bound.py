@@ -61,7 +61,7 @@ def test_sampled_means_sparsity_and_pairs(problem: cb.Problem) -> None:
     batch = world.sample(n, as_generator(2))
     dense = batch.rewards.toarray()
     assert set(np.unique(dense)) <= {0.0, 1.0}
-    assert dense.sum(axis=1).max() <= problem.sparsity  # type: ignore[operator]
+    assert dense.sum(axis=1).max() <= problem.sparsity
     K = problem.n_actions
     assert np.abs(dense.mean(axis=0) - world.means).max() < hoeffding_radius(n, ALARMS, tests=K)
     # Given a round's counts the positions are uniform, so pairs within a group are exchangeable: one common mean.

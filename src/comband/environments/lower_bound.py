@@ -100,18 +100,20 @@ class LowerBoundInstance:
         widest = self._counts.max(axis=0)
         u = rng.random((n, 1 + int(widest.sum())))
         drawn = self._counts[np.searchsorted(self._cumulative, u[:, 0], side="right").clip(max=len(self._counts) - 1)]
-        rows, actions = [], []
+        # The rewarded actions of a round lie side by side in a CSR matrix: those of S first, then the others.
+        ends = np.cumsum(drawn.sum(axis=1))
+        actions = np.empty(int(ends[-1]) if n else 0, dtype=np.int32)
         first = 1
         for place, group in enumerate((self.good, self._bad)):
+            begins = ends - drawn[:, place:].sum(axis=1)
             for count in range(1, int(widest[place]) + 1):
                 which = np.flatnonzero(drawn[:, place] == count)
                 picked = uniform_lists(np.ascontiguousarray(u[which, first : first + count]), len(group))
-                rows.append(np.repeat(which, count))
-                actions.append(group[picked.ravel()])
+                actions[begins[which, None] + np.arange(count)] = group[picked]
             first += int(widest[place])
-        row = np.concatenate([np.empty(0, dtype=np.int64), *rows])
-        action = np.concatenate([np.empty(0, dtype=np.int64), *actions])
-        rewards = sp.csr_array((np.ones(len(row)), (row, action)), shape=(n, self.problem.n_actions))
+        rewards = sp.csr_array(
+            (np.ones(len(actions)), actions, np.concatenate([[0], ends])), shape=(n, self.problem.n_actions)
+        )
         return Batch(np.zeros(n, dtype=np.int64), rewards, self.problem)
 
     def values(self, policies: PolicySet) -> NDArray[np.float64]:
