@@ -43,14 +43,13 @@ def log_log_slope(groups: Mapping[float, ArrayLike]) -> Estimate:
     rows = [np.asarray(values, dtype=np.float64) for values in groups.values()]
     rng = np.random.default_rng(0)
 
-    def slope(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(means)
+    def slope(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(logs @ centred / (centred @ centred))
 
-    value = float(slope(np.array([row.mean() for row in rows])))
-    resampled = slope(np.stack([_resampled_means(row, rng) for row in rows], axis=-1))
-    return _interval(value, resampled, freedom=sum(len(row) - 1 for row in rows))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log([row.mean() for row in rows])
+        resampled = np.stack([_resampled_logs(row, rng) for row in rows], axis=-1)
+    return _interval(float(slope(logs)), slope(resampled), freedom=sum(len(row) - 1 for row in rows))
 
 
 def mean_ratio(numerator: ArrayLike, denominator: ArrayLike) -> Estimate:
@@ -88,11 +87,12 @@ def worst(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(*(float(max(getattr(e, end) for e in estimates)) for end in ("value", "low", "high")))
 
 
-def _resampled_means(row: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Bootstrap means, spread by √(n/(n−1)) around the mean to undo the bootstrap's smaller variance."""
+def _resampled_logs(row: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Logarithms of bootstrap means, spread by √(n/(n−1)) around that of the mean, to undo their smaller variance."""
     n = len(row)
+    centre = np.log(row.mean())
     means = row[rng.integers(n, size=(RESAMPLES, n))].mean(axis=1)
-    return np.asarray(row.mean() + math.sqrt(n / max(n - 1, 1)) * (means - row.mean()))
+    return np.asarray(centre + math.sqrt(n / max(n - 1, 1)) * (np.log(means) - centre))
 
 
 def _interval(value: float, resampled: NDArray[np.float64], *, freedom: int) -> Estimate:

@@ -52,7 +52,7 @@ def measure(setting: Setting, seed: int) -> Values:
         share.append(successes(answers) / n_runs)
         if share[-1] >= 0.95:
             break
-    return {"rounds": checkpoints[: len(share)], "share": share, "needed": _crossing(checkpoints, share, 0.75)}
+    return {"rounds": checkpoints[: len(share)], "share": share, "needed": crossing(checkpoints, share, 0.75)}
 
 
 def _from_candidates(world: LowerBoundInstance, budget: int, n_runs: int, rng: np.random.Generator) -> Any:
@@ -67,7 +67,7 @@ def _from_candidates(world: LowerBoundInstance, budget: int, n_runs: int, rng: n
     return table[chosen]
 
 
-def _crossing(rounds: Sequence[int], share: Sequence[float], goal: float) -> float:
+def crossing(rounds: Sequence[int], share: Sequence[float], goal: float) -> float:
     """Where the share of successes first passes `goal`, between two checkpoints by interpolation on a log scale."""
     for i in range(1, len(share)):
         if share[i] >= goal:
