@@ -82,8 +82,8 @@ def claim(data: Path | None = None) -> Claim:
         statement="A learner that shows a list of labels and is told which of them are right, never the ones it did "
         "not show, can learn to list labels as well as one that is told all of them.",
         method=f"Data: {', '.join(names)}. Uniform lists of {LIST_SIZE} labels are shown for rows drawn at random; a "
-        "linear model is learnt from the answers (BanditListClassifier) and scored on held-out rows, beside the same model "
-        "with all labels known and the most frequent labels.",
+        "linear model is learnt from the answers (BanditListClassifier) and scored on held-out rows, beside the same "
+        "model with all labels known and the most frequent labels.",
         checks=tuple(
             check
             for name in names
