@@ -44,23 +44,33 @@ def render(draw: Callable[[Sequence[Record], Any], None], records: Sequence[Reco
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         draw(records, figure)
+        for axes in figure.axes:
+            _readable_ticks(axes)
         stem.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
         figure.savefig(stem.with_suffix(".png"), dpi=110)
 
 
 def panel(axes: Any, title: str, x: str, y: str, *, log: str = "xy") -> Any:
-    """Title, labels with units, and logarithmic axes for the letters in `log`, with plain numbers at their ticks."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
+    """Title, labels with units, and logarithmic axes for the letters in `log`."""
     axes.set(title=title, xlabel=x, ylabel=y)
     for letter in log:
-        axis = getattr(axes, f"{letter}axis")
         getattr(axes, f"set_{letter}scale")("log")
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
-        axis.set_major_formatter(FuncFormatter(lambda value, place: plain_number(value)))
-        axis.set_minor_formatter(NullFormatter())
     return axes
+
+
+def _readable_ticks(axes: Any) -> None:
+    """Plain numbers on logarithmic axes, as many as have room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+        if scale == "log":
+            low, high = axis.get_view_interval()
+            decades = np.log10(high / low)
+            several = (1.0, 2.0, 5.0) if decades <= 3.5 else (1.0,)
+            axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.9 else several))
+            axis.set_major_formatter(FuncFormatter(lambda value, place: plain_number(value)))
+            axis.set_minor_formatter(NullFormatter())
 
 
 def plain_number(value: float) -> str:

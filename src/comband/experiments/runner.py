@@ -126,15 +126,15 @@ def _computed(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Value
 def _measure(measure: Callable[[Setting, int], Values], setting: Setting, seed: int) -> tuple[Values, float]:
     start = time.process_time()
     values = measure(setting, seed)
-    return {name: _plain(value) for name, value in values.items()}, round(time.process_time() - start, 3)
+    return {name: as_plain(value) for name, value in values.items()}, round(time.process_time() - start, 3)
 
 
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     """Numpy numbers and arrays as Python's own, fit for JSON."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
+        return [as_plain(part) for part in value]
     return value
 
 

@@ -36,7 +36,7 @@ def measure(setting: Setting, seed: int) -> Values:
     values: dict[str, Any] = {"trials": 0, "wrong": 0}
     for name, kind in LEARNERS.items():
         learner = kind(problem, policies, epsilon=setting["epsilon"], delta=0.05, max_rounds=setting["most"], seed=seed)
-        result = run(learner, world, batch_size=500, seed=seed + 2000).result
+        result = run(learner, world, batch_size=200, seed=seed + 2000).result
         values[name] = result.rounds
         certified = result.epsilon <= setting["epsilon"]
         values["trials"] += certified
@@ -47,8 +47,8 @@ def measure(setting: Setting, seed: int) -> Values:
 def draw(records: Sequence[Record], figure: Any) -> None:
     """Rounds of every run by learner."""
     groups = sorted({(r["K"], r["kind"]) for r in records})
-    for place, (axes, (K, kind)) in enumerate(zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True)):
-        panel(axes, f"K={K}, {kind} candidates", "", "rounds to a certified winner" if place == 0 else "", log="y")
+    for axes, (K, kind) in zip(np.atleast_1d(figure.subplots(1, len(groups))), groups, strict=True):
+        panel(axes, f"K={K}, {kind} candidates", "", "rounds to a certified winner", log="y")
         chosen = [r for r in records if (r["K"], r["kind"]) == (K, kind)]
         for number, name in enumerate(LEARNERS):
             rounds = [r[name] for r in chosen]

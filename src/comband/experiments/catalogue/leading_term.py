@@ -67,7 +67,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
     for number, learner in enumerate(("PAC-COMBAND", "uniform lists")):
         trend(left, select(records, vary="K", learner=learner), "K", "needed", label=learner, number=number)
     left.legend()
-    panel(middle, "smaller ε", "ε (reward a round)", "")
+    panel(middle, "smaller ε", "ε (reward a round)", "rounds needed")
     trend(middle, select(records, vary="epsilon"), "epsilon", "needed", label="PAC-COMBAND", number=0)
     levels = sorted({r["epsilon"] for r in select(records, vary="epsilon")})
     guide(
@@ -78,7 +78,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
         "slope −2",
     )
     middle.legend()
-    panel(right, "longer lists", "list size m", "")
+    panel(right, "longer lists", "list size m", "rounds needed")
     trend(right, select(records, vary="m, s=m"), "m", "needed", label="s = m", number=0)
     trend(right, select(records, vary="m, s=1"), "m", "needed", label="s = 1", number=2)
     guide(right, [1, 4], np.mean([r["needed"] for r in select(records, vary="m, s=m", m=1)]), 2, "slope 2 (sm = m²)")

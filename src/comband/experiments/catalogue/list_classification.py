@@ -70,7 +70,7 @@ def claim(data: Path | None = None) -> Claim:
         names = sorted(path.name.removesuffix("_X.npz") for path in data.glob("*_X.npz"))
         if not names:
             raise InputError(f"{data} holds no data set; a data set is a pair NAME_X.npz and NAME_Y.npz.")
-    quick, full = (500, 2_000, 8_000), (500, 2_000, 8_000, 32_000, 128_000)
+    quick, full = (50, 200, 800, 3_200), (50, 200, 800, 3_200, 12_800, 51_200)
 
     def plan(rounds: Sequence[int], n_seeds: int) -> Plan:
         return Plan([{"data": n, "folder": folder, "rounds": r} for n in names for r in rounds], n_seeds)
@@ -96,7 +96,7 @@ def claim(data: Path | None = None) -> Claim:
                     {"data": name},
                 ),
                 Ratio(
-                    f"{name}: hits over full information, at most rounds",
+                    f"{name}: hits over full information, after {quick[-1]:,} rounds",
                     "bandit",
                     "skyline",
                     (0.9, 1.1),
