@@ -81,7 +81,7 @@ CLAIM = Claim(
             "Share of certificates that are wrong (promised: at most 5%)", "wrong", "trials", ("K",), (0, 0.2)
         ),
     ),
-    quick=Plan(grid(K=[100], P=[40], kind=["clustered", "needle"], epsilon=[0.06], most=[40_000]), 4),
+    quick=Plan(grid(K=[100], P=[40], kind=["clustered", "needle"], epsilon=[0.06], most=[40_000]), 10),
     full=Plan(grid(K=[100, 400], P=[40], kind=["clustered", "needle"], epsilon=[0.04], most=[200_000]), 10),
     measure=measure,
     draw=draw,

@@ -108,7 +108,7 @@ CLAIM = Claim(
     statement="After a first phase whose length does not depend on ε, about s·m/ε² rounds (times log |Π|/δ) are "
     "enough to find an ε-optimal policy. Uniform exploration needs K times as many.",
     method="Worlds of 1000 contexts and 20 policies, one of which beats all others by 1.5 ε. A design is made from "
-    "400 K uniform rounds (the first phase, not counted here), then lists are drawn from it (phase 2), or uniformly "
+    "2000 K uniform rounds (the first phase, not counted here), then lists are drawn from it (phase 2), or uniformly "
     "for comparison. We measure after how many rounds nine runs in ten pick the right policy.",
     checks=(
         _slope("PAC-COMBAND: slope in K (theory: 0)", "K", (-0.25, 0.25), vary="K", learner="PAC-COMBAND"),
@@ -117,7 +117,7 @@ CLAIM = Claim(
         _slope("PAC-COMBAND: slope in m with s = m (theory: 2)", "m", (1.5, 2.5), vary="m, s=m"),
         _slope("PAC-COMBAND: slope in m with s = 1 (theory: at most 1)", "m", (-np.inf, 1.1), vary="m, s=1"),
     ),
-    quick=Plan(_settings((20, 80, 320), (0.05, 0.07, 0.1), 0.1, 60), 4),
+    quick=Plan(_settings((20, 80, 320), (0.035, 0.07, 0.14), 0.1, 60), 6),
     full=Plan(_settings((20, 40, 80, 160, 320), (0.025, 0.05, 0.1), 0.05, 100), 10),
     measure=measure,
     draw=draw,

@@ -88,7 +88,7 @@ CLAIM = Claim(
         Largest("Largest regret in multiples of the theorem's bound", "multiple", (-np.inf, 1)),
         Ratio("Regret of EXP4-COMB-SPARSE over EXP4 at K = 640", "sparse", "plain", (0, 1), {"vary": "K", "K": 640}),
     ),
-    quick=Plan(_settings(2_000), 3),
+    quick=Plan(_settings(2_000), 5),
     full=Plan(_settings(16_000), 8),
     measure=measure,
     draw=draw,
