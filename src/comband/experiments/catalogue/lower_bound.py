@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,8 +12,11 @@ import numpy as np
 from comband.environments.lower_bound import LowerBoundInstance
 from comband.experiments.catalogue.list_play import STRATEGIES, play
 from comband.experiments.checks import LargestFrequency, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid, group_by, select
+from comband.experiments.claim import Claim, Plan, Record, Setting, Values, group_by, select
 from comband.experiments.figures import curve, limit, panel
+from comband.learners.adaptive import AdaptiveComband
+from comband.learners.base import Learner
+from comband.learners.pac_comband import PacComband
 from comband.learners.uniform import UniformExploration
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
@@ -36,16 +39,11 @@ def measure(setting: Setting, seed: int) -> Values:
 
     if setting["part"] == "below":
         budget = int(unit / 3072)
-        if setting["learner"] in STRATEGIES:
-            lists = next(play(world, STRATEGIES[setting["learner"]], [budget], n_runs, rng))
+        if setting["listed"]:
+            lists = _from_candidates(world, LISTED[setting["learner"]], budget, n_runs, rng)
         else:
-            lists = _from_candidates(world, budget, n_runs, rng)
-        return {
-            "rounds": budget,
-            "successes": successes(lists),
-            "trials": n_runs,
-            "violation": world.violation * budget,
-        }
+            lists = next(play(world, STRATEGIES[setting["learner"]], [budget], n_runs, rng))
+        return {"rounds": budget, "successes": successes(lists), "trials": n_runs}
     checkpoints = [max(1, round(unit * u)) for u in UNITS]
     share: list[float] = []
     for answers in play(world, STRATEGIES[setting["learner"]], checkpoints, n_runs, rng):
@@ -55,15 +53,28 @@ def measure(setting: Setting, seed: int) -> Values:
     return {"rounds": checkpoints[: len(share)], "share": share, "needed": crossing(checkpoints, share, 0.75)}
 
 
-def _from_candidates(world: LowerBoundInstance, budget: int, n_runs: int, rng: np.random.Generator) -> Any:
-    """The library's learner with all lists as candidates."""
-    problem = world.problem
-    table = np.array(list(combinations(range(problem.n_actions), problem.list_size)))
-    policies = PolicySet.from_lists(table[:, None], problem)
+LISTED: dict[str, Callable[[Problem, PolicySet, int, int], Learner]] = {
+    "uniform lists": lambda problem, policies, n, seed: UniformExploration(problem, policies, n_rounds=n, seed=seed),
+    "PAC-COMBAND": lambda problem, policies, n, seed: PacComband(
+        problem, policies, n_explore=n // 2, n_estimate=n - n // 2, seed=seed
+    ),
+    "Adaptive Comband": lambda problem, policies, n, seed: AdaptiveComband(
+        problem, policies, epsilon=0.01, max_rounds=n, seed=seed
+    ),
+}
+"""The library's learners, with every list as a candidate."""
+
+
+def _from_candidates(
+    world: LowerBoundInstance, make: Callable[..., Learner], budget: int, n_runs: int, rng: np.random.Generator
+) -> Any:
+    """What each of n_runs runs of a learner answers with after `budget` rounds."""
+    table = np.array(list(combinations(range(world.problem.n_actions), world.problem.list_size)))
+    policies = PolicySet.from_lists(table[:, None], world.problem)
     chosen = []
-    for child in rng.spawn(n_runs):
-        learner = UniformExploration(problem, policies, n_rounds=budget, seed=child)
-        chosen.append(run(learner, world, batch_size=budget, seed=child).result.index)
+    for one, other in rng.integers(2**31, size=(n_runs, 2)):
+        learner = make(world.problem, policies, budget, int(one))
+        chosen.append(run(learner, world, batch_size=5, max_rounds=budget, seed=int(other)).result.index)
     return table[chosen]
 
 
@@ -79,16 +90,16 @@ def crossing(rounds: Sequence[int], share: Sequence[float], goal: float) -> floa
 def draw(records: Sequence[Record], figure: Any) -> None:
     """Success below the threshold by learner; rounds needed in multiples of s·m/ε²."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
-    groups = group_by(select(records, part="below"), "learner")
+    groups = group_by(select(records, part="below"), "K", "learner")
     shares = [[r["successes"] / r["trials"] for r in group] for group in groups.values()]
-    left.bar(range(len(groups)), [np.mean(s) for s in shares], color="#56B4E9", width=0.6)
+    left.barh(range(len(groups)), [np.mean(s) for s in shares], color="#56B4E9", height=0.6)
     for place, values in enumerate(shares):
-        left.vlines(place, min(values), max(values), color="black", linewidth=2.5)
-    left.set_xticks(range(len(groups)), [name.replace(" ", "\n") for name in groups])
-    panel(left, "T ≤ sm/(3072 ε²) rounds", "", "share of runs that find half of S", log="")
-    left.set_ylim(0, 1)
-    limit(left, 0.75, "at most ¾ by the theorem")
-    left.legend(loc="upper right", bbox_to_anchor=(1, 0.74))
+        left.hlines(place, min(values), max(values), color="black", linewidth=2.5)
+    left.set_yticks(range(len(groups)), [f"{name}, K={K}" for K, name in groups])
+    panel(left, "T = sm/(3072 ε²) rounds", "share of runs that find half of S", "", log="")
+    left.set_xlim(0, 1)
+    left.axvline(0.75, color="0.15", linewidth=1.4, linestyle=(0, (6, 2)), label="at most ¾ by the theorem")
+    left.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16))
     curves = group_by(select(records, part="scaling"), "m", "s", "epsilon")
     panel(right, "uniform lists, K = 12 m", "rounds, in multiples of sm/ε²", "share of runs", log="x")
     for number, ((m, s, epsilon), group) in enumerate(curves.items()):
@@ -102,11 +113,9 @@ def draw(records: Sequence[Record], figure: Any) -> None:
 
 
 def _below(runs: int) -> list[dict[str, Any]]:
-    wide = grid(part=["below"], K=[96], m=[4], s=[48], epsilon=[0.025], learner=list(STRATEGIES), runs=[runs])
-    narrow = grid(
-        part=["below"], K=[24], m=[2], s=[20], epsilon=[0.0316], learner=["all lists listed"], runs=[runs // 4]
-    )
-    return wide + narrow
+    wide = [{"K": 96, "m": 4, "s": 48, "epsilon": 0.025, "learner": name, "runs": runs} for name in STRATEGIES]
+    narrow = [{"K": 24, "m": 2, "s": 20, "epsilon": 0.0316, "learner": name, "runs": runs // 4} for name in LISTED]
+    return [{"part": "below", "listed": s["K"] == 24, **s} for s in wide + narrow]
 
 
 def _scaling(runs: int, epsilon: float, s: Sequence[int], m: Sequence[int]) -> list[dict[str, Any]]:
@@ -146,7 +155,7 @@ CLAIM = Claim(
             "At T = s·m/(3072 ε²), the success probability of the best learner tried",
             "successes",
             "trials",
-            ("learner",),
+            ("learner", "K"),
             (0, 0.75),
             {"part": "below"},
         ),
