@@ -21,7 +21,7 @@ from comband.experiments.runner import as_plain
 from tests.strategies import hoeffding_radius
 
 CLAIMS = all_claims()
-SMALLER = {"runs": 4, "T": 100, "most": 2000, "rounds": 400}
+SMALLER = {"runs": 4, "T": 60, "most": 600, "rounds": 400}
 
 
 def test_claims_have_names_texts_and_checks() -> None:
@@ -87,7 +87,9 @@ def test_crossings_are_interpolated() -> None:
 
 def test_command_writes_the_report_and_names_what_there_is(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(
-        app, ["reproduce", "--quick", "--only", "frank-wolfe", "--out", str(tmp_path)], catch_exceptions=False
+        app,
+        ["reproduce", "--quick", "--only", "frank-wolfe", "--workers", "1", "--out", str(tmp_path)],
+        catch_exceptions=False,
     )
     assert outcome.exit_code == 0
     assert "Frank-Wolfe" in outcome.stdout

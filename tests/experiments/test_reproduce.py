@@ -14,7 +14,7 @@ from tests.experiments.toy import toy
 
 
 def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
-    findings = reproduce([toy()], tmp_path)
+    findings = reproduce([toy()], tmp_path, workers=1)
     assert [f.verdict for f in findings] == ["supported"]
     page = (tmp_path / "report.html").read_text()
     assert "y grows like x² &amp; &lt;no&gt; faster" in page
@@ -29,7 +29,7 @@ def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
 
 
 def test_interrupted_and_resumed_gives_the_same_page(tmp_path: Path) -> None:
-    reproduce([toy()], tmp_path / "whole")
+    reproduce([toy()], tmp_path / "whole", workers=1)
     results = (tmp_path / "whole" / "results" / "toy.jsonl").read_bytes()
     half = tmp_path / "half" / "results" / "toy.jsonl"
     half.parent.mkdir(parents=True)

@@ -34,13 +34,14 @@ def test_runs_everything_once_and_only_what_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 30])
 def test_a_torn_last_line_is_run_again(tmp_path: Path, cut: int) -> None:
     tasks = toy().tasks(quick=True)
-    whole = run_tasks(tasks, tmp_path / "whole")["toy"]
+    whole = run_tasks(tasks, tmp_path / "whole", workers=1)["toy"]
     content = (tmp_path / "whole" / "toy.jsonl").read_bytes()
     torn = tmp_path / "torn" / "toy.jsonl"
     torn.parent.mkdir()
     torn.write_bytes(content[:-cut])
     fresh: list[Task] = []
-    assert run_tasks(tasks, torn.parent, on_done=lambda t, new: fresh.append(t) if new else None)["toy"] == whole
+    resumed = run_tasks(tasks, torn.parent, workers=1, on_done=lambda t, new: fresh.append(t) if new else None)["toy"]
+    assert resumed == whole
     assert len(fresh) == 1
     assert all(json.loads(line) for line in torn.read_bytes().splitlines())
 
@@ -73,7 +74,7 @@ from pathlib import Path
 from comband.experiments.runner import run_tasks
 from tests.experiments.toy import toy
 if __name__ == "__main__":
-    run_tasks(toy(sleep=0.15).tasks(quick=False), Path(sys.argv[1]), workers=2)
+    run_tasks(toy(sleep=0.1).tasks(quick=False), Path(sys.argv[1]), workers=2)
 """
 
 
@@ -91,9 +92,9 @@ def test_killed_and_resumed_is_the_same_as_uninterrupted(tmp_path: Path) -> None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    tasks = toy(sleep=0.15).tasks(quick=False)
+    tasks = toy(sleep=0.1).tasks(quick=False)
     fresh: list[bool] = []
-    resumed = run_tasks(tasks, results.parent, on_done=lambda task, new: fresh.append(new))["toy"]
+    resumed = run_tasks(tasks, results.parent, workers=1, on_done=lambda task, new: fresh.append(new))["toy"]
     assert 2 <= fresh.count(False) < len(tasks)
     assert resumed == run_tasks(tasks, tmp_path / "uninterrupted")["toy"]
 

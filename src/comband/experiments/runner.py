@@ -111,7 +111,9 @@ def _computed(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Value
     try:
         futures = {pool.submit(_measure, task.claim.measure, dict(task.setting), task.seed): task for task in tasks}
         while futures:
-            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+            done = wait(futures, return_when=FIRST_COMPLETED).done
+            # What succeeded is handed on before a failure ends the run: no finished work is lost.
+            for future in sorted(done, key=lambda f: f.exception() is not None):
                 task = futures.pop(future)
                 try:
                     values, seconds = future.result()

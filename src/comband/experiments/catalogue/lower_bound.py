@@ -109,7 +109,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
         curve(right, UNITS[:length], columns, label=label, number=number, marked=False)
     limit(right, 0.75, "counted as success")
     right.set_ylim(0, 1.02)
-    right.legend(fontsize=10, loc="upper left")
+    right.legend(fontsize=10, loc="upper left", frameon=True, framealpha=0.9, edgecolor="none")
 
 
 def _below(runs: int) -> list[dict[str, Any]]:
