@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from comband.design import COLUMNS_A_CALL, WARM_START_FROM
 from comband.solvers.corrective import FullyCorrective, warm_start

@@ -10,6 +10,7 @@ from comband.commands.demo import demo
 from comband.commands.design import design
 from comband.commands.evaluate import evaluate
 from comband.commands.plan import plan
+from comband.commands.reproduce import reproduce
 from comband.commands.simulate import simulate
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ def comband() -> None:
     """Find the best of many list recommenders with as few user interactions as possible."""
 
 
-for command in (demo, plan, evaluate, design, simulate, bench):
+for command in (demo, plan, evaluate, design, simulate, reproduce, bench):
     app.command()(command)
 
 

@@ -10,6 +10,7 @@ from comband.environments.adversarial import (
     switching,
 )
 from comband.environments.base import Batch, Environment
+from comband.environments.lower_bound import LowerBoundInstance
 from comband.environments.multilabel import MultilabelData, MultilabelWorld, hits_at_m
 from comband.environments.synthetic import SyntheticRecommender
 
@@ -18,6 +19,7 @@ __all__ = [
     "AdversarialSequence",
     "Batch",
     "Environment",
+    "LowerBoundInstance",
     "MultilabelData",
     "MultilabelWorld",
     "Replay",

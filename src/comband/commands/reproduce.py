@@ -1,0 +1,36 @@
+"""`comband reproduce`: the paper's claims as experiments, with a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from comband.problem import InputError
+
+
+def reproduce(
+    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of more than an hour.")] = False,
+    out: Annotated[Path, typer.Option(help="Where results, figures and report.html go.")] = Path("reproduction"),
+    data: Annotated[Path | None, typer.Option(help="A folder of multi-label data, NAME_X.npz and NAME_Y.npz.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run this claim only; may be given several times.")] = None,
+    workers: Annotated[int, typer.Option(help="How many processes.")] = 2,
+) -> None:
+    """Run every claim of the paper as an experiment, with a verdict and a figure each, and write a report.
+
+    May be stopped at any time; the same command goes on where it stopped. Example: comband reproduce --quick
+    """
+    # Imported here: the other commands need not wait for the whole catalogue.
+    from comband.experiments import all_claims
+    from comband.experiments import reproduce as run_claims
+
+    claims = all_claims(data)
+    unknown = sorted(set(only or ()) - {claim.name for claim in claims})
+    if unknown:
+        names = ", ".join(claim.name for claim in claims)
+        raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
+    chosen = [claim for claim in claims if not only or claim.name in only]
+    for finding in run_claims(chosen, out, quick=quick, workers=workers, progress=True):
+        print(f"{finding.verdict:<14} {finding.claim.title}")
+    print(f"The report is {out / 'report.html'}.")

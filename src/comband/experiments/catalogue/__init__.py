@@ -1,0 +1,33 @@
+"""The claims, one file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from comband.experiments.catalogue import (
+    certification,
+    frank_wolfe,
+    gradient_bound,
+    leading_term,
+    list_classification,
+    lower_bound,
+    regret,
+    single_label,
+    uniform_convergence,
+)
+from comband.experiments.claim import Claim
+
+
+def all_claims(data: Path | None = None) -> list[Claim]:
+    """Every claim, in the order of the paper; `data` is a folder of multi-label data for list classification."""
+    return [
+        leading_term.CLAIM,
+        gradient_bound.CLAIM,
+        uniform_convergence.CLAIM,
+        frank_wolfe.CLAIM,
+        single_label.CLAIM,
+        lower_bound.CLAIM,
+        regret.CLAIM,
+        list_classification.claim(data),
+        certification.CLAIM,
+    ]

@@ -1,0 +1,160 @@
+"""The rule of every verdict: an interval against a range that was accepted before the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from comband.experiments.claim import Record, group_by, select
+from comband.experiments.statistics import LEVEL, Estimate, frequency, log_log_slope, mean_ratio, mean_value, worst
+
+Verdict = Literal["supported", "not supported", "undecided"]
+
+
+def decide(estimate: Estimate, accepted: tuple[float, float]) -> Verdict:
+    """Supported if the whole interval is accepted, not supported if none of it is, undecided otherwise.
+
+    >>> decide(Estimate(1.0, 0.9, 1.1), (0.8, 1.2)), decide(Estimate(0.1, 0.0, 0.2), (0.8, 1.2))
+    ('supported', 'not supported')
+    >>> decide(Estimate(1.0, -3.0, 5.0), (0.8, 1.2))
+    'undecided'
+    """
+    low, high = accepted
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return "undecided"
+    if low <= estimate.low and estimate.high <= high:
+        return "supported"
+    if estimate.high < low or estimate.low > high:
+        return "not supported"
+    return "undecided"
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of several checks: one that fails decides, then one that is open."""
+    order: tuple[Verdict, ...] = ("not supported", "undecided", "supported")
+    return min(verdicts, key=order.index)
+
+
+class Check(Protocol):
+    """A question put to the records."""
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        ...
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The range in which the estimate must lie."""
+        ...
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """The answer with its uncertainty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """How y grows with x: the slope of log(mean y) on log x over the records that match `where`."""
+
+    text: str
+    x: str
+    y: str
+    accepted: tuple[float, float]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """Least squares with a bootstrap interval."""
+        groups = group_by(select(records, **self.where), self.x)
+        return log_log_slope({x: [r[self.y] for r in group] for x, group in groups.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """mean of y over mean of `over`, paired run by run, over the records that match `where`."""
+
+    text: str
+    y: str
+    over: str
+    accepted: tuple[float, float]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """Bootstrap over runs."""
+        chosen = select(records, **self.where)
+        return mean_ratio([r[self.y] for r in chosen], [r[self.over] for r in chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of y over the records that match `where`."""
+
+    text: str
+    y: str
+    accepted: tuple[float, float]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """Student's interval over runs."""
+        return mean_value([r[self.y] for r in select(records, **self.where)])
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest y of all runs, for claims that admit no exception: what was seen is the estimate, without margin."""
+
+    text: str
+    y: str
+    accepted: tuple[float, float]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """The maximum."""
+        top = float(np.max([r[self.y] for r in select(records, **self.where)]))
+        return Estimate(top, top, top)
+
+
+@dataclass(frozen=True, slots=True)
+class LargestFrequency:
+    """The largest probability over the groups `by`, from counts of successes and trials in each run.
+
+    Exact intervals, at a level shared out over the groups, so that all hold at once.
+    """
+
+    text: str
+    successes: str
+    trials: str
+    by: tuple[str, ...]
+    accepted: tuple[float, float]
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """Clopper-Pearson in each group, the largest of all."""
+        groups = group_by(select(records, **self.where), *self.by).values()
+        level = 1 - (1 - LEVEL) / len(groups)
+        return worst(
+            [
+                frequency(sum(r[self.successes] for r in group), sum(r[self.trials] for r in group), level=level)
+                for group in groups
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a check came to."""
+
+    check: Check
+    estimate: Estimate
+    verdict: Verdict
+
+
+def judge(checks: Sequence[Check], records: Sequence[Record]) -> tuple[Verdict, list[Answer]]:
+    """The verdict of a claim, and the answers it rests on."""
+    estimates = [check.estimate(records) for check in checks]
+    answers = [Answer(c, e, decide(e, c.accepted)) for c, e in zip(checks, estimates, strict=True)]
+    return overall([answer.verdict for answer in answers]), answers

@@ -1,0 +1,139 @@
+"""What a claim is: a statement of the paper, how it is measured, and the rule that decides, all as data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from comband.problem import InputError, check_count
+
+if TYPE_CHECKING:
+    from comband.experiments.checks import Check
+
+Setting = Mapping[str, Any]
+"""What one run is told, besides its seed: names and JSON values."""
+
+Values = Mapping[str, Any]
+"""What one run measured: names and numbers, strings or lists of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One run: its setting, its seed, and what it measured."""
+
+    setting: Setting
+    seed: int
+    values: Values
+
+    def __getitem__(self, name: str) -> Any:
+        """A measured value, or a part of the setting."""
+        return self.values[name] if name in self.values else self.setting[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which settings to run, each with seeds 0 … n_seeds − 1."""
+
+    settings: Sequence[Setting]
+    n_seeds: int
+
+    def __post_init__(self) -> None:
+        check_count("n_seeds", self.n_seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of the paper as a running experiment.
+
+    Parameters
+    ----------
+    name:
+        A short name, fit for a file.
+    title, source, statement:
+        What is claimed, where in the paper, and in words that need no paper at hand.
+    method:
+        What is run and measured.
+    checks:
+        The rule, written before the run: each check turns records into an estimate with an interval and compares it
+        with a range accepted beforehand. The claim is supported if all its checks are, not supported if one is not.
+    quick, full:
+        What to run for `--quick` and otherwise.
+    measure:
+        (setting, seed) -> values. A function of a module, so that other processes can find it, and of nothing else:
+        the same setting and seed give the same values.
+    draw:
+        (records, figure) -> None: the evidence as a matplotlib figure.
+    remarks:
+        What a reader should know about the evidence, besides the verdict.
+    version:
+        Raise it when `measure` changes its meaning: results of other versions are not reused.
+    """
+
+    name: str
+    title: str
+    source: str
+    statement: str
+    method: str
+    checks: tuple[Check, ...]
+    quick: Plan
+    full: Plan
+    measure: Callable[[Setting, int], Values]
+    draw: Callable[[Sequence[Record], Any], None]
+    remarks: str = ""
+    version: int = 1
+
+    def tasks(self, *, quick: bool) -> list[Task]:
+        """All runs of a plan, in order."""
+        plan = self.quick if quick else self.full
+        return [Task(self, setting, seed) for setting in plan.settings for seed in range(plan.n_seeds)]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run still to be made; `key` names it for ever."""
+
+    claim: Claim
+    setting: Setting
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """A hash of claim, version, setting and seed."""
+        content = [self.claim.name, self.claim.version, dict(self.setting), self.seed]
+        try:
+            text = json.dumps(content, sort_keys=True)
+        except TypeError as error:
+            raise InputError(
+                f"settings must be made of JSON values, but one of {self.claim.name!r} is not: {error}."
+            ) from None
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def grid(**choices: Iterable[Any]) -> list[dict[str, Any]]:
+    """All combinations, the last name varying fastest.
+
+    >>> grid(K=[10, 20], m=[1])
+    [{'K': 10, 'm': 1}, {'K': 20, 'm': 1}]
+    """
+    settings: list[dict[str, Any]] = [{}]
+    for name, values in choices.items():
+        fixed = list(values)
+        settings = [{**setting, name: value} for setting in settings for value in fixed]
+    return settings
+
+
+def select(records: Sequence[Record], **where: Any) -> list[Record]:
+    """The records whose settings or values equal all of `where`."""
+    return [record for record in records if all(record[name] == value for name, value in where.items())]
+
+
+def group_by(records: Sequence[Record], *names: str) -> dict[Any, list[Record]]:
+    """Records by the values of `names` (a bare value for one name, a tuple for several), in order of appearance."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        key = record[names[0]] if len(names) == 1 else tuple(record[name] for name in names)
+        groups.setdefault(key, []).append(record)
+    return groups

@@ -1,0 +1,82 @@
+"""All claims, run and written up."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import scipy
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from comband.experiments.checks import judge
+from comband.experiments.claim import Claim, Task
+from comband.experiments.figures import render
+from comband.experiments.report import Finding, write_report
+from comband.experiments.runner import run_tasks
+from comband.problem import InputError
+
+
+def reproduce(
+    claims: Sequence[Claim], out: Path, *, quick: bool = False, workers: int = 2, progress: bool = False
+) -> list[Finding]:
+    """Run the claims, or what is still missing of them, and write report.html, verdicts.json and the figures to `out`.
+
+    Results lie in out/results, one file of JSON lines for each claim; a run that was interrupted goes on from there.
+    """
+    if len({claim.name for claim in claims}) != len(claims):
+        raise InputError("claims must have distinct names.")
+    tasks = [task for claim in claims for task in claim.tasks(quick=quick)]
+    bar = _progress_bar() if progress else None
+    with bar if bar is not None else nullcontext():
+        shown = None if bar is None else bar.add_task("", total=len(tasks))
+
+        def on_done(task: Task, fresh: bool) -> None:
+            if bar is not None and shown is not None:
+                bar.update(shown, advance=1, description=task.claim.name)
+
+        records = run_tasks(tasks, out / "results", workers=workers, on_done=on_done)
+    findings = []
+    for claim in claims:
+        verdict, answers = judge(claim.checks, records[claim.name])
+        figure = out / "figures" / claim.name
+        render(claim.draw, records[claim.name], figure)
+        plan = claim.quick if quick else claim.full
+        findings.append(Finding(claim, plan, verdict, answers, figure.with_suffix(".svg")))
+    (out / "verdicts.json").write_text(json.dumps([_summary(f) for f in findings], indent=2) + "\n", encoding="utf-8")
+    write_report(findings, out / "report.html", how=_how(quick))
+    return findings
+
+
+def _summary(finding: Finding) -> dict[str, object]:
+    checks = [
+        {"check": a.check.text, "accepted": a.check.accepted, **asdict(a.estimate), "verdict": a.verdict}
+        for a in finding.answers
+    ]
+    return {"claim": finding.claim.name, "verdict": finding.verdict, "checks": checks}
+
+
+def _how(quick: bool) -> str:
+    from comband import __version__
+
+    size = "The quick form of every experiment" if quick else "The full form of every experiment"
+    return (
+        f"{size}, by comband {__version__} with Python {platform.python_version()}, numpy {np.__version__} and "
+        f"scipy {scipy.__version__}. The same settings and seeds give the same page."
+    )
+
+
+def _progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )

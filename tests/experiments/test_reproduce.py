@@ -1,0 +1,44 @@
+"""From claims to a page: self-contained, escaped, and the same after an interruption."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import comband as cb
+from comband.experiments.reproduce import reproduce
+from tests.experiments.toy import toy
+
+
+def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
+    findings = reproduce([toy()], tmp_path, workers=1)
+    assert [f.verdict for f in findings] == ["supported"]
+    page = (tmp_path / "report.html").read_text()
+    assert "y grows like x² &amp; &lt;no&gt; faster" in page
+    assert "✓ supported" in page
+    assert "1.9 to 2.1" in page
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert (tmp_path / "figures" / "toy.png").stat().st_size > 5000
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
+    assert verdicts[0]["checks"][0]["value"] == pytest.approx(2, abs=0.05)
+
+
+def test_interrupted_and_resumed_gives_the_same_page(tmp_path: Path) -> None:
+    reproduce([toy()], tmp_path / "whole", workers=1)
+    results = (tmp_path / "whole" / "results" / "toy.jsonl").read_bytes()
+    half = tmp_path / "half" / "results" / "toy.jsonl"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(results[: len(results) // 2])
+    reproduce([toy()], tmp_path / "half", workers=1, progress=True)
+    for name in ("report.html", "verdicts.json", "figures/toy.svg"):
+        assert (tmp_path / "half" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_names_must_differ(tmp_path: Path) -> None:
+    with pytest.raises(cb.InputError, match="distinct names"):
+        reproduce([toy(), toy()], tmp_path)
