@@ -128,4 +128,30 @@ def test_right_propensities_fit_and_wrong_ones_do_not() -> None:
     )
     wrong = cb.check_logged_propensities(cb.Rounds(slots, rounds.rewards), policies, min_propensity=least / 3)
     assert not wrong.fits
+    assert "DO NOT FIT" in str(wrong)
     assert wrong.mean > 6
+
+
+def test_half_the_propensity_is_noticed_in_a_small_log() -> None:
+    rng = np.random.default_rng(0)
+    problem = cb.Problem(6, 2, 1)
+    lists = np.argsort(rng.random((400, 6)), axis=1)[:, :2]
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+
+    def check(q: float, n: int) -> cb.PropensityCheck:
+        rounds = cb.Rounds.from_log(
+            np.zeros(n, dtype=int),
+            lists=lists[:n],
+            rewards=np.zeros((n, 2)),
+            propensities=np.full((n, 2), q),
+            problem=problem,
+        )
+        return cb.check_logged_propensities(rounds, policies, min_propensity=q)
+
+    assert not check(1 / 6, 400).fits  # the probability of an item in its slot
+    assert check(1 / 3, 400).fits
+    assert check(1 / 3, 400).conclusive
+    few = check(1 / 3, 20)
+    assert few.fits
+    assert not few.conclusive
+    assert "too few rounds" in str(few)

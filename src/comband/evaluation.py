@@ -71,6 +71,8 @@ class PropensityCheck:
         The candidate that fits worst, its mean, and the interval that should hold `expected`.
     fits:
         False happens by chance once in a million logs.
+    conclusive:
+        Whether the interval is narrow enough to notice propensities that are off by a factor of two.
     """
 
     candidate: str
@@ -79,6 +81,21 @@ class PropensityCheck:
     expected: float
     rounds: int
     fits: bool
+    conclusive: bool
+
+    def __str__(self) -> str:
+        found = (
+            f"on {self.rounds:,} rounds the items of {self.candidate!r} weigh {self.mean:.4g} a round (between "
+            f"{self.interval[0]:.4g} and {self.interval[1]:.4g} in the long run) where {self.expected:g} is right"
+        )
+        if not self.fits:
+            return (
+                f"THE PROPENSITIES DO NOT FIT: {found}; the values cannot be trusted. Log the probability that the "
+                "item is anywhere in the list, and give every candidate's items a chance to be shown"
+            )
+        if not self.conclusive:
+            return f"too few rounds to tell whether the propensities fit: {found}"
+        return f"the propensities fit: {found}"
 
 
 def evaluate(
@@ -281,18 +298,26 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     n, m = decisions.lists.shape
     if n < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {n}.")
-    ones = Rounds(decisions, np.ones(decisions.lists.shape))
-    sums = ValueSums.from_events(ones.events(), policies)
-    log_term = np.log(2 * 2 * len(policies) / _ALARM)  # Maurer-Pontil on both sides for all candidates
-    radius = np.sqrt(2 * sums.variances * log_term / n) + 7 * m / min_propensity * log_term / (3 * (n - 1))
-    off = np.abs(sums.means - m) / np.maximum(radius, np.finfo(float).tiny)
+    ones = Rounds(decisions, np.ones(decisions.lists.shape)).events()
+    largest = m / min_propensity
+    weighed = ValueHistograms.zero(len(policies), bound=largest, n_rounds=n)
+    total = np.zeros(len(policies))
+    for block in round_values(ones, policies):
+        weighed.add(block)
+        total += block.sum(axis=0)
+    sides = 2 * len(policies) / _ALARM
+    low = weighed.lower_bounds(threshold=sides, largest=largest)
+    high = weighed.upper_bounds(threshold=sides, largest=largest)
+    off = np.maximum(low / m, m / np.maximum(high, np.finfo(float).tiny))
     worst = int(off.argmax())
-    mean, half = float(sums.means[worst]), float(radius[worst])
+    if off[worst] <= 1:  # all fit: show the candidate about which least is known
+        worst = int(np.argmax(high / np.maximum(low, 1e-9)))
     return PropensityCheck(
         candidate=policies.names[worst],
-        mean=mean,
-        interval=(mean - half, mean + half),
+        mean=float(total[worst] / n),
+        interval=(float(low[worst]), float(high[worst])),
         expected=float(m),
         rounds=n,
-        fits=bool(off[worst] <= 1),
+        fits=bool((off <= 1).all()),
+        conclusive=bool((low > m / 2).all() and (high < 2 * m).all()),
     )

@@ -57,12 +57,8 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
         f"{result.min_propensity:.4g}; {escape(answer.meaning)}. {escape(result.guarantee.capitalize())}.</p>",
     ]
     if check is not None:
-        verdict = "fit" if check.fits else "do NOT fit: the values cannot be trusted"
-        body.append(
-            f'<p class="{"soft" if check.fits else "alarm"}">Propensities {verdict}. On {check.rounds:,} rounds the '
-            f"items of {escape(check.candidate)} (the worst) weigh {check.mean:.4g} a round, {check.expected:g} is "
-            f"right, [{check.interval[0]:.4g}, {check.interval[1]:.4g}] is the range of chance.</p>"
-        )
+        text = str(check)
+        body.append(f'<p class="{"soft" if check.fits else "alarm"}">{escape(text[0].upper() + text[1:])}.</p>')
     body += [f'<p class="soft">Note: {escape(note)}.</p>' for note in result.notes]
     if answer.skipped:
         body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')

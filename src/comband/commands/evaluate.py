@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from comband.commands.common import console, print_json, said, write_text
+from comband.commands.common import REFUSED, console, print_json, said, write_text
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -69,6 +69,8 @@ def evaluate(
         print_json(answer.as_dict())
     else:
         _print_table(answer, top)
+    if answer.propensities is not None and not answer.propensities.fits:
+        raise typer.Exit(REFUSED)
 
 
 def _print_table(answer: LogEvaluation, top: int) -> None:
@@ -91,11 +93,15 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     out.print(table)
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
-    out.print(
-        f"\nBest: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
-        f"{result.epsilon:.5g} (rewards a round).",
-        markup=False,
-    )
+    check = answer.propensities
+    if check is not None and not check.fits:
+        out.print(f"\n{check}.", markup=False)
+    else:
+        out.print(
+            f"\nBest: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
+            f"{result.epsilon:.5g} (rewards a round).",
+            markup=False,
+        )
     out.print(
         f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
         f"{result.min_propensity:.4g}; {answer.meaning}.",
@@ -108,18 +114,11 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
 def notes(answer: LogEvaluation) -> list[str]:
     """What a reader must know besides the numbers."""
     lines = list(answer.evaluation.notes)
-    check = answer.propensities
-    if check is not None and not check.fits:
-        lines.insert(
-            0,
-            f"THE PROPENSITIES DO NOT FIT: on {check.rounds:,} rounds the items of {check.candidate!r} weigh "
-            f"{check.mean:.4g} a round where {check.expected:g} is right (between {check.interval[0]:.4g} and "
-            f"{check.interval[1]:.4g}); the values above cannot be trusted. Log the probability that the item is "
-            "anywhere in the list, and give every candidate's items a chance to be shown",
-        )
+    if answer.propensities is not None and answer.propensities.fits:
+        lines.append(str(answer.propensities))
     if answer.skipped:
         total = sum(answer.skipped.values())
         lines.append(
-            f"{total:,} faulty rows were skipped; if faults go with rewards, the values are off by an unknown amount"
+            f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
         )
     return lines
