@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from comband.commands.bench import bench
@@ -22,8 +25,16 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"comband {version('comband')}")
+        raise typer.Exit
+
+
 @app.callback()
-def comband() -> None:
+def comband(
+    show_version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+) -> None:
     """Find the best of many list recommenders with as few user interactions as possible."""
 
 

@@ -73,7 +73,7 @@ def run(
 
 
 def _describe(status: Status) -> str:
-    text = f"{status.leader} leads, {status.survivors} left, ε {status.epsilon:.3g}"
+    text = f"{status.leader} leads, {status.survivors} may be best, certified to {status.epsilon:.3g}"
     if np.isfinite(status.forecast) and status.forecast > 0:
         text += f", ~{_rough(status.forecast)} to go"
     return text

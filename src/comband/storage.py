@@ -25,10 +25,18 @@ def write_npz(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDAr
         with os.fdopen(handle, "wb") as file:
             columns: dict[str, Any] = {"kind": np.asarray(kind), "format": np.asarray(FORMAT), **arrays}
             np.savez_compressed(file, **columns)
+        readable(temporary)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def readable(path: str) -> None:
+    """Give a temporary file the rights that a new file would have had."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
 
 
 def read_npz(path: str | os.PathLike[str], kind: str) -> dict[str, NDArray[Any]]:

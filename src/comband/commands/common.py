@@ -13,6 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from comband.problem import InputError
+from comband.storage import readable
 
 REFUSED = 1
 
@@ -56,6 +57,7 @@ def write_text(path: Path, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+        readable(temporary)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -211,7 +211,7 @@ class CertifyingLearner(Learner):
             notes.append(f"{self._missing:,} decisions were not answered in time and count as without reward")
         if self._late:
             notes.append(f"{self._late:,} answers came too late to count")
-        notes += [f"warning: {text}" for text in self._warnings()]
+        notes += [f"WARNING, do not rely on this result before you know why: {text}" for text in self._warnings()]
         return Selection(
             policy=self.policies[leader],
             best=best,
@@ -219,7 +219,7 @@ class CertifyingLearner(Learner):
             delta=self.delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
-            guarantee="paired betting e-processes, valid at any time",
+            guarantee="from differences on the same rounds, by betting, valid at any time",
             notes=tuple(notes),
         )
 
