@@ -155,3 +155,19 @@ def test_half_the_propensity_is_noticed_in_a_small_log() -> None:
     assert few.fits
     assert not few.conclusive
     assert "too few rounds" in str(few)
+
+
+def test_events_alone_do_not_tell_the_smallest_propensity() -> None:
+    problem = cb.Problem(3, 1, 1)
+    policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem)
+    log = cb.Rounds.from_log(
+        np.zeros(4, dtype=int),
+        lists=[[0], [1], [2], [0]],
+        rewards=[[1], [0], [0], [1]],
+        propensities=[[0.5], [0.1], [0.4], [0.5]],
+        problem=problem,
+    )
+    with pytest.raises(cb.InputError, match="state min_propensity"):
+        cb.evaluate(log.events(), policies, max_reward=1)
+    with pytest.raises(cb.InputError, match="raise max_reward"):
+        cb.evaluate(log, policies, max_reward=0.1, min_propensity=0.1)

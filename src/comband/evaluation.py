@@ -123,7 +123,8 @@ def evaluate(
         ρ, the most that the shown items of one round can bring: `problem.max_reward`.
     min_propensity:
         A lower bound, known from how lists were drawn, on the propensity of every item that a candidate shows
-        (γm/K for a mixture with floor γ). By default the smallest propensity in `rounds`, which is then an assumption.
+        (γm/K for a mixture with floor γ). By default the smallest propensity in `rounds`, which is then an assumption;
+        needed for events.
     delta:
         The probability allowed for a wrong statement.
 
@@ -136,6 +137,11 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    if isinstance(rounds, Events) and min_propensity is None:
+        raise InputError(
+            "events hold only what was rewarded, so they do not tell the smallest propensity of the log: state "
+            "min_propensity, what your logging ensures for every candidate's items."
+        )
     events = rounds.events() if isinstance(rounds, Rounds) else rounds
     return _evaluate(
         events,

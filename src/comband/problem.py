@@ -238,6 +238,24 @@ def as_generator(seed: int | np.random.SeedSequence | np.random.Generator) -> np
     raise InputError(f"seed must be a whole number of at least 0, a SeedSequence or a Generator, got {seed!r}.")
 
 
+_LEARNER_STREAM = 0x1EA24E2
+
+
+def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) -> np.random.Generator:
+    """As `as_generator`, but a stream of the learner's own.
+
+    A world with the same seed (0 by default, like the learner) must not draw the numbers that the learner draws:
+    lists would be functions of contexts, and every propensity false.
+    """
+    as_generator(seed)
+    if isinstance(seed, np.random.Generator):
+        return seed
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
+    return np.random.default_rng(
+        np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, _LEARNER_STREAM), pool_size=root.pool_size)
+    )
+
+
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
         return np.array(values, dtype=np.float64)

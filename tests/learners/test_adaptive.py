@@ -134,7 +134,10 @@ def test_missing_answers_count_as_no_reward_after_their_time() -> None:
     learner = learner_for(patience=30)
     rng = as_generator(6)
     x = rng.integers(12, size=100)
-    decisions = learner.ask(x)
+    with pytest.raises(cb.InputError, match="must not be larger than patience=30, got 100"):
+        learner.ask(x)
+    parts = [learner.ask(part) for part in np.split(x, 4)]
+    decisions = parts[0] + parts[1] + parts[2] + parts[3]
     rewards = answers(WORLD, x, decisions.lists, rng)
     answered = np.arange(100) != 5
     learner.tell(decisions[answered], rewards[answered])

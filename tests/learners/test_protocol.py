@@ -195,3 +195,25 @@ def test_loading_checks_what_it_loads(make: Callable[[int], cb.Learner], tmp_pat
 
     with pytest.raises(cb.InputError, match=f"holds a {type(learner).__name__}, not a Other"):
         Other.load(tmp_path / "learner.npz", POLICIES)
+
+
+def test_learner_and_world_of_one_seed_draw_different_numbers() -> None:
+    # Else lists would be functions of contexts, and every propensity false.
+    contexts = np.zeros((1, 8))
+    for seed in range(40):
+        learner = cb.ABTest(PROBLEM, POLICIES, epsilon=0.1, seed=seed)
+        drawn = learner._rng.random()
+        assert drawn != as_generator(seed).random()
+        assert drawn != as_generator(np.random.SeedSequence(seed)).random()
+    assert len(learner.ask(contexts)) == 1
+
+
+def test_out_of_order_answers_are_said() -> None:
+    learner = cb.UniformExploration(PROBLEM, POLICIES, n_rounds=20)
+    batch = WORLD.sample(40, as_generator(0))
+    decisions = learner.ask(batch.contexts)
+    rewards = batch.answer(decisions.lists)
+    learner.tell(decisions[20:], rewards[20:])
+    assert "20 older decisions are still without answer" in str(learner.result())
+    learner.tell(decisions[:20], rewards[:20])
+    assert learner.result().notes == ()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels import split_histogram
+from comband.problem import InputError
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
 _BETS = 0.98 * 0.5 ** np.arange(16)
@@ -47,6 +48,11 @@ class ValueHistograms:
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Put in values (rounds, P) of rounds that `n_rounds` counts already."""
+        if values.size and np.abs(values).max() > self.bound * (1 + 1e-9):
+            raise InputError(
+                f"a round is worth {np.abs(values).max():.4g} to a candidate where at most {self.bound:.4g} can be: "
+                "raise max_reward (or the problem's sparsity), or lower min_propensity."
+            )
         split_histogram(np.ascontiguousarray(values), self.counts, self.bound, np.log(_RATIO))
 
     def __add__(self, other: ValueHistograms) -> ValueHistograms:

@@ -17,7 +17,7 @@ from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.base import Oracle
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, as_generator, check_rewards
+from comband.problem import InputError, Problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds
 from comband.storage import read_npz, write_npz
 
@@ -122,7 +122,7 @@ class Learner(ABC):
             policies.check(problem)
         elif not callable(getattr(policies, "fit", None)):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
-        self._rng = as_generator(seed)
+        self._rng = learner_generator(seed)
         self._ledger = Ledger()
 
     @property
@@ -196,6 +196,16 @@ class Learner(ABC):
         learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
         learner._restore(with_prefix(arrays, "state."))
         return learner
+
+    def _order_notes(self) -> list[str]:
+        """What to say when answers came out of order: those still out may be no sample of all."""
+        overtaken = self._ledger.overtaken
+        if not overtaken:
+            return []
+        return [
+            f"{overtaken:,} older decisions are still without answer; the guarantee holds only if answers come as soon "
+            "for rewarded rounds as for others: tell rounds in the order of decisions, zeros for those that stay out"
+        ]
 
     @abstractmethod
     def _decide(self, X: Contexts, first_id: int) -> Decisions:

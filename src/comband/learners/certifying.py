@@ -120,7 +120,7 @@ class CertifyingLearner(Learner):
 
     A decision enters the evidence in the order in which decisions were made, once it and all before it are answered,
     or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
-    bias the result.
+    bias the result. With a patience, a candidate's value is what comes in within it.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class CertifyingLearner(Learner):
     max_rounds:
         A budget; when it is spent the best epsilon that is certified by then is reported.
     patience:
-        How many later decisions a decision waits for its answer; None: for ever.
+        How many later decisions a decision waits for its answer; None: for ever. Batches must not be larger.
     first_epoch, epoch_growth:
         The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
     """
@@ -179,6 +179,7 @@ class CertifyingLearner(Learner):
         self._slowest = -1
         self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
         self._epochs: list[Epoch] = []
+        self._tie_seed = int(self._rng.integers(2**63))
         self._begin_epoch()
 
     @abstractmethod
@@ -208,7 +209,10 @@ class CertifyingLearner(Learner):
                 f"not certified to {self.epsilon:g} yet; this is the best epsilon known after {self._front:,} rounds"
             )
         if self._missing:
-            notes.append(f"{self._missing:,} decisions were not answered in time and count as without reward")
+            notes.append(
+                f"{self._missing:,} decisions were not answered in time and count as without reward: values and "
+                "promise are those of rewards that come within the patience"
+            )
         if self._late:
             notes.append(f"{self._late:,} answers came too late to count")
         notes += [f"WARNING, do not rely on this result before you know why: {text}" for text in self._warnings()]
@@ -247,6 +251,11 @@ class CertifyingLearner(Learner):
     # ---- decisions and answers ---------------------------------------------------------------------------------------
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        if self.patience is not None and n_contexts(X) > self.patience:
+            raise InputError(
+                f"a batch must not be larger than patience={self.patience}, got {n_contexts(X)} contexts: its first "
+                "decisions would be overdue before anybody could answer them."
+            )
         decisions = self._explorer.draw(X, self._rng, first_id=first_id, version=len(self._epochs) - 1)
         self._versions = np.concatenate([self._versions, decisions.versions])
         self._answered = np.concatenate([self._answered, np.zeros(len(decisions), dtype=np.bool_)])
@@ -539,7 +548,7 @@ class CertifyingLearner(Learner):
         # Ties are decided by a generator of their own: the candidate listed first has no advantage, and looking
         # changes nothing.
         best = np.flatnonzero(scores == scores.max())
-        return int(np.random.default_rng([self._front, len(self._epochs)]).choice(best))
+        return int(np.random.default_rng([self._tie_seed, self._front, len(self._epochs)]).choice(best))
 
     def _compress(self) -> None:
         """Forget the columns of the dropped."""
@@ -644,6 +653,7 @@ class CertifyingLearner(Learner):
             "answered": self._answered,
             "counts": np.array([self._front, self._missing, self._late, len(self._epochs)]),
             "reward": np.array(self._reward),
+            "tie_seed": np.array(self._tie_seed),
             "hits": self._hits,
             "exposure": self._exposure.pack(),
             "drift": self._drift.pack(),
@@ -673,6 +683,7 @@ class CertifyingLearner(Learner):
         self._versions, self._answered = arrays["versions"], arrays["answered"]
         self._front, self._missing, self._late, n_epochs = (int(v) for v in arrays["counts"])
         self._reward = float(arrays["reward"])
+        self._tie_seed = int(arrays["tie_seed"])
         self._hits = arrays["hits"]
         self._exposure.unpack(arrays["exposure"])
         self._drift.unpack(arrays["drift"])

@@ -77,6 +77,12 @@ class Ledger:
         duplicates = len(ids) - len(accepted) - len(conflicts)
         return accepted, Receipt(len(accepted), duplicates, conflicts)
 
+    @property
+    def overtaken(self) -> int:
+        """How many open decisions are older than some answered one."""
+        answered = np.flatnonzero(self._done)
+        return int(answered[-1] + 1 - len(answered)) if len(answered) else 0
+
     def pack(self) -> dict[str, NDArray[Any]]:
         """Plain arrays for a file."""
         return {

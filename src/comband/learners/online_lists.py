@@ -25,12 +25,12 @@ from comband.policies.scored import ScoredPolicy
 from comband.problem import (
     InputError,
     Problem,
-    as_generator,
     check_count,
     check_fraction,
     check_number,
     check_positive,
     check_rewards,
+    learner_generator,
 )
 from comband.rounds import Decisions, Rounds
 from comband.storage import read_npz, write_npz
@@ -107,7 +107,7 @@ class OnlineListClassifier:
         self.least_floor = check_fraction("least_floor", least_floor)
         self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds)
         self.epoch = 0
-        self._rng = as_generator(seed)
+        self._rng = learner_generator(seed)
         self._ledger = Ledger()
         self._batches: list[Rounds] = []
         self._shown: dict[bytes, NDArray[np.int32]] = {}

@@ -355,7 +355,7 @@ class TwoPhase(Learner):
         )
 
     def _notes(self) -> tuple[str, ...]:
-        notes = []
+        notes = self._order_notes()
         if self._estimated.n_rounds == 0:
             notes.append(
                 f"phase 2 has not begun: this rests on {self._explored.n_rounds:,} of {self.n_explore:,} uniform rounds"

@@ -70,7 +70,9 @@ class UniformExploration(Learner):
             Candidate(int(i), self.policies.names[i], float(means[i]), (float(low[i]), float(high[i])))
             for i in ranked[: 1 + _RUNNERS_UP]
         )
-        notes = () if self.done else (f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in",)
+        notes = self._order_notes()
+        if not self.done:
+            notes.append(f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in")
         return Selection(
             policy=self.policies[leader],
             best=best,
@@ -79,7 +81,7 @@ class UniformExploration(Learner):
             rounds=self.rounds,
             runners_up=tuple(others),
             guarantee="empirical Bernstein intervals at a fixed number of rounds",
-            notes=notes,
+            notes=tuple(notes),
         )
 
     def status(self) -> Status:
