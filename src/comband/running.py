@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from comband.environments.base import Environment
 from comband.learners.base import Learner, Seed, Selection, Status
@@ -86,10 +86,9 @@ def _rough(rounds: float) -> str:
 
 def progress_bar() -> Progress:
     """A bar for rounds, on standard error."""
-    return Progress(
+    return Progress(  # the bar comes last: a narrow terminal cuts it, not the words
+        TextColumn("{task.completed:,.0f} rounds:"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=16),
-        MofNCompleteColumn(),
-        TextColumn("rounds"),
+        BarColumn(bar_width=12),
         console=Console(stderr=True),
     )
