@@ -85,6 +85,12 @@ class Selection:
         return "\n".join(lines)
 
 
+# What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
+# no sample of all (clicks are often told first), so nothing can be promised.
+OUT_OF_ORDER = "none: older decisions are still without answer, and those answered first may be no fair sample"
+ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """Where a learner stands: for progress bars and histories.
@@ -196,16 +202,6 @@ class Learner(ABC):
         learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
         learner._restore(with_prefix(arrays, "state."))
         return learner
-
-    def _order_notes(self) -> list[str]:
-        """What to say when answers came out of order: those still out may be no sample of all."""
-        overtaken = self._ledger.overtaken
-        if not overtaken:
-            return []
-        return [
-            f"{overtaken:,} older decisions are still without answer; the guarantee holds only if answers come as soon "
-            "for rewarded rounds as for others: tell rounds in the order of decisions, zeros for those that stay out"
-        ]
 
     @abstractmethod
     def _decide(self, X: Contexts, first_id: int) -> Decisions:

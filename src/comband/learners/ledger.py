@@ -77,10 +77,10 @@ class Ledger:
         duplicates = len(ids) - len(accepted) - len(conflicts)
         return accepted, Receipt(len(accepted), duplicates, conflicts)
 
-    @property
-    def overtaken(self) -> int:
-        """How many open decisions are older than some answered one."""
-        answered = np.flatnonzero(self._done)
+    def overtaken(self, first_id: int = 0) -> int:
+        """How many open decisions, of those from `first_id` on, are older than some answered one."""
+        done = self._done[max(first_id - self._low, 0) :]
+        answered = np.flatnonzero(done)
         return int(answered[-1] + 1 - len(answered)) if len(answered) else 0
 
     def pack(self) -> dict[str, NDArray[Any]]:

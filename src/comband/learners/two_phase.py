@@ -18,7 +18,7 @@ from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
-from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, Candidate, Learner, Seed, Selection, Status
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
 from comband.policies.policy_set import PolicySet
@@ -158,6 +158,7 @@ class TwoPhase(Learner):
         self._values: ValueSums | None = None
         self._design: Design | None = None
         self._late = 0
+        self._first_estimate = 0  # the first decision of phase 2
 
     @abstractmethod
     def _check_problem(self) -> None:
@@ -216,6 +217,8 @@ class TwoPhase(Learner):
             known = self._found(events)
             leader = 0
             epsilon, guarantee = self._theory_epsilon()
+        if not self._in_order():
+            epsilon, guarantee = self.problem.max_reward, OUT_OF_ORDER
         sums = ValueSums.from_events(events, known) if self._values is None else self._values
         candidates = self._candidates(known, sums, leader, floor)
         return PacSelection(
@@ -269,7 +272,12 @@ class TwoPhase(Learner):
             return
         self._explored = self._explored + explored.events()
         if self._explored.n_rounds >= self.n_explore:
+            self._first_estimate = self._ledger.issued
             self._start_phase_2()
+
+    def _in_order(self) -> bool:
+        """Whether the rounds that the answer rests on were answered in the order of decisions."""
+        return self._ledger.overtaken(self._first_estimate if self._estimated.n_rounds else 0) == 0
 
     def _start_phase_2(self) -> None:
         oracle = EnumerationOracle(self._class) if isinstance(self._class, PolicySet) else self._class
@@ -349,13 +357,15 @@ class TwoPhase(Learner):
         bound = theory.estimate_range(self.problem, floor=floor)
         low, high = empirical_bernstein(sums, bound=bound, delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
+        if not self._in_order():
+            low, high = np.zeros_like(low), np.full_like(high, self.problem.max_reward)
         ranked = np.lexsort((-sums.means, np.arange(len(known)) != leader))
         return tuple(
             Candidate(int(i), known.names[i], float(sums.means[i]), (float(low[i]), float(high[i]))) for i in ranked
         )
 
     def _notes(self) -> tuple[str, ...]:
-        notes = self._order_notes()
+        notes = [] if self._in_order() else [ANSWER_THEM]
         if self._estimated.n_rounds == 0:
             notes.append(
                 f"phase 2 has not begun: this rests on {self._explored.n_rounds:,} of {self.n_explore:,} uniform rounds"
@@ -396,7 +406,7 @@ class TwoPhase(Learner):
     def _state(self) -> dict[str, NDArray[Any]]:
         parts = {"explored": self._explored, "estimated": self._estimated}
         packed = {f"{name}.{key}": array for name, events in parts.items() for key, array in events.pack().items()}
-        return {"late": np.asarray(self._late), **packed}
+        return {"late": np.asarray(self._late), "first_estimate": np.asarray(self._first_estimate), **packed}
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         def part(name: str) -> Events:
@@ -404,6 +414,7 @@ class TwoPhase(Learner):
             return Events.unpack({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
 
         self._late = int(arrays["late"])
+        self._first_estimate = int(arrays["first_estimate"])
         self._explored, self._estimated = part("explored"), part("estimated")
         # The design is a function of what phase 1 saw: made again, not stored.
         if self._explored.n_rounds >= self.n_explore:

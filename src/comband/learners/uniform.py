@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
-from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, Candidate, Learner, Seed, Selection, Status
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_fraction
@@ -65,12 +65,13 @@ class UniformExploration(Learner):
         low, high = self._intervals()
         means = self._values.means
         leader = self._leader()
+        in_order = self._ledger.overtaken() == 0
         ranked = np.lexsort((np.arange(len(means)) != leader, -means))
         best, *others = (
             Candidate(int(i), self.policies.names[i], float(means[i]), (float(low[i]), float(high[i])))
             for i in ranked[: 1 + _RUNNERS_UP]
         )
-        notes = self._order_notes()
+        notes = [] if in_order else [ANSWER_THEM]
         if not self.done:
             notes.append(f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in")
         return Selection(
@@ -80,7 +81,7 @@ class UniformExploration(Learner):
             delta=self.delta,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee="empirical Bernstein intervals at a fixed number of rounds",
+            guarantee="empirical Bernstein intervals at a fixed number of rounds" if in_order else OUT_OF_ORDER,
             notes=tuple(notes),
         )
 
@@ -100,6 +101,8 @@ class UniformExploration(Learner):
         return int(np.random.default_rng(self.rounds).choice(np.flatnonzero(means == means.max())))
 
     def _intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self._ledger.overtaken():
+            return np.zeros(len(self.policies)), np.full(len(self.policies), self.problem.max_reward)
         bound = self.problem.max_reward / self.problem.uniform_propensity
         low, high = empirical_bernstein(self._values, bound=bound, delta=self.delta)
         return low, np.minimum(high, self.problem.max_reward)
