@@ -438,6 +438,20 @@ def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
 
 
 @njit(cache=True)
+def take_bits(bits: Any, columns: Any, taken: Any) -> None:
+    """Bit columns[j] of each row becomes its bit j: bits (n, words) uint64, taken (n, words') uint64."""
+    n_columns = len(columns)
+    for i in range(bits.shape[0]):
+        row = bits[i]
+        for w in range(taken.shape[1]):
+            word = np.uint64(0)
+            for j in range(64 * w, min(64 * w + 64, n_columns)):
+                c = columns[j]
+                word |= ((row[c >> 6] >> np.uint64(c & 63)) & np.uint64(1)) << np.uint64(j & 63)
+            taken[i, w] = word
+
+
+@njit(cache=True)
 def transpose_bits(rows: Any, columns: Any) -> None:
     """Bit j of rows[i] becomes bit i of columns[j]: rows (n, P/8) uint8, columns (P, >= n/8) uint8.
 

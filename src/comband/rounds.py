@@ -7,6 +7,7 @@ What a decision was made with travels in it, so that feedback may come late, in 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -83,12 +84,21 @@ class Decisions:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
-        write_npz(path, "decisions", _pack(self))
+        write_npz(path, "decisions", self.pack())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return cls(**_unpack(read_npz(path, "decisions")))
+        return cls.unpack(read_npz(path, "decisions"))
+
+    def pack(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays, to go into a file with others."""
+        return _pack(self)
+
+    @classmethod
+    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """The inverse of `pack`."""
+        return cls(**_unpack(arrays))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -165,14 +175,14 @@ class Rounds:
 
     def pack(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, to go into a file with others."""
-        return {**_pack(self.decisions), "rewards": self.rewards}
+        return {**self.decisions.pack(), "rewards": self.rewards}
 
     @classmethod
     def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """The inverse of `pack`."""
         columns = dict(arrays)
         rewards = columns.pop("rewards")
-        return cls(Decisions(**_unpack(columns)), rewards)
+        return cls(Decisions.unpack(columns), rewards)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -204,17 +214,19 @@ class Events:
         return len(self.ids)
 
     def __add__(self, other: Events) -> Events:
-        # An empty side may be of another context kind (no context was ever seen): it only adds its rounds.
-        kept = [e.contexts for e in (self, other) if e.n_rewarded] or [self.contexts]
-        return Events(
-            n_rounds=self.n_rounds + other.n_rounds,
-            ids=np.concatenate([self.ids, other.ids]),
-            versions=np.concatenate([self.versions, other.versions]),
+        return Events.join([self, other])
+
+    @classmethod
+    def join(cls, parts: Sequence[Events]) -> Events:
+        """All parts, one after the other."""
+        # An empty part may be of another context kind (no context was ever seen): it only adds its rounds.
+        kept = [e.contexts for e in parts if e.n_rewarded] or [parts[0].contexts]
+        shifts = np.cumsum([0, *(e.n_rewarded for e in parts)])
+        return cls(
+            n_rounds=sum(e.n_rounds for e in parts),
             contexts=concat_contexts(kept),
-            rows=np.concatenate([self.rows, other.rows + self.n_rewarded]),
-            actions=np.concatenate([self.actions, other.actions]),
-            rewards=np.concatenate([self.rewards, other.rewards]),
-            propensities=np.concatenate([self.propensities, other.propensities]),
+            rows=np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)]),
+            **{name: np.concatenate([getattr(e, name) for e in parts]) for name in _JOINED},
         )
 
     @classmethod
@@ -251,6 +263,7 @@ class Events:
         return cls(**{**columns, "n_rounds": int(columns["n_rounds"])})
 
 
+_JOINED = ("ids", "versions", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
     "versions": np.int64,

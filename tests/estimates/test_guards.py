@@ -25,7 +25,7 @@ def mixtures(rng: np.random.Generator) -> tuple[cb.Mixture, cb.Mixture]:
 def rounds_until_alarm(fault: str, seed: int, n_rounds: int = 8000, block: int = 500) -> int | None:
     rng = np.random.default_rng([seed, 11])
     now, before = mixtures(rng)
-    guard = cb.ExposureGuard(K, groups="actions" if fault.startswith("lost") else "propensity")
+    guard = cb.ExposureGuard(K, unanswered=fault.startswith("lost"))
     for start in range(0, n_rounds, block):
         X = rng.integers(30, size=block)
         lists = now.draw(X, rng).lists.copy()
@@ -69,17 +69,18 @@ def test_clean_runs_are_silent(fault: str) -> None:
 
 def test_a_changing_world_is_noticed_and_a_steady_one_is_not() -> None:
     rng = np.random.default_rng(0)
-    drifting = cb.DriftGuard()
     n = 400
-    for _ in range(12):
-        drifting.update(np.flatnonzero(rng.random(n) < np.linspace(0.1, 0.3, n)), n)
-    assert drifting.alarm
-    assert "changes over time" in drifting.message
+    for kinds in ([(0.1, 0.3)], [(0.2, 0.2), (0.3, 0.1)]):
+        drifting = cb.DriftGuard()
+        for _ in range(12):
+            drifting.update([np.flatnonzero(rng.random(n) < np.linspace(*ends, n)) for ends in kinds], n)
+        assert drifting.alarm
+        assert "changes over time" in drifting.message
     alarms = 0
     for seed in range(200):
         guard, generator = cb.DriftGuard(), np.random.default_rng([seed, 2])
         for _ in range(12):
-            guard.update(np.flatnonzero(generator.random(n) < 0.2), n)
+            guard.update([np.flatnonzero(generator.random(n) < rate) for rate in (0.2, 0.05)], n)
         alarms += guard.alarm
     assert alarms <= 5
 
@@ -87,5 +88,3 @@ def test_a_changing_world_is_noticed_and_a_steady_one_is_not() -> None:
 def test_refuses_propensities_of_shown_actions_only() -> None:
     with pytest.raises(cb.InputError, match="those of all actions"):
         cb.ExposureGuard(K).update([[0, 1, 2]], [[0.1, 0.2, 0.3]])
-    with pytest.raises(cb.InputError, match="groups"):
-        cb.ExposureGuard(K, groups="items")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -109,7 +111,7 @@ def test_answers_enter_in_the_order_of_decisions() -> None:
     late.tell(b[10:40][::-1], rewards[10:40][::-1])
     assert late._front == 90
     np.testing.assert_allclose(late._log_wealth, prompt._log_wealth, rtol=1e-12, atol=1e-14)
-    assert late._events.ids.tolist() == prompt._events.ids.tolist()
+    assert late._seen.events.ids.tolist() == prompt._seen.events.ids.tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -148,6 +150,52 @@ def test_missing_answers_count_as_no_reward_after_their_time() -> None:
     notes = learner.result().notes
     assert any("not answered in time" in note for note in notes)
     assert any("too late" in note for note in notes)
+
+
+def lossy_run(lost_item: int | None, seed: int, n_batches: int = 60) -> cb.AdaptiveComband:
+    """Equal candidates; 3% of the answers are lost, and a third of those to lists with a certain item."""
+    world = small_world("equal", seed)
+    learner = cb.AdaptiveComband(world.problem, world.policies, epsilon=0.01, patience=200, seed=seed)
+    rng = np.random.default_rng([seed, 3])
+    for _ in range(n_batches):
+        decisions = learner.ask(rng.integers(len(world.chances), size=100))
+        lost = rng.random(100) < 0.03
+        if lost_item is not None:
+            lost |= (decisions.lists == lost_item).any(axis=1) & (rng.random(100) < 1 / 3)
+        clicked = rng.integers(world.problem.n_actions, size=(100, 1))
+        learner.tell(decisions[~lost], (decisions.lists == clicked).astype(float)[~lost])
+    return learner
+
+
+def test_answers_lost_for_an_item_are_noticed_and_others_are_not() -> None:
+    for seed in range(3):
+        assert any("never answered" in note for note in lossy_run(4, seed).result().notes)
+    # At level .001, more than 3 alarms in 20 clean runs have a probability below 1e-8.
+    assert sum(any("WARNING" in n for n in lossy_run(None, s, 20).result().notes) for s in range(20)) <= 3
+
+
+def test_a_saved_learner_goes_on_watching(tmp_path: Path) -> None:
+    learner = lossy_run(None, 0, 4)
+    learner.save(tmp_path / "learner")
+    again = cb.AdaptiveComband.load(tmp_path / "learner", learner.policies)
+    assert [batch.ids.tolist() for batch in again._open] == [batch.ids.tolist() for batch in learner._open]
+    np.testing.assert_array_equal(again._unanswered.pack(), learner._unanswered.pack())
+    assert again._claim() == learner._claim()
+
+
+def test_what_was_certified_once_stays_certified() -> None:
+    """A later leader may be less certain; the smaller epsilon of an earlier one still holds."""
+    world = small_world("clustered", 3)
+    learner = cb.AdaptiveComband(world.problem, world.policies, epsilon=0.001, first_epoch=100, seed=3)
+    rng = np.random.default_rng(0)
+    smallest = np.inf
+    for _ in range(40):
+        world.play(learner, 100, rng)
+        _, epsilon = learner._claim()
+        if learner._best_claim is not None and learner._alive[learner._best_claim[0]]:
+            assert epsilon <= learner._best_claim[1]
+        smallest = min(smallest, epsilon)
+    assert smallest < world.problem.max_reward
 
 
 def test_without_patience_it_waits() -> None:

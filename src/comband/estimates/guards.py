@@ -7,6 +7,8 @@ selectively, and that the world does not change. Each guard below is an e-proces
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
@@ -24,8 +26,8 @@ class ExposureGuard:
     For a group g of actions and one round, Z_g = Σ_{y∈g} (1[y shown] − Q(x, y)) has mean zero whatever the context,
     and so does W = Σ_{y shown} 1/Q(x, y) − #{y: Q(x, y) > 0}. Bets 1 ± λZ_g (and on W), scaled by the most they can
     lose, are averaged over both signs, several stakes and all groups. Groups are bins of the propensity and single
-    actions: overridden lists and stale or rounded propensities show there. With `groups="actions"` there are no bins;
-    given only the decisions whose answers are missing, this finds answers that are lost when certain actions are shown.
+    actions: overridden lists and stale or rounded propensities show there. Given only the decisions that were never
+    answered (`unanswered`), it finds answers that are lost when certain actions are shown.
 
     The stakes may depend on the round's context here, unlike in the evidence about values: Z has mean zero given the
     context.
@@ -34,22 +36,19 @@ class ExposureGuard:
     ----------
     n_actions:
         K.
-    groups:
-        "propensity" or "actions".
+    unanswered:
+        Whether the rounds to be entered are those without answer; only the message changes.
     level:
         The probability of a false alarm, ever.
     """
 
-    def __init__(self, n_actions: int, *, groups: str = "propensity", level: float = _LEVEL) -> None:
-        if groups not in ("propensity", "actions"):
-            raise InputError(f'groups must be "propensity" or "actions", got {groups!r}.')
+    def __init__(self, n_actions: int, *, unanswered: bool = False, level: float = _LEVEL) -> None:
         self.level = check_fraction("level", level)
-        self.groups = groups
+        self.unanswered = unanswered
         self.n_actions = n_actions
         self.n_rounds = 0
-        n_groups = n_actions + (0 if groups == "actions" else len(_EDGES) + 1)
         # One more group for the sum of inverse propensities; signs and stakes on the last two axes.
-        self._log_wealth = np.zeros((n_groups + 1, 2, len(_STAKES)))
+        self._log_wealth = np.zeros((len(_EDGES) + 1 + n_actions + 1, 2, len(_STAKES)))
         self._peak = 0.0
         self._mismatches = 0
 
@@ -70,15 +69,12 @@ class ExposureGuard:
             return
         hit = np.zeros(q.shape)
         np.put_along_axis(hit, shown, 1.0, axis=1)
-        if self.groups == "actions":
-            came, due, most = hit, q, np.ones(q.shape)
-        else:
-            bins = np.digitize(q, _EDGES)
-            came, due, most = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
-            for total, part in ((came, hit), (due, q), (most, (q > 0).astype(np.float64))):
-                np.add.at(total, (np.arange(n)[:, None], bins), part)
-            came, due = np.column_stack([came, hit]), np.column_stack([due, q])
-            most = np.column_stack([most, np.ones(q.shape)])
+        bins = np.digitize(q, _EDGES)
+        came, due, most = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
+        for total, part in ((came, hit), (due, q), (most, (q > 0).astype(np.float64))):
+            np.add.at(total, (np.arange(n)[:, None], bins), part)
+        came, due = np.column_stack([came, hit]), np.column_stack([due, q])
+        most = np.column_stack([most, np.ones(q.shape)])
         positive = q > 0
         with np.errstate(divide="ignore"):
             inverse = np.where(positive, 1 / q, 0.0)
@@ -97,9 +93,8 @@ class ExposureGuard:
         impossible = (~np.take_along_axis(positive, shown, axis=1)).any(axis=1)
         steps = np.log1p(bets)
         steps[impossible] += np.log(2.0)  # an action of probability zero was shown
-        path = self._log_wealth + np.cumsum(steps, axis=0)
-        self._log_wealth = path[-1]
-        self._peak = max(self._peak, float(_log_mean(path.reshape(n, -1)).max()))
+        self._log_wealth = self._log_wealth + steps.sum(axis=0)
+        self._peak = max(self._peak, float(_log_mean(self._log_wealth.reshape(1, -1))[0]))
         self.n_rounds += n
 
     def pack(self) -> NDArray[np.float64]:
@@ -132,7 +127,7 @@ class ExposureGuard:
                 "propensities, and for policies that do not always answer a context with the same list"
             )
         worst = int(np.argmax(self._log_wealth.reshape(len(self._log_wealth), -1).max(axis=1)))
-        n_bins = 0 if self.groups == "actions" else len(_EDGES) + 1
+        n_bins = len(_EDGES) + 1
         if worst < n_bins:
             low, high = np.r_[0, _EDGES, 1][[worst, worst + 1]]
             where = f"actions with propensities from {low:g} to {high:g} are not shown that often"
@@ -140,33 +135,38 @@ class ExposureGuard:
             where = f"action {worst - n_bins} is not shown as often as its propensities say"
         else:
             where = "inverse propensities do not add up"
-        if self.groups == "actions":
-            return f"among these rounds, {where}; if their answers are missing, look at how answers are collected"
+        if self.unanswered:
+            return (
+                f"among the {self.n_rounds:,} decisions looked at that were never answered, {where}: their answers are "
+                "lost more often, or less, when certain actions are shown; look at how answers are collected"
+            )
         return f"{where}; look for overridden lists, and for stale or rounded propensities"
 
 
 class DriftGuard:
-    """Watches whether a rate of rewarded rounds changes within a stretch of rounds that should be alike.
+    """Watches whether rates of certain rounds change within a stretch of rounds that should be alike.
 
-    Rounds of one epoch are exchangeable, so that of k rewarded ones the number in the first half is hypergeometric.
-    Each stretch's two-sided p-value becomes a bet 1/(2√p), and the bets multiply.
+    Rounds of one epoch are exchangeable, so that of k rounds of a kind the number in the first half is hypergeometric.
+    Each two-sided p-value becomes a bet 1/(2√p); bets of one stretch are averaged, those of stretches multiply.
     """
 
     def __init__(self, *, level: float = _LEVEL) -> None:
         self.level = check_fraction("level", level)
         self._log_wealth = self._peak = 0.0
 
-    def update(self, positions: ArrayLike, n_rounds: int) -> None:
-        """Enter a stretch of `n_rounds` rounds with rewards at `positions` in 0 … n_rounds − 1."""
-        at: NDArray[np.int64] = np.asarray(positions, dtype=np.int64)
+    def update(self, kinds: Sequence[ArrayLike], n_rounds: int) -> None:
+        """Enter a stretch of `n_rounds` rounds; each kind is told by its rounds' positions in 0 … n_rounds − 1."""
         half = n_rounds // 2
-        if half == 0 or len(at) == 0:
+        if half == 0:
             return
-        law = hypergeom(n_rounds, len(at), half)
-        early = int((at < half).sum())
-        p = min(1.0, 2 * min(law.cdf(early), law.sf(early - 1)))
-        self._log_wealth += -np.log(2) - 0.5 * np.log(max(p, 1e-300))
-        self._peak = max(self._peak, float(self._log_wealth))
+        bets = []
+        for positions in kinds:
+            at = np.asarray(positions, dtype=np.int64)
+            law, early = hypergeom(n_rounds, len(at), half), int((at < half).sum())
+            p = min(1.0, 2 * min(law.cdf(early), law.sf(early - 1))) if len(at) else 1.0
+            bets.append(-np.log(2) - 0.5 * np.log(max(p, 1e-300)))
+        self._log_wealth += float(_log_mean(np.array([bets]))[0])
+        self._peak = max(self._peak, self._log_wealth)
 
     def pack(self) -> NDArray[np.float64]:
         """The state as one array."""
@@ -191,7 +191,10 @@ class DriftGuard:
         """What to look at; empty while there is no alarm."""
         if not self.alarm:
             return ""
-        return "the leader's reward rate changes over time; values are averages over a world that is not at rest"
+        return (
+            "the rate of rewards for or against the leader changes over time; values and gaps are averages over a "
+            "world that is not at rest"
+        )
 
 
 _EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])

@@ -62,16 +62,16 @@ class ValueBets:
         In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above.
         """
         stakes = _stakes(bound)
-        low = np.zeros((len(candidates), len(stakes)))
-        high = np.zeros_like(low) + n_uncovered * np.log1p(-stakes * max_reward)
+        everyone = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
+        low, high = (self.low, self.high) if everyone else (self.low[candidates], self.high[candidates])
+        if n_uncovered:
+            high += n_uncovered * np.log1p(-stakes * max_reward)
         if len(rows):
             block = np.ascontiguousarray(inside)
             add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
             self.sums[candidates] += weights @ inside
-        everyone = len(candidates) == len(self.sums)  # then adding in place is several times faster
-        where = slice(None) if everyone else candidates
-        self.low[where] += low
-        self.high[where] += high
+        if not everyone:
+            self.low[candidates], self.high[candidates] = low, high
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
         counts[candidates] += n_rounds
 

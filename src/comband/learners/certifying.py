@@ -8,7 +8,6 @@ else.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
+from comband.learners.seen import Seen
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.rounds import Decisions, Events, Rounds
@@ -31,11 +31,11 @@ _RECENT_EVENTS = 2000  # events that say how variable a design would be
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
 _AUDIT_MOST = 20  # of one tell
 _AUDIT_ACTIONS = 5000  # above so many actions there is no audit
+_UNANSWERED_CELLS = 100_000  # propensities computed anew at one tell for decisions without answer
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _LEAST_HOPE = 0.2  # of epsilon: what a bet hopes for at least
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
-_CHUNK = 1 << 22  # cells of the incidence matrix unpacked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,7 @@ class CertifyingLearner(Learner):
         self._values = ValueBets.zero(P)
         self._alive = np.ones(P, dtype=np.bool_)
         self._dropped: list[Dropped] = []
-        self._events = Events.none()
-        self._columns: NDArray[np.int64] = np.arange(P)
-        self._bits = np.empty((0, (P + 7) // 8), dtype=np.uint8)  # events × columns, packed
+        self._seen = Seen(P)
         self._recent: Contexts | None = None
         self._front = 0  # all decisions below are in the evidence
         self._versions = np.empty(0, dtype=np.int64)  # of decisions from the front on
@@ -173,11 +171,15 @@ class CertifyingLearner(Learner):
         self._held = Events.none()  # answered, but behind an unanswered one
         self._missing = self._late = 0
         self._reward = 0.0
+        self._open: list[Decisions] = []  # batches with decisions that may stay without answer
         self._exposure = ExposureGuard(problem.n_actions)
+        self._unanswered = ExposureGuard(problem.n_actions, unanswered=True)
         self._drift = DriftGuard()
-        self._hits = np.empty(0, dtype=np.int64)  # decisions of the current epoch that rewarded its leader
+        # Decisions of the current epoch with a reward that speaks for its leader, and with one that speaks against it.
+        self._for = self._against = np.empty(0, dtype=np.int64)
         self._slowest = -1
         self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
+        self._best_claim: tuple[int, float] | None = None  # of the epochs that are over
         self._epochs: list[Epoch] = []
         self._tie_seed = int(self._rng.integers(2**63))
         self._begin_epoch()
@@ -265,6 +267,8 @@ class CertifyingLearner(Learner):
             kept = fresh if self._recent is None else concat_contexts([self._recent, fresh])
             count = n_contexts(kept)
             self._recent = take_contexts(kept, slice(max(0, count - _RECENT), count))
+            if self.patience is not None and self.problem.n_actions <= _AUDIT_ACTIONS:
+                self._open.append(decisions)
         return decisions
 
     def _learn(self, rounds: Rounds) -> None:
@@ -279,6 +283,7 @@ class CertifyingLearner(Learner):
         versions = self._versions[:n]
         events, self._held = _split(self._held, self._front + n)
         self._missing += n - int(self._answered[:n].sum())
+        self._watch_unanswered(self._front + np.flatnonzero(~self._answered[:n]), self._front + n)
         self._versions, self._answered = self._versions[n:].copy(), self._answered[n:].copy()
         self._front += n
         self._take(versions, events)
@@ -295,8 +300,24 @@ class CertifyingLearner(Learner):
             sample = decisions[chosen]
             self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)
 
+    def _watch_unanswered(self, ids: NDArray[np.int64], front: int) -> None:
+        """See whether decisions that were never answered show certain actions more often than they should."""
+        room = max(1, _UNANSWERED_CELLS // self.problem.n_actions)
+        for batch in self._open:
+            mine = ids[(ids >= batch.ids[0]) & (ids <= batch.ids[-1])][:room]
+            room -= len(mine)
+            if len(mine):
+                sample = batch[mine - batch.ids[0]]
+                epoch = self._epochs[int(sample.versions[0]) // self._explorer.stride]
+                explorer = self._explorer if epoch is self._epochs[-1] else self._explorer_of(epoch)
+                self._unanswered.update(sample.lists, explorer.all_propensities(sample.contexts))
+        self._open = [batch for batch in self._open if batch.ids[-1] >= front]
+
+    def _explorer_of(self, epoch: Epoch) -> Explorer:
+        return epoch.plan.explorer(self.policies, epoch.candidates, epoch.bets.leader, self.problem)
+
     def _warnings(self) -> list[str]:
-        return [guard.message for guard in (self._exposure, self._drift) if guard.alarm]
+        return [guard.message for guard in (self._exposure, self._unanswered, self._drift) if guard.alarm]
 
     def _settled(self) -> int:
         """How many decisions from the front on may enter the evidence."""
@@ -329,7 +350,8 @@ class CertifyingLearner(Learner):
                 n_uncovered=n_uncovered,
                 max_reward=self.problem.max_reward,
             )
-            self._log_wealth[epoch.candidates] += evidence.log_wealth
+            everyone = len(epoch.candidates) == len(self.policies)  # then adding in place is several times faster
+            self._log_wealth[slice(None) if everyone else epoch.candidates] += evidence.log_wealth
             self._values.add(
                 epoch.candidates,
                 inside,
@@ -341,8 +363,10 @@ class CertifyingLearner(Learner):
                 max_reward=self.problem.max_reward,
             )
             if k == len(self._epochs) - 1:
-                helped = events.ids[rows[inside[:, epoch.bets.leader]]]
-                self._hits = np.concatenate([self._hits, np.unique(helped)])
+                led = inside[:, epoch.bets.leader]
+                self._for = np.concatenate([self._for, np.unique(events.ids[rows[led]])])
+                against = ~led & inside.any(axis=1)
+                self._against = np.concatenate([self._against, np.unique(events.ids[rows[against]])])
             epoch.n_rounds += n
             epoch.n_uncovered += n_uncovered
             self._keep(events, chosen, inside, actions, k)
@@ -363,12 +387,11 @@ class CertifyingLearner(Learner):
         actions: NDArray[np.int32],
         k: int,
     ) -> None:
-        """Keep events, with their rows of the incidence matrix in the current epoch's columns, for later designs."""
+        """Keep events for later designs."""
         if len(chosen) == 0:
-            self._events = self._events + Events.none()
             return
         needed, rows = np.unique(events.rows[chosen], return_inverse=True)
-        self._events = self._events + Events(
+        kept = Events(
             n_rounds=0,
             ids=events.ids[needed],
             versions=np.full(len(needed), k),
@@ -378,8 +401,7 @@ class CertifyingLearner(Learner):
             rewards=events.rewards[chosen],
             propensities=self._propensities(events, chosen, self._epochs[k]),
         )
-        columns = np.searchsorted(self._epochs[k].candidates, self._columns)
-        self._bits = np.concatenate([self._bits, np.packbits(inside[:, columns], axis=1)])
+        self._seen.add(kept, inside, self._epochs[k].candidates)
 
     # ---- evidence ----------------------------------------------------------------------------------------------------
 
@@ -390,8 +412,11 @@ class CertifyingLearner(Learner):
     def _judge(self) -> None:
         """Drop whom the evidence excludes, and see whether all others are certified."""
         leader = self._epochs[-1].leader
-        against = log_mean_wealth(self._log_wealth)
-        out = self._alive & (against >= self._threshold)
+        against = np.full(len(self._alive), -np.inf)
+        # An average is no larger than the largest.
+        near = np.flatnonzero(self._alive & (self._log_wealth >= self._threshold).any(axis=1))
+        against[near] = log_mean_wealth(self._log_wealth[near])
+        out = against >= self._threshold
         out[leader] = False
         for i in np.flatnonzero(out):
             names = self.policies.names
@@ -446,11 +471,16 @@ class CertifyingLearner(Learner):
         return high
 
     def _claim(self) -> tuple[int, float]:
-        """Leader and certified epsilon, now or when the promise was kept."""
+        """A candidate and its certified epsilon: the smallest that was ever certified for one that is left.
+
+        All claims, of all leaders and at all times, hold on one event.
+        """
         if self._certified is not None:
             return self._certified
         leader = self._epochs[-1].leader
-        return leader, self._certified_epsilon(leader)
+        now = leader, self._certified_epsilon(leader)
+        best = self._best_claim
+        return best if best is not None and best[1] < now[1] and self._alive[best[0]] else now
 
     def _forecast(self) -> float:
         """Rounds until the slowest rival is certified, if bets go on growing as designed."""
@@ -496,12 +526,12 @@ class CertifyingLearner(Learner):
     def _begin_epoch(self) -> None:
         """Choose leader, plan and bets from the past, for contexts that nobody has seen yet."""
         candidates = np.flatnonzero(self._alive)
-        self._compress()
+        self._seen.forget(self._alive)
         if self._epochs:
             ending = self._epochs[-1]
-            seen = self._hits - ending.first_id
-            self._drift.update(seen, ending.n_rounds)
-            self._hits = np.empty(0, dtype=np.int64)
+            self._drift.update([self._for - ending.first_id, self._against - ending.first_id], ending.n_rounds)
+            self._for = self._against = np.empty(0, dtype=np.int64)
+            self._best_claim = self._claim()
         scores = self._scores()[candidates]
         leader = self._pick_leader(scores)
         gaps = np.maximum(scores[leader] - scores, 0.0)
@@ -511,7 +541,7 @@ class CertifyingLearner(Learner):
         self._explorer: Explorer = plan.explorer(self.policies, candidates, leader, self.problem)
         rho = self.problem.max_reward
         bound = rho / self._explorer.least
-        if len(self._events):
+        if len(self._seen):
             moments = self._second_moments(leader, bound)
             wanted = best_stakes(self._hoped_for(gaps, moments), moments)
         else:
@@ -550,70 +580,19 @@ class CertifyingLearner(Learner):
         best = np.flatnonzero(scores == scores.max())
         return int(np.random.default_rng([self._tie_seed, self._front, len(self._epochs)]).choice(best))
 
-    def _compress(self) -> None:
-        """Forget the columns of the dropped."""
-        keep = self._alive[self._columns]
-        if keep.all():
-            return
-        parts = [np.packbits(inside[:, keep], axis=1) for _, inside in self._incidence()]
-        self._columns = self._columns[keep]
-        self._bits = np.concatenate(parts) if parts else np.empty((0, (len(self._columns) + 7) // 8), dtype=np.uint8)
-
-    def _incidence(self) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
-        """The incidence matrix of all events and columns, unpacked in blocks."""
-        n_columns = len(self._columns)
-        step = max(1, _CHUNK // n_columns)
-        for start in range(0, len(self._bits), step):
-            rows = slice(start, min(start + step, len(self._bits)))
-            yield rows, np.unpackbits(self._bits[rows], axis=1, count=n_columns).astype(np.bool_)
-
     def _scores(self) -> NDArray[np.float64]:
-        """Estimated values up to a common shift (P,); −inf for the dropped.
-
-        An epoch's estimates count in proportion to its rounds over the variance of a difference of two candidates that
-        are left.
-        """
+        """Estimated values up to a common shift (P,); −inf for the dropped."""
         scores = np.full(len(self.policies), -np.inf)
-        epochs = self._epochs
         candidates = np.flatnonzero(self._alive)
-        if not epochs or len(self._events) == 0:
-            scores[candidates] = 0.0
-            return scores
-        columns = np.searchsorted(self._columns, candidates)
-        of_event = self._events.versions[self._events.rows]
-        weights = self._events.rewards / self._events.propensities
-        sums = np.zeros((len(epochs), len(candidates)))
-        spread = np.zeros(len(epochs))
-        for rows, inside in self._incidence():
-            part = inside[:, columns]
-            share = part.mean(axis=1)
-            spread += np.bincount(of_event[rows], weights[rows] ** 2 * 2 * share * (1 - share), minlength=len(epochs))
-            for k in np.unique(of_event[rows]):
-                mine = of_event[rows] == k
-                sums[k] += weights[rows][mine] @ part[mine]
-        rounds = np.array([epoch.n_rounds for epoch in epochs])
-        seen = np.bincount(of_event, minlength=len(epochs))
-        # A handful of events does not tell a variance; an epoch without any says that it was uninformative.
-        precision = np.where(seen > 5, rounds / np.maximum(np.maximum(spread, 1e-3 * rounds), 1.0), 0.0)
-        if not precision.any():
-            precision = np.where(seen > 0, 1.0, 0.0)
-        scores[candidates] = precision @ sums / max(float(precision @ rounds), 1e-300)
+        n_rounds = np.array([epoch.n_rounds for epoch in self._epochs], dtype=np.int64)
+        scores[candidates] = self._seen.scores(candidates, n_rounds)
         return scores
 
     def _second_moments(self, leader: int, bound: float) -> NDArray[np.float64]:
         """E D² of each candidate against the leader under the next plan, from recent events; shrunk towards more."""
-        events = self._events
-        first = max(0, len(events) - _RECENT_EVENTS)
-        total = np.zeros(len(self._columns))
-        for rows, inside in self._incidence():
-            if rows.stop <= first:
-                continue
-            take = np.arange(max(rows.start, first), rows.stop)
-            part = inside[take - rows.start]
-            q = self._explorer.propensities(events.contexts, events.rows[take], events.actions[take], part)
-            disputed = part != part[:, [leader]]
-            weights = events.rewards[take] ** 2 / (events.propensities[take] * np.maximum(q, 1e-12))
-            total += np.where(disputed.any(axis=1), weights, 0.0) @ disputed
+        first = max(0, len(self._seen) - _RECENT_EVENTS)
+        total = self._seen.squares(leader, first, self._explorer.propensities)
+        events = self._seen.events
         n_rounds = self._front - (int(events.ids[events.rows[first]]) if first else 0)
         # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
         # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
@@ -647,20 +626,25 @@ class CertifyingLearner(Learner):
             "dropped": np.array(
                 [(d.index, d.round, names.index(d.leader), d.log_evidence) for d in self._dropped], dtype=np.float64
             ).reshape(-1, 4),
-            "columns": self._columns,
-            "bits": self._bits,
+            "columns": self._seen.columns,
+            "bits": self._seen.rows.bits,
             "versions": self._versions,
             "answered": self._answered,
-            "counts": np.array([self._front, self._missing, self._late, len(self._epochs)]),
+            "counts": np.array([self._front, self._missing, self._late, len(self._epochs), len(self._open)]),
             "reward": np.array(self._reward),
             "tie_seed": np.array(self._tie_seed),
-            "hits": self._hits,
+            "for": self._for,
+            "against": self._against,
             "exposure": self._exposure.pack(),
+            "unanswered": self._unanswered.pack(),
             "drift": self._drift.pack(),
             "certified": np.array([] if self._certified is None else self._certified),
+            "best_claim": np.array([] if self._best_claim is None else self._best_claim),
         }
-        state |= {f"events.{name}": array for name, array in self._events.pack().items()}
+        state |= {f"events.{name}": array for name, array in self._seen.events.pack().items()}
         state |= {f"held.{name}": array for name, array in self._held.pack().items()}
+        for k, decisions in enumerate(self._open):
+            state |= {f"open{k}.{name}": array for name, array in decisions.pack().items()}
         if self._recent is not None:
             state |= {f"recent.{name}": array for name, array in pack_contexts(self._recent).items()}
         for k, epoch in enumerate(self._epochs):
@@ -679,23 +663,26 @@ class CertifyingLearner(Learner):
             Dropped(int(i), names[int(i)], int(when), names[int(leader)], float(evidence))
             for i, when, leader, evidence in arrays["dropped"]
         ]
-        self._columns, self._bits = arrays["columns"], arrays["bits"]
         self._versions, self._answered = arrays["versions"], arrays["answered"]
-        self._front, self._missing, self._late, n_epochs = (int(v) for v in arrays["counts"])
+        self._front, self._missing, self._late, n_epochs, n_open = (int(v) for v in arrays["counts"])
+        self._open = [Decisions.unpack(with_prefix(arrays, f"open{k}.")) for k in range(n_open)]
         self._reward = float(arrays["reward"])
         self._tie_seed = int(arrays["tie_seed"])
-        self._hits = arrays["hits"]
+        self._for, self._against = arrays["for"], arrays["against"]
         self._exposure.unpack(arrays["exposure"])
+        self._unanswered.unpack(arrays["unanswered"])
         self._drift.unpack(arrays["drift"])
-        certified = arrays["certified"]
-        self._certified = (int(certified[0]), float(certified[1])) if len(certified) else None
-        self._events = Events.unpack(with_prefix(arrays, "events."))
+        self._certified, self._best_claim = (
+            (int(claim[0]), float(claim[1])) if len(claim) else None
+            for claim in (arrays["certified"], arrays["best_claim"])
+        )
+        events = Events.unpack(with_prefix(arrays, "events."))
+        self._seen = Seen.of(events, arrays["bits"], arrays["columns"])
         self._held = Events.unpack(with_prefix(arrays, "held."))
         recent = with_prefix(arrays, "recent.")
         self._recent = unpack_contexts(recent) if recent else None
         self._epochs = [_unpack_epoch(with_prefix(arrays, f"epoch{k}.")) for k in range(n_epochs)]
-        last = self._epochs[-1]
-        self._explorer = last.plan.explorer(self.policies, last.candidates, last.bets.leader, self.problem)
+        self._explorer = self._explorer_of(self._epochs[-1])
 
 
 def _split(events: Events, first_id: int) -> tuple[Events, Events]:

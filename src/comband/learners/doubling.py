@@ -29,7 +29,7 @@ class TwoPhaseComband(CertifyingLearner):
         anyone = np.full(P, 1 / P)
         stage = np.log2(max(self._front, self.first_epoch) / self.first_epoch)
         designed = self._front >= 1.5 * self.first_epoch * 2 ** np.floor(stage)
-        if not designed or len(self._events) == 0:
+        if not designed or len(self._seen) == 0:
             return Plan("mixture", anyone, 1.0)
         design = design_exploration(
             self._all_events(),
@@ -41,4 +41,4 @@ class TwoPhaseComband(CertifyingLearner):
         return Plan("mixture", design.mixture.weights, _FLOOR)
 
     def _all_events(self) -> Events:
-        return self._events + Events.none(self._front)
+        return self._seen.events + Events.none(self._front)

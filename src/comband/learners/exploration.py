@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from comband._kernels import inclusion
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.learners.seen import PackedRows
 from comband.policies.disagreement import DisagreementSampling
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import Problem
-from comband.rounds import Decisions
+from comband.rounds import Decisions, Events
 
 
 class Explorer(Protocol):
@@ -32,10 +33,8 @@ class Explorer(Protocol):
         """A list for each context."""
         ...
 
-    def propensities(
-        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        """Q of single actions: actions[e] for context X[rows[e]], given whether it is in each candidate's list."""
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """Q of the actions of the `chosen` events, given for which candidates each of them counts."""
         ...
 
     def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -64,20 +63,20 @@ class MixtureExplorer:
         """A list for each context."""
         return self._mixture.draw(X, rng, first_id=first_id, version=self.stride * version)
 
-    def propensities(
-        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of single actions."""
         mixture, problem = self._mixture, self._mixture.problem
         if self._own or mixture.floor == 1:
             followed = inside @ self._weights
         else:
-            followed = np.empty(len(rows))
+            followed = np.empty(len(chosen))
             step = max(1, BLOCK // (len(mixture.support) * problem.list_size))
-            for start in range(0, len(rows), step):
+            for start in range(0, len(chosen), step):
                 part = slice(start, start + step)
-                lists = mixture.policies.predict(take_contexts(X, rows[part]), mixture.support)
-                wanted = np.ascontiguousarray(actions[part, None])
+                lists = mixture.policies.predict(
+                    take_contexts(events.contexts, events.rows[chosen[part]]), mixture.support
+                )
+                wanted = np.ascontiguousarray(events.actions[chosen[part], None])
                 weights = mixture.weights[mixture.support]
                 followed[part] = inclusion(lists, weights, wanted, problem.n_actions)[:, 0]
         return np.asarray((1 - mixture.floor) * followed + mixture.floor * problem.uniform_propensity)
@@ -105,11 +104,10 @@ class ActionExplorer:
         """A list for each context."""
         return self._sampling.draw(X, rng, first_id=first_id, version=version)
 
-    def propensities(
-        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of single actions."""
-        return self._sampling.propensities(take_contexts(X, rows), actions[:, None])[:, 0]
+        contexts = take_contexts(events.contexts, events.rows[chosen])
+        return self._sampling.propensities(contexts, events.actions[chosen, None])[:, 0]
 
     def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Rounds with tag 1."""
@@ -150,11 +148,9 @@ class ArmExplorer:
             contexts=X,
         )
 
-    def propensities(
-        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], inside: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """1/S: only the candidate's own rounds count for it."""
-        return np.full(len(rows), self.least)
+        return np.full(len(chosen), self.least)
 
     def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
         """None."""

@@ -1,0 +1,145 @@
+"""The events that a certifying learner has seen, and for which candidates each of them counts, as bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels import packed_coverage, packed_scores, take_bits
+from comband.rounds import Events
+from comband.solvers.columns import Words, pack, words_for
+
+
+class PackedRows:
+    """A matrix of zeros and ones, a row an event and a column a candidate, 1/8 byte a cell."""
+
+    def __init__(self, bits: Words, n_columns: int) -> None:
+        self.bits, self.n_columns = bits, n_columns
+
+    @classmethod
+    def from_cells(cls, inside: NDArray[np.bool_]) -> PackedRows:
+        """Pack a matrix (rows, columns)."""
+        n_columns = inside.shape[1]
+        return cls(pack(inside, words_for(n_columns)), n_columns)
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def __getitem__(self, rows: Any) -> PackedRows:
+        return PackedRows(np.ascontiguousarray(self.bits[rows]), self.n_columns)
+
+    def __matmul__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_j weights[j] over the ones of each row."""
+        padded = np.zeros(64 * self.bits.shape[1])
+        padded[: self.n_columns] = weights
+        sums = np.empty(len(self.bits))
+        packed_scores(self.bits, padded, sums)
+        return sums
+
+    def weighted_sum(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_e weights[e] over the ones of each column."""
+        sums = np.empty(64 * self.bits.shape[1])
+        packed_coverage(self.bits, np.ascontiguousarray(weights), sums)
+        return sums[: self.n_columns]
+
+    def column(self, j: int) -> NDArray[np.bool_]:
+        """One column."""
+        return (self.bits[:, j // 64] >> np.uint64(j % 64)) & np.uint64(1) > 0
+
+    def take(self, columns: NDArray[np.int64]) -> PackedRows:
+        """Some of the columns, in that order."""
+        bits = np.empty((len(self.bits), words_for(len(columns))), dtype=np.uint64)
+        take_bits(self.bits, columns, bits)
+        return PackedRows(bits, len(columns))
+
+
+class Seen:
+    """Events with their rows of the incidence matrix, for the candidates that are left.
+
+    New events are kept as they come and joined when somebody looks: telling costs what is new. `versions` of the events
+    are the numbers of their epochs.
+    """
+
+    def __init__(self, n_policies: int) -> None:
+        self.columns: NDArray[np.int64] = np.arange(n_policies)
+        self._events = [Events.none()]
+        self._rows = [PackedRows.from_cells(np.empty((0, n_policies), dtype=np.bool_))]
+
+    @classmethod
+    def of(cls, events: Events, bits: Words, columns: NDArray[np.int64]) -> Seen:
+        """What `events`, `rows.bits` and `columns` say."""
+        seen = cls(len(columns))
+        seen.columns, seen._events, seen._rows = columns, [events], [PackedRows(bits, len(columns))]
+        return seen
+
+    def __len__(self) -> int:
+        return sum(len(events) for events in self._events)
+
+    def add(self, events: Events, inside: NDArray[np.bool_], candidates: NDArray[np.int64]) -> None:
+        """Keep events; `inside` (E, S) says for which of the `candidates`, among them all columns, they count."""
+        if len(candidates) != len(self.columns):
+            inside = inside[:, np.searchsorted(candidates, self.columns)]
+        self._events.append(events)
+        self._rows.append(PackedRows.from_cells(inside))
+
+    @property
+    def events(self) -> Events:
+        """All of them."""
+        if len(self._events) > 1:
+            self._events = [Events.join(self._events)]
+        return self._events[0]
+
+    @property
+    def rows(self) -> PackedRows:
+        """The incidence matrix, an event a row and a candidate a column."""
+        if len(self._rows) > 1:
+            self._rows = [PackedRows(np.concatenate([part.bits for part in self._rows]), len(self.columns))]
+        return self._rows[0]
+
+    def forget(self, alive: NDArray[np.bool_]) -> None:
+        """Drop the columns of those who are not `alive` (P,)."""
+        keep = np.flatnonzero(alive[self.columns])
+        if len(keep) < len(self.columns):
+            self._rows, self.columns = [self.rows.take(keep)], self.columns[keep]
+
+    def scores(self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Estimated values of some of the columns, up to a common shift; `n_rounds` are those of each epoch.
+
+        An epoch's estimates count in proportion to its rounds over the variance of a difference of two candidates.
+        """
+        if len(self) == 0:
+            return np.zeros(len(candidates))
+        events, rows, n_epochs = self.events, self.rows, len(n_rounds)
+        chosen = np.searchsorted(self.columns, candidates)
+        of_event = events.versions[events.rows]
+        weights = events.rewards / events.propensities
+        among = np.zeros(len(self.columns))
+        among[chosen] = 1 / len(candidates)
+        share = np.clip(rows @ among, 0.0, 1.0)
+        spread = np.bincount(of_event, weights**2 * 2 * share * (1 - share), minlength=n_epochs)
+        seen = np.bincount(of_event, minlength=n_epochs)
+        # A handful of events does not tell a variance; an epoch without any says that it was uninformative.
+        precision = np.where(seen > 5, n_rounds / np.maximum(np.maximum(spread, 1e-3 * n_rounds), 1.0), 0.0)
+        if not precision.any():
+            precision = np.where(seen > 0, 1.0, 0.0)
+        sums = rows.weighted_sum(precision[of_event] * weights)
+        return np.asarray(sums[chosen] / max(float(precision @ n_rounds), 1e-300))
+
+    def squares(
+        self, leader: int, first: int, propensities: Callable[[Events, NDArray[np.int64], PackedRows], Any]
+    ) -> NDArray[np.float64]:
+        """Σ D² of each column against the one at `leader`, over the events from `first` on, had they been shown with
+        the given propensities instead of their own.
+        """
+        events, take = self.events, np.arange(first, len(self))
+        rows = self.rows[first:]
+        led, listed = rows.column(leader), rows @ np.ones(rows.n_columns)
+        undisputed = (listed == 0) | (listed == rows.n_columns)
+        q = np.maximum(propensities(events, take, rows), 1e-12)
+        weights = np.where(undisputed, 0.0, events.rewards[take] ** 2 / (events.propensities[take] * q))
+        # Where the leader listed the action, D ≠ 0 for those who did not.
+        total = weights[led].sum() + rows.weighted_sum(np.where(led, -weights, weights))
+        return np.asarray(np.maximum(total, 0.0))
