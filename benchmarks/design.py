@@ -158,7 +158,8 @@ def table(family: Family, incidence: Incidence, potential: LogBarrier, *, cap: f
         for name in SOLVERS:
             # on the large family the printed rule runs long enough to show the ratio, if it does not arrive before
             long = name == "as printed" and family.name == LARGE.name
-            run = solve(potential, incidence, name, targets, stopping, 205 * quickest if long else cap)
+            patience = 15 * cap if name.startswith("corrective") else cap
+            run = solve(potential, incidence, name, targets, stopping, 205 * quickest if long else patience)
             runs[name].append(run)
             if "mu" in run.reached:
                 quickest = min(quickest, run.reached["mu"].seconds)

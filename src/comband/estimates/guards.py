@@ -162,8 +162,9 @@ class DriftGuard:
         bets = []
         for positions in kinds:
             at = np.asarray(positions, dtype=np.int64)
-            law, early = hypergeom(n_rounds, len(at), half), int((at < half).sum())
-            p = min(1.0, 2 * min(law.cdf(early), law.sf(early - 1))) if len(at) else 1.0
+            law, early = (n_rounds, len(at), half), int((at < half).sum())
+            tail = min(hypergeom.cdf(early, *law), hypergeom.sf(early - 1, *law))
+            p = min(1.0, 2 * float(tail)) if len(at) else 1.0
             bets.append(-np.log(2) - 0.5 * np.log(max(p, 1e-300)))
         self._log_wealth += float(_log_mean(np.array([bets]))[0])
         self._peak = max(self._peak, self._log_wealth)
