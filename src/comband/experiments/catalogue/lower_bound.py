@@ -159,7 +159,7 @@ CLAIM = Claim(
             (0, 0.75),
             {"part": "below"},
         ),
-        _Around("Slope of the rounds needed in s (theory: 1)", "s", "needed", (0.7, 1.2)),
+        _Around("Slope of the rounds needed in s (theory: 1)", "s", "needed", (0.8, 1.2)),
         _Around("Slope of the rounds needed in m (theory: 1)", "m", "needed", (0.75, 1.25)),
         _Around("Slope of the rounds needed in ε (theory: −2)", "epsilon", "needed", (-2.2, -1.8)),
     ),
