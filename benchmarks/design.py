@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from comband.design import COLUMNS_A_CALL, WARM_START_FROM
 from comband.solvers.corrective import FullyCorrective, warm_start
 from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, minimise
-from comband.solvers.incidence import BLOCK_WORDS, Incidence, PackedIncidence, SparseIncidence, build_incidence
+from comband.solvers.incidence import BLOCK_WORDS, LANES, Incidence, PackedIncidence, SparseIncidence, build_incidence
 from comband.solvers.potential import LogBarrier
 from comband.solvers.stopping import State, Stopping
 
@@ -223,7 +223,7 @@ def timed(action: Callable[[], object]) -> float:
 def passes(family: Family, incidence: PackedIncidence, potential: LogBarrier) -> dict[str, float]:
     """One oracle pass against one read of the same memory, in turn."""
     gains = potential.gains(np.full(len(potential.weights), 0.3))
-    words = incidence.words.reshape(-1)
+    words = incidence.lanes.reshape(-1).view(np.uint64)
     incidence.scores(gains), words.sum()
     pairs = [(timed(lambda: incidence.scores(gains)), timed(words.sum)) for _ in range(9)]
     one, read = (statistics.median(column) for column in zip(*pairs, strict=True))
@@ -236,16 +236,20 @@ def passes(family: Family, incidence: PackedIncidence, potential: LogBarrier) ->
     return {"bytes_per_cell": incidence.nbytes / cells, "pass": one, "read": read, "ratio": ratio}
 
 
+def first_columns(incidence: PackedIncidence, n: int) -> PackedIncidence:
+    """The first n policies."""
+    return PackedIncidence(np.ascontiguousarray(incidence.lanes[:, : -(-n // LANES)]), n)
+
+
 def scaling(incidence: PackedIncidence, potential: LogBarrier) -> dict[str, Any]:
     """Seconds to a relative gap of 1e-6 on parts of one instance; slopes of log time against log size."""
-    bits = incidence.words
-    n_blocks, n_policies = bits.shape[:2]
+    lanes, n_blocks, n_policies = incidence.lanes, len(incidence.lanes), incidence.n_policies
     result: dict[str, Any] = {}
     for axis in ("events", "policies"):
         sizes, seconds = [], []
         for share in (8, 4, 2, 1):
             blocks, policies = (n_blocks // share, n_policies) if axis == "events" else (n_blocks, n_policies // share)
-            part = PackedIncidence(np.ascontiguousarray(bits[:blocks, :policies]))
+            part = first_columns(PackedIncidence(lanes[:blocks], n_policies), policies)
             weights = potential.weights[: 64 * part.n_words]
             scaled = LogBarrier(weights / weights.sum() * potential.mass, potential.floor, potential.uniform)
             stopping = Stopping(relative_gap=1e-6)
@@ -275,7 +279,7 @@ def densities() -> list[dict[str, float]]:
         starts = np.concatenate([[0], np.cumsum(A.sum(axis=0))])
         sparse = SparseIncidence(starts, where[1].astype(np.int32), E)
         assert isinstance(packed, PackedIncidence)
-        packed = PackedIncidence(np.ascontiguousarray(packed.words[:, :P]))
+        packed = first_columns(packed, P)
         packed.scores(weights), sparse.scores(weights)
         pairs = [(timed(lambda: packed.scores(weights)), timed(lambda: sparse.scores(weights))) for _ in range(5)]  # noqa: B023
         bits, indices = (statistics.median(column) for column in zip(*pairs, strict=True))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from comband import _kernels
 from comband.solvers.columns import pack
+from comband.solvers.incidence import LANES, SCREEN
 
 
 def bits_and_matrix(k: int, words: int, density: float, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
@@ -31,18 +34,25 @@ def test_double_kernels(k: int, words: int, density: float) -> None:
         np.testing.assert_allclose(gram, (A * c) @ A.T, rtol=4e-6)
 
 
-@pytest.mark.parametrize("skip", [1, 3])
-def test_single_precision_pass_stays_within_its_bound(skip: int) -> None:
-    from comband.solvers.incidence import SCREEN
+WAYS = [_kernels._packed_pass_plain, *([_kernels._packed_pass_avx2] if _kernels._AVX2 else [])]
 
-    blocks, n, words = 7, 11, 32
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("blocks", "n", "words", "skip"), [(1, 1, 1, 1), (1, 40, 19, 1), (7, 33, 32, 1), (7, 33, 32, 3)]
+)
+def test_single_precision_pass_stays_within_its_bound(way: Any, blocks: int, n: int, words: int, skip: int) -> None:
     A = np.random.default_rng(0).random((n, blocks * words * 64)) < 0.4
-    bits = np.ascontiguousarray(pack(A, blocks * words).reshape(n, blocks, words).transpose(1, 0, 2))
+    groups = -(-n // LANES)
+    bits = np.zeros((groups * LANES, blocks * words), dtype=np.uint64)
+    bits[:n] = pack(A, blocks * words)
+    lanes = bits.view("<u4").reshape(groups, LANES, blocks, 2 * words).transpose(2, 0, 3, 1)
     events = np.arange(A.shape[1]).reshape(blocks, -1)[::skip].ravel()
     for c in (np.full(len(events), 1 / 3), np.random.default_rng(1).exponential(size=len(events))):
-        scores = np.empty(n)
-        _kernels.packed_scores_single(bits[::skip], c.astype(np.float32), scores)
-        np.testing.assert_allclose(scores, A[:, events] @ c, rtol=SCREEN / 2)
+        scores = np.empty(groups * LANES)
+        way(np.ascontiguousarray(lanes)[::skip], c.astype(np.float32), scores)
+        np.testing.assert_allclose(scores[:n], A[:, events] @ c, rtol=SCREEN / 2)
+        assert not scores[n:].any()
 
 
 def test_sparse_scores() -> None:

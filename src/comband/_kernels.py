@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from llvmlite.binding import get_host_cpu_features
+from numba import config, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -196,11 +198,16 @@ def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray
 # ---- packed incidence: sums over the set bits of 64-bit words --------------------------------------------------------
 #
 # A column of the incidence is a bit string over events; wanted is Σ c_e over its set bits.
-# The fast way is neither a loop over bits nor a table: spread 32 bits over 32 lanes, shift bit i of
-# lane i into the sign, and keep either total or total + c by the sign. LLVM turns that into
-# shift/add/blend on full vectors. Numba has no type for such a vector, so the loop over words is
-# emitted as one intrinsic. Byte tables, popcounts of bit planes and loops over bits were all several
-# times slower; `python -m benchmarks.design` measures a pass against a bare read of the memory.
+#
+# One column, in double: spread 32 bits over 32 lanes, shift bit i of lane i into the sign, and keep either total or
+# total + c by the sign. LLVM turns that into shift/add/blend on full vectors.
+#
+# All columns, in single precision: 16 columns lie side by side, 32 events in a word. Three events have eight sums,
+# which fill one vector register, so that a permutation by the low three bits of each word looks up eight columns at
+# once. It takes AVX2; elsewhere a plain loop does the same, several times slower. Byte tables, popcounts of bit planes
+# and loops over bits were all slower; `python -m benchmarks.design` measures a pass against a bare read of the memory.
+#
+# Numba has no type for such vectors, so loops over words are emitted as intrinsics.
 
 _intrinsic: Any = intrinsic  # its type describes calls from Python, of which there are none
 _I32, _I64, _F32, _F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
@@ -275,13 +282,6 @@ def _emit_masked_sum(builder: Any, args: Any, real: Any, lane: Any, size: int) -
 
 
 @_intrinsic
-def _masked_sum_32(context: Any, bits: Any, values: Any, n: Any) -> Any:
-    """Σ c over the set bits: addresses of n 64-bit words and of 64·n float32."""
-    signature = types.float64(types.intp, types.intp, types.intp)
-    return signature, lambda _c, b, _s, args: _emit_masked_sum(b, args, _F32, _I32, 4)
-
-
-@_intrinsic
 def _masked_sum_64(context: Any, bits: Any, values: Any, n: Any) -> Any:
     """Σ c over the set bits: addresses of n 64-bit words and of 64·n float64."""
     signature = types.float64(types.intp, types.intp, types.intp)
@@ -326,20 +326,127 @@ def _masked_add(context: Any, bits: Any, amount: Any, values: Any, n: Any) -> An
     return types.intp(types.intp, types.float64, types.intp, types.intp), codegen
 
 
-@njit(cache=True)
-def packed_scores_single(bits: Any, c: Any, scores: Any) -> None:
-    """scores[j] = Σ_e c_e A[e, j] in single precision, folded into double once a block.
+@_intrinsic
+def _lookup_sums(context: Any, words: Any, tables: Any, n: Any, totals: Any) -> Any:
+    """Add the sums over n · 64 events to 16 columns' totals: addresses of the words, tables and float64 totals."""
 
-    bits (blocks, P, words) uint64, c (blocks · words · 64,) float32, scores (P,) float64.
-    """
-    n_blocks, n_columns, words = bits.shape
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        words, tables, n, totals = args
+        vector, integers = ir.VectorType(_F32, 8), ir.VectorType(_I32, 8)
+        insert: Any = cgutils.get_or_insert_function
+        permute = insert(builder.module, ir.FunctionType(vector, [vector, integers]), "llvm.x86.avx2.permps")
+        entry = builder.block
+        head, body, done = (builder.append_basic_block(f"lookup.{x}") for x in ("head", "body", "done"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        i, sums = builder.phi(_I64), [builder.phi(vector) for _ in range(2)]
+        i.add_incoming(ir.Constant(_I64, 0), entry)
+        for total in sums:
+            total.add_incoming(ir.Constant(vector, None), entry)
+        builder.cbranch(builder.icmp_signed("<", i, n), body, done)
+
+        builder.position_at_end(body)
+        here = builder.add(words, builder.mul(i, ir.Constant(_I64, 128)))
+        there = builder.add(tables, builder.mul(i, ir.Constant(_I64, 64 * _LOOKUPS)))
+        chains: list[list[Any]] = [[], []]
+        for half in (0, 1):
+            eight = [
+                _load(builder, builder.add(here, ir.Constant(_I64, 64 * half + 32 * side)), integers, 4)
+                for side in (0, 1)
+            ]
+            for k in range(_LOOKUPS):
+                table = _load(builder, builder.add(there, ir.Constant(_I64, 32 * (_LOOKUPS * half + k))), vector, 4)
+                shift = ir.Constant(integers, [3 * k] * 8)
+                for side in (0, 1):
+                    found = builder.call(permute, [table, builder.lshr(eight[side], shift)])
+                    if len(chains[side]) < 2:  # two independent sums a side hide the latency
+                        chains[side].append(found)
+                    else:
+                        chains[side][k % 2] = builder.fadd(chains[side][k % 2], found)
+        for side in (0, 1):
+            updated = builder.fadd(sums[side], builder.fadd(*chains[side]))
+            sums[side].add_incoming(updated, body)
+        i.add_incoming(builder.add(i, ir.Constant(_I64, 1)), body)
+        builder.branch(head)
+
+        builder.position_at_end(done)
+        wide = ir.VectorType(_F64, 8)
+        for side in (0, 1):
+            address = builder.add(totals, ir.Constant(_I64, 64 * side))
+            total = builder.fadd(_load(builder, address, wide, 8), builder.fpext(sums[side], wide))
+            builder.store(total, builder.inttoptr(address, wide.as_pointer()), align=8)
+        return ir.Constant(_I64, 0)
+
+    return types.intp(types.intp, types.intp, types.intp, types.intp), codegen
+
+
+_LOOKUPS = 11  # for 32 events, three at a time
+
+
+@njit(cache=True)
+def _fill_tables(c: Any, tables: Any) -> None:
+    """tables[i, k, b] = Σ c over the events 32·i + 3·k + {bits of b}."""
+    for i in range(len(c) // 32):
+        for k in range(_LOOKUPS):
+            for b in range(8):
+                total = np.float32(0)
+                for j in range(3):
+                    if (b >> j) & 1 and 3 * k + j < 32:
+                        total += c[32 * i + 3 * k + j]
+                tables[i, k, b] = total
+
+
+@njit(cache=True)
+def _packed_pass_avx2(lanes: Any, c: Any, scores: Any) -> None:
+    n_blocks, n_groups, rows, _ = lanes.shape
+    size = rows * _LOOKUPS * 8
+    space = np.empty(size + 16, dtype=np.float32)
+    aligned = (-space.ctypes.data % 64) // 4  # a table within one cache line loads at once
+    tables = space[aligned : aligned + size].reshape((rows, _LOOKUPS, 8))
+    start, looked, totals = lanes.ctypes.data, tables.ctypes.data, scores.ctypes.data
     scores[:] = 0.0
-    start, values = bits.ctypes.data, c.ctypes.data
     for block in range(n_blocks):
-        first = start + block * bits.strides[0]  # blocks may be skipped, a block is contiguous
-        for j in range(n_columns):
-            here = first + 8 * j * words
-            scores[j] += _masked_sum_32(here, values + 256 * block * words, words)
+        first = start + block * lanes.strides[0]  # blocks may be skipped, a block is contiguous
+        _fill_tables(c[32 * rows * block : 32 * rows * (block + 1)], tables)
+        for g in range(n_groups):
+            _lookup_sums(first + 64 * rows * g, looked, rows // 2, totals + 128 * g)
+
+
+@njit(cache=True)
+def _packed_pass_plain(lanes: Any, c: Any, scores: Any) -> None:
+    n_blocks, n_groups, rows, width = lanes.shape
+    scores[:] = 0.0
+    inner, outer = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
+    for block in range(n_blocks):
+        for g in range(n_groups):
+            outer[:] = 0
+            for i in range(rows):
+                inner[:] = 0
+                for e in range(32):
+                    value = c[32 * (rows * block + i) + e]
+                    for j in range(width):
+                        inner[j] += value if (lanes[block, g, i, j] >> np.uint32(e)) & np.uint32(1) else np.float32(0)
+                for j in range(width):
+                    outer[j] += inner[j]
+                if i % 16 == 15 or i == rows - 1:  # 48 additions are as many as the other way makes
+                    for j in range(width):
+                        scores[width * g + j] += outer[j]
+                    outer[:] = 0
+
+
+def packed_pass(lanes: Any, c: Any, scores: Any) -> None:
+    """scores[j] = Σ_e c_e A[e, j] for all columns, in single precision, folded into double once a block.
+
+    lanes (blocks, groups, words, 16) uint32: bit e of lanes[b, g, w, l] is event 32·(words·b + w) + e of column
+    16·g + l. c (32 · blocks · words,) float32, scores (16 · groups,) float64. Words of a block come in pairs.
+    """
+    (_packed_pass_avx2 if _AVX2 else _packed_pass_plain)(lanes, c, scores)
+
+
+# A processor that is named by hand may be another one than this.
+_AVX2 = bool(get_host_cpu_features().get("avx2")) and not any(
+    getattr(config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")
+)
 
 
 @njit(cache=True)

@@ -19,8 +19,9 @@ from comband import _kernels
 from comband.solvers.columns import Bools, Columns, Words, pack, words_for
 from comband.solvers.potential import Floats
 
-BLOCK_WORDS = 32  # 2048 events: single-precision lanes add 32 numbers before they fold into double
-# One rounding of c and at most 34 additions err by less than 36·2⁻²⁴ of the score; this is safe.
+BLOCK_WORDS = 32  # 2048 events: their sums by threes take 22 kB of the first-level cache in a pass
+LANES = 16  # columns that lie side by side
+# One rounding of c and at most 50 additions before sums fold into double err by less than 52·2⁻²⁴ of the score.
 SCREEN = 64 * 2.0**-24
 # A bit costs 1/8 byte and an index 4: below a density of 1/32 the indices are smaller.
 SPARSE_BELOW = 1 / 32
@@ -50,32 +51,32 @@ def _best(
 
 
 class PackedIncidence:
-    """One bit per cell, in blocks of 2048 events: bits (blocks, P, words)."""
+    """One bit per cell, in blocks of 2048 events and groups of 16 policies: lanes (blocks, groups, words, 16)."""
 
     exact = True
 
-    def __init__(self, bits: Words) -> None:
-        self.words = bits
-        self.n_policies = bits.shape[1]
-        self.n_words = bits.shape[0] * bits.shape[2]
+    def __init__(self, lanes: npt.NDArray[np.uint32], n_policies: int) -> None:
+        self.lanes = lanes
+        self.n_policies = n_policies
+        self.n_words = lanes.shape[0] * lanes.shape[2] // 2
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.words.nbytes
+        return self.lanes.nbytes
 
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, π] for every policy, within a relative error of `SCREEN`."""
         scale = float(gains.max()) or 1.0
-        scores = np.empty(self.n_policies)
-        _kernels.packed_scores_single(self.words, (gains / scale).astype(np.float32), scores)
+        scores = np.empty(LANES * self.lanes.shape[1])
+        _kernels.packed_pass(self.lanes, (gains / scale).astype(np.float32), scores)
         scores *= scale
-        return scores
+        return scores[: self.n_policies]
 
     def columns(self, policies: npt.NDArray[np.intp]) -> Words:
         """The columns of some policies, (k, words)."""
-        taken = self.words[:, policies, :].transpose(1, 0, 2)
-        return np.ascontiguousarray(taken).reshape(len(policies), self.n_words)
+        taken = self.lanes[:, policies // LANES, :, policies % LANES]
+        return np.ascontiguousarray(taken).reshape(len(policies), 2 * self.n_words).view("<u8")
 
     def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
         """See `ColumnOracle`."""
@@ -83,9 +84,8 @@ class PackedIncidence:
 
     def thin(self, step: int) -> tuple[PackedIncidence, npt.NDArray[np.intp]]:
         """Every step-th block of events, without a copy, and which events these are."""
-        words = self.words.shape[2]
-        events = np.arange(64 * self.n_words).reshape(-1, 64 * words)[::step].ravel()
-        return PackedIncidence(self.words[::step]), events
+        events = np.arange(64 * self.n_words).reshape(len(self.lanes), -1)[::step].ravel()
+        return PackedIncidence(self.lanes[::step], self.n_policies), events
 
 
 class SparseIncidence:
@@ -195,19 +195,20 @@ def _chunks(parts: Iterable[Bytes]) -> Iterator[Bytes]:
 
 
 def _gather_bits(chunks: Iterable[Bytes], n_policies: int) -> PackedIncidence:
-    blocks: list[Words] = []
+    blocks: list[npt.NDArray[np.uint32]] = []
     for rows in chunks:
         words = BLOCK_WORDS if blocks else min(BLOCK_WORDS, words_for(len(rows)))
-        padded = np.zeros((64 * words, rows.shape[1]), dtype=np.uint8)
-        padded[: len(rows)] = rows
-        columns = np.empty((8 * rows.shape[1], 8 * words), dtype=np.uint8)
+        n_groups = -(-n_policies // LANES)
+        padded = np.zeros((64 * words, 2 * n_groups), dtype=np.uint8)
+        padded[: len(rows), : rows.shape[1]] = rows
+        columns = np.empty((LANES * n_groups, 8 * words), dtype=np.uint8)
         _kernels.transpose_bits(padded, columns)
-        blocks.append(columns[:n_policies].view("<u8"))
-    bits = np.empty((len(blocks), *blocks[0].shape), dtype=np.uint64)
-    for i in range(len(bits)):
-        bits[i] = blocks[i]
-        blocks[i] = bits[i]  # lets go of the block: the peak stays near one incidence
-    return PackedIncidence(bits)
+        blocks.append(columns.view("<u4").reshape(n_groups, LANES, 2 * words).transpose(0, 2, 1))
+    lanes = np.empty((len(blocks), *blocks[0].shape), dtype=np.uint32)
+    for i in range(len(lanes)):
+        lanes[i] = blocks[i]
+        blocks[i] = lanes[i]  # lets go of the block: the peak stays near one incidence
+    return PackedIncidence(lanes, n_policies)
 
 
 def _gather_indices(chunks: Iterable[Bytes], n_policies: int) -> SparseIncidence:
