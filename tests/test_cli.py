@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -116,6 +117,47 @@ def test_simulate_evaluate_design_and_serve(tmp_path: Path) -> None:
     np.testing.assert_array_equal(served.propensities(batch.contexts, decisions.lists), decisions.propensities)
     table = CliRunner().invoke(app, ["design", log, "-c", lists, *options])
     assert "Show a uniform list in 50% of rounds" in table.stdout
+
+
+def test_design_with_text_items_writes_their_names(tmp_path: Path) -> None:
+    rounds, policies = small_log(300)
+    goods = [f"sku-{i:02d}" for i in range(20)]
+    log, lists, catalogue, mixture = (tmp_path / n for n in ("log.csv", "lists.csv", "items.txt", "mixture.npz"))
+    cb.write_rounds(rounds, log)
+    cb.write_candidates(policies, np.arange(30), lists)
+    by_number = ["design", str(log), "-c", str(lists), "--n-actions", "20", "--out", str(tmp_path / "plain.npz")]
+    expected = json.loads(CliRunner().invoke(app, [*by_number, "--json"]).stdout)["weights"]
+    for path in (log, lists):
+        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        columns = [j for j, name in enumerate(rows[0]) if name.startswith("item_")]
+        for row in rows[1:]:
+            row[:] = [goods[int(cell)] if j in columns else cell for j, cell in enumerate(row)]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+    catalogue.write_text("\n".join(goods))
+    design = ["design", str(log), "-c", str(lists), "--out", str(mixture)]
+    made = CliRunner().invoke(app, [*design, "--items", str(catalogue), "--json"])
+    assert made.exit_code == 0, made.stderr
+    assert json.loads(made.stdout)["weights"] == pytest.approx(expected)
+    known = cb.read_candidates(lists, catalogue=np.array(goods, dtype=object))
+    served = cb.Mixture.load(mixture, known.policies())
+    assert served.items is not None
+    decisions = served.draw(np.arange(30), np.random.default_rng(1))
+    assert set(served.items[decisions.lists].ravel()) <= set(goods)
+    plain = cb.Mixture.load(tmp_path / "plain.npz", policies)
+    assert plain.items is None
+    np.testing.assert_allclose(served.propensities(np.arange(30)), plain.propensities(np.arange(30)))
+
+    refused = CliRunner().invoke(app, design)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "give --n-actions N" in refused.stderr
+    refused = CliRunner().invoke(app, [*design, "--n-actions", "20"])
+    assert refused.exit_code == 1
+    assert "the items are text, such as 'sku-" in refused.stderr
+    assert "--items" in refused.stderr
+    catalogue.write_text("\n".join([*goods, "sku-03"]))
+    refused = CliRunner().invoke(app, [*design, "--items", str(catalogue)])
+    assert "names item sku-03 2 times" in refused.stderr
 
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))

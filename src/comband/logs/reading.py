@@ -48,6 +48,8 @@ class LogReading:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
         Among all shown items of the log.
+    items:
+        What the actions 0, 1, … are called, if a catalogue was given.
     """
 
     events: Events
@@ -58,6 +60,7 @@ class LogReading:
     smallest_propensity: float
     format: LogFormat
     faults: Faults
+    items: Keys | None = None
 
 
 def read_log(
@@ -218,6 +221,7 @@ class _Gather:
             smallest_propensity=self._smallest,
             format=self._kind,
             faults=self._faults,
+            items=self._candidates.items.names,
         )
 
     def _table(self) -> tuple[NDArray[np.int32], Problem]:
