@@ -54,7 +54,7 @@ def test_plan_prints_a_table_and_json() -> None:
     rows = [line.split("  ")[0] for line in table.stdout.splitlines()[1:8]]
     simulated = ["adaptive", "mixture of candidates", "uniform lists", "A/B/n"]
     assert rows == [*simulated, "A/B/n", "uniform lists", "PAC-COMBAND (the paper)"]
-    assert "a worst-case guarantee, enough in every shop, not a forecast" in table.stdout
+    assert "a worst-case guarantee, enough in every shop with that click rate, not a forecast" in table.stdout
     plain = CliRunner().invoke(app, ["plan", "--runs", "0", "--json"])
     answer = json.loads(plain.stdout)
     assert answer["epsilon"] == pytest.approx(0.02)

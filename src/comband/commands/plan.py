@@ -17,7 +17,7 @@ def plan(
     items: Annotated[int, typer.Option(help="K: how many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="m: how many are shown at once.")] = 5,
     sparsity: Annotated[int, typer.Option(help="s: at most so many clicks a round.")] = 1,
-    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 50,
+    candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     epsilon: Annotated[
         float | None,
@@ -85,9 +85,9 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
     if runs > 1:
         out.print(
             f"By simulation: the median, which over shops like these lies between fewest and most with probability "
-            f"{1 - 2.0 ** (1 - runs):.3g}; in `comband simulate` and from Python, adaptive is AdaptiveComband."
+            f"{1 - 2.0 ** (1 - runs):.3g}."
         )
-    out.print("By theorem: a worst-case guarantee, enough in every shop, not a forecast.")
+    out.print("By theorem: a worst-case guarantee, enough in every shop with that click rate, not a forecast.")
 
 
 def _count(rounds: int | None, cap: int) -> str:
