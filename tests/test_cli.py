@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
 import subprocess
@@ -26,11 +27,15 @@ def test_demo_ends_with_a_readable_answer_and_a_report(tmp_path: Path) -> None:
     assert outcome.exit_code == 0, outcome.stderr
     assert "of the best candidate with probability 0.95" in outcome.stdout
     assert "A/B/n test" in outcome.stdout
+    assert "intervals may overlap without contradicting the certificate" in outcome.stdout
     assert "rounds" in outcome.stderr
     page = report.read_text()
     assert page.count("<svg") == 4
     assert "more than 1,500" in page  # twelve arms cannot be told apart so soon
     assert "http" not in page
+    assert page.count("<details>") == 1
+    assert "does not beat" in page
+    assert "ranker" not in page
 
 
 def test_evaluate_prints_a_table_and_keeps_data_and_talk_apart(tmp_path: Path) -> None:
@@ -55,7 +60,34 @@ def test_wrong_propensities_are_shouted(tmp_path: Path) -> None:
     cb.write_rounds(cb.Rounds(wrong, rounds.rewards), tmp_path / "log.parquet")
     cb.write_candidates(policies, np.arange(30), tmp_path / "lists.parquet")
     arguments = ["evaluate", str(tmp_path / "log.parquet"), "-c", str(tmp_path / "lists.parquet")]
-    assert "THE PROPENSITIES DO NOT FIT" in CliRunner().invoke(app, arguments).stdout
+    report = tmp_path / "report.html"
+    shown = CliRunner().invoke(app, [*arguments, "--html", str(report)])
+    assert shown.exit_code == 1
+    assert "THE PROPENSITIES DO NOT FIT" in shown.stdout
+    assert "Best:" not in shown.stdout
+    page = report.read_text()
+    assert '<p class="alarm">THE PROPENSITIES DO NOT FIT' in page
+    assert "Best:" not in page
+    plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert plain["notes"][0].startswith("THE PROPENSITIES DO NOT FIT")
+
+
+def test_table_page_and_json_have_the_same_notes(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "jsonl")
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:5], "broken", *lines[5:]]))
+    report = tmp_path / "report.html"
+    arguments = ["evaluate", str(log), "-c", str(lists), "--on-error", "skip", "--html", str(report)]
+    table = " ".join(CliRunner().invoke(app, arguments).stdout.split())
+    plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    page = html.unescape(report.read_text())
+    assert len(plain["notes"]) == 3
+    for note, begin in zip(plain["notes"], ("the guarantees assume", "", "faulty rows skipped: 1"), strict=True):
+        assert note.startswith(begin)
+        assert f"Note: {note}." in table
+        assert f"Note: {note}." in page
+    assert "intervals may overlap without contradicting the certificate" in table
+    assert "intervals may overlap without contradicting the certificate" in page
 
 
 @pytest.mark.parametrize(

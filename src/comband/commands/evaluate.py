@@ -20,7 +20,7 @@ from comband.commands.log_options import (
     SparsityOption,
     load,
 )
-from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
 from comband.reports import evaluation_page
 
 
@@ -69,7 +69,7 @@ def evaluate(
         print_json(answer.as_dict())
     else:
         _print_table(answer, top)
-    if answer.propensities is not None and not answer.propensities.fits:
+    if not answer.trusted:
         raise typer.Exit(REFUSED)
 
 
@@ -93,13 +93,11 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     out.print(table)
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
-    check = answer.propensities
-    if check is not None and not check.fits:
-        out.print(f"\n{check}.", markup=False)
-    else:
+    out.print()
+    if answer.trusted:
         out.print(
-            f"\nBest: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
-            f"{result.epsilon:.5g} (rewards a round).",
+            f"Best: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
+            f"{result.epsilon:.5g} (rewards a round). {PAIRED}",
             markup=False,
         )
     out.print(
@@ -107,18 +105,5 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
         f"{result.min_propensity:.4g}; {answer.meaning}.",
         markup=False,
     )
-    for note in notes(answer):
+    for note in answer.notes:
         out.print(f"Note: {note}.", markup=False)
-
-
-def notes(answer: LogEvaluation) -> list[str]:
-    """What a reader must know besides the numbers."""
-    lines = list(answer.evaluation.notes)
-    if answer.propensities is not None and answer.propensities.fits:
-        lines.append(str(answer.propensities))
-    if answer.skipped:
-        total = sum(answer.skipped.values())
-        lines.append(
-            f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
-        )
-    return lines
