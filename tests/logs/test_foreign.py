@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import interchange
 
 import comband as cb
+from tests.documents import ROOT
 
 LISTS = "context,candidate,item_0,item_1\n"
 
@@ -257,6 +260,27 @@ def test_slates_and_open_bandit_rows_may_be_json_lines(tmp_path: Path) -> None:
         _write_events(same, numbers)
         candidates = cb.read_candidates(lists)
         assert _values(cb.read_log(same, candidates)) == _values(cb.read_log(plain, candidates))
+
+
+# ---- against the packages themselves ---------------------------------------------------------------------------------
+
+
+def test_the_comparison_says_which_packages_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("obp", "obp.dataset", "vowpalwabbit"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys, "argv", ["interchange", "--quick"])
+    assert interchange.main() == 0
+    said = capsys.readouterr().out
+    assert "left out, obp is not there" in said
+    assert "left out, vowpalwabbit is not there" in said
+
+
+def test_every_benchmark_is_on_the_page_that_lists_them() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    for path in (ROOT / "benchmarks").glob("[!_]*.py"):
+        assert f"`{path.stem}`" in page
 
 
 # ---- lists drawn slot by slot ----------------------------------------------------------------------------------------
