@@ -47,11 +47,11 @@ def design(
 
     Example: comband design log.parquet --candidates lists.parquet --n-actions 500 --sparsity 1 --out mixture.npz
 
-    Either --n-actions or --items must say which items there are: uniform lists are drawn from all of them.
+    The files are those of `comband evaluate`. Either --n-actions or --items must say which items there are.
 
-    Serve it from Python with comband.Mixture.load("mixture.npz", policies).draw(X, rng), where `policies` are your
-    rankers under the candidates' names. With --items, an action is the item's place in that file, counted from 0, and
-    the loaded mixture's `items[lists]` are the items themselves.
+    Serve it from Python: comband.Mixture.load("mixture.npz", policies).draw(X, rng)
+
+    There, policies are your rankers under the candidates' names; with --items they number items by their line, from 0.
     """
     if n_actions is None and items is None:
         raise InputError(

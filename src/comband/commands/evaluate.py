@@ -50,6 +50,12 @@ def evaluate(
     """Estimate every candidate from logged rounds: values with intervals, the best one, and the ε the log certifies.
 
     Example: comband evaluate log.parquet --candidates lists.parquet --sparsity 1 --html report.html
+
+    Columns of the log: context, items, rewards, propensities; in CSV item_0, item_1, …, reward_0, …, propensity_0, …
+
+    Columns of the candidates' file: context, candidate, items; in CSV item_0, item_1, …
+
+    The exit code is 1 when a file is refused or its propensities cannot be right.
     """
     reading = load(
         log,

@@ -21,7 +21,9 @@ def plan(
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="How much worse than the best is still fine; a fifth of the click rate if unset."),
+        typer.Option(
+            help="How much worse than the best is still fine, in clicks a round; a fifth of the click rate if unset."
+        ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,
     rounds_a_day: Annotated[float, typer.Option(help="Lists you can show in a day.")] = 10_000,
@@ -32,7 +34,7 @@ def plan(
 ) -> None:
     """Forecast the rounds and days until the best candidate is known, for each method, by simulation.
 
-    Below come theorems: rounds that are enough in the worst case, not forecasts.
+    The last rows are theorems: rounds that are enough in the worst case, not forecasts.
 
     Example: comband plan --items 200 --slots 5 --candidates 100 --click-rate 0.1 --epsilon 0.02 --rounds-a-day 20000
     """

@@ -62,7 +62,9 @@ def simulate(
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
     learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "adaptive",
-    epsilon: Annotated[float, typer.Option(help="Learners that can stop when they are so sure do.")] = 0.02,
+    epsilon: Annotated[
+        float, typer.Option(help="Stop when no candidate can be better by more; not for uniform and pac.")
+    ] = 0.02,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
     log: Annotated[

@@ -108,7 +108,7 @@ class ItemIndex:
 
     def learn(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items that candidates show; the first batch settles whether items are numbers or texts."""
-        if self.n_actions is not None and keys.dtype == object and not spelt_numbers(keys)[1].any():
+        if self.n_actions is not None and keys.dtype == object and len(keys) and not spelt_numbers(keys)[1].any():
             raise LogError(
                 f"the items are text, such as {keys[0]!r}, but n_actions says that they are the whole numbers "
                 f"0 … {self.n_actions - 1}; give a file with all items, one a line, instead (--items, catalogue)."
