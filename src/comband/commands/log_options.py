@@ -58,7 +58,7 @@ def load(
 ) -> LogReading:
     """Read both files, telling on standard error how far it is."""
     with _progress() as step:
-        step(f"reading {candidates}")
+        step(f"reading {candidates.name}")
         lists = read_candidates(
             candidates,
             n_actions=n_actions,
@@ -72,7 +72,7 @@ def load(
             sparsity=sparsity,
             context=context or (),
             on_error=on_error,
-            progress=lambda rows: step(f"reading {log}: {rows:,} rows"),
+            progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
         )
     for source in (lists.faults, reading.faults):
         for line in source.describe():
