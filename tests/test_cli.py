@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 import os
 import subprocess
@@ -25,11 +27,15 @@ def test_demo_ends_with_a_readable_answer_and_a_report(tmp_path: Path) -> None:
     assert outcome.exit_code == 0, outcome.stderr
     assert "of the best candidate with probability 0.95" in outcome.stdout
     assert "A/B/n test" in outcome.stdout
+    assert "intervals may overlap without contradicting the certificate" in outcome.stdout
     assert "rounds" in outcome.stderr
     page = report.read_text()
     assert page.count("<svg") == 4
     assert "more than 1,500" in page  # twelve arms cannot be told apart so soon
     assert "http" not in page
+    assert page.count("<details>") == 1
+    assert "does not beat" in page
+    assert "ranker" not in page
 
 
 def test_evaluate_prints_a_table_and_keeps_data_and_talk_apart(tmp_path: Path) -> None:
@@ -54,7 +60,34 @@ def test_wrong_propensities_are_shouted(tmp_path: Path) -> None:
     cb.write_rounds(cb.Rounds(wrong, rounds.rewards), tmp_path / "log.parquet")
     cb.write_candidates(policies, np.arange(30), tmp_path / "lists.parquet")
     arguments = ["evaluate", str(tmp_path / "log.parquet"), "-c", str(tmp_path / "lists.parquet")]
-    assert "THE PROPENSITIES DO NOT FIT" in CliRunner().invoke(app, arguments).stdout
+    report = tmp_path / "report.html"
+    shown = CliRunner().invoke(app, [*arguments, "--html", str(report)])
+    assert shown.exit_code == 1
+    assert "THE PROPENSITIES DO NOT FIT" in shown.stdout
+    assert "Best:" not in shown.stdout
+    page = report.read_text()
+    assert '<p class="alarm">THE PROPENSITIES DO NOT FIT' in page
+    assert "Best:" not in page
+    plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert plain["notes"][0].startswith("THE PROPENSITIES DO NOT FIT")
+
+
+def test_table_page_and_json_have_the_same_notes(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "jsonl")
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[:5], "broken", *lines[5:]]))
+    report = tmp_path / "report.html"
+    arguments = ["evaluate", str(log), "-c", str(lists), "--on-error", "skip", "--html", str(report)]
+    table = " ".join(CliRunner().invoke(app, arguments).stdout.split())
+    plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    page = html.unescape(report.read_text())
+    assert len(plain["notes"]) == 3
+    for note, begin in zip(plain["notes"], ("the guarantees assume", "", "faulty rows skipped: 1"), strict=True):
+        assert note.startswith(begin)
+        assert f"Note: {note}." in table
+        assert f"Note: {note}." in page
+    assert "intervals may overlap without contradicting the certificate" in table
+    assert "intervals may overlap without contradicting the certificate" in page
 
 
 @pytest.mark.parametrize(
@@ -116,6 +149,47 @@ def test_simulate_evaluate_design_and_serve(tmp_path: Path) -> None:
     np.testing.assert_array_equal(served.propensities(batch.contexts, decisions.lists), decisions.propensities)
     table = CliRunner().invoke(app, ["design", log, "-c", lists, *options])
     assert "Show a uniform list in 50% of rounds" in table.stdout
+
+
+def test_design_with_text_items_writes_their_names(tmp_path: Path) -> None:
+    rounds, policies = small_log(300)
+    goods = [f"sku-{i:02d}" for i in range(20)]
+    log, lists, catalogue, mixture = (tmp_path / n for n in ("log.csv", "lists.csv", "items.txt", "mixture.npz"))
+    cb.write_rounds(rounds, log)
+    cb.write_candidates(policies, np.arange(30), lists)
+    by_number = ["design", str(log), "-c", str(lists), "--n-actions", "20", "--out", str(tmp_path / "plain.npz")]
+    expected = json.loads(CliRunner().invoke(app, [*by_number, "--json"]).stdout)["weights"]
+    for path in (log, lists):
+        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        columns = [j for j, name in enumerate(rows[0]) if name.startswith("item_")]
+        for row in rows[1:]:
+            row[:] = [goods[int(cell)] if j in columns else cell for j, cell in enumerate(row)]
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+    catalogue.write_text("\n".join(goods))
+    design = ["design", str(log), "-c", str(lists), "--out", str(mixture)]
+    made = CliRunner().invoke(app, [*design, "--items", str(catalogue), "--json"])
+    assert made.exit_code == 0, made.stderr
+    assert json.loads(made.stdout)["weights"] == pytest.approx(expected)
+    known = cb.read_candidates(lists, catalogue=np.array(goods, dtype=object))
+    served = cb.Mixture.load(mixture, known.policies())
+    assert served.items is not None
+    decisions = served.draw(np.arange(30), np.random.default_rng(1))
+    assert set(served.items[decisions.lists].ravel()) <= set(goods)
+    plain = cb.Mixture.load(tmp_path / "plain.npz", policies)
+    assert plain.items is None
+    np.testing.assert_allclose(served.propensities(np.arange(30)), plain.propensities(np.arange(30)))
+
+    refused = CliRunner().invoke(app, design)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "give --n-actions N" in refused.stderr
+    refused = CliRunner().invoke(app, [*design, "--n-actions", "20"])
+    assert refused.exit_code == 1
+    assert "the items are text, such as 'sku-" in refused.stderr
+    assert "--items" in refused.stderr
+    catalogue.write_text("\n".join([*goods, "sku-03"]))
+    refused = CliRunner().invoke(app, [*design, "--items", str(catalogue)])
+    assert "names item sku-03 2 times" in refused.stderr
 
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))

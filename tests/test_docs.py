@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import comband
-from tests.documents import ROOT, blocks, run_document, setting
+from tests.documents import ROOT, blocks, run_document
 
 PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if blocks(path))
 MODULES = sorted(module.name for module in pkgutil.walk_packages(comband.__path__, "comband."))
@@ -19,7 +19,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(comband.__path_
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_document(page, setting())
+    assert run_document(page)
 
 
 def test_the_pages_that_teach_have_examples() -> None:

@@ -16,7 +16,7 @@ PROBLEM = cb.Problem(n_actions=20, list_size=3, sparsity=1)
 
 
 def test_theorems_are_the_theory_module() -> None:
-    paper, uniform, arms = by_theorem(PROBLEM, n_policies=10, click_rate=0.3, epsilon=0.1, delta=0.05)
+    arms, uniform, paper = by_theorem(PROBLEM, n_policies=10, click_rate=0.3, epsilon=0.1, delta=0.05)
     assert paper.rounds == cb.theory.pac_comband(PROBLEM, n_policies=10, epsilon=0.1, delta=0.05).n_rounds
     assert uniform.rounds == cb.theory.uniform_exploration(PROBLEM, n_policies=10, epsilon=0.1, delta=0.05)
     assert arms.rounds == ab_test_rounds(PROBLEM, click_rate=0.3, n_policies=10, epsilon=0.1, delta=0.05)
@@ -51,8 +51,10 @@ def test_plan_prints_a_table_and_json() -> None:
     small = ["plan", "--items", "20", "--slots", "3", "--candidates", "4", "--click-rate", "0.4", "--runs", "1"]
     table = CliRunner().invoke(app, [*small, "--epsilon", "0.3", "--max-rounds", "2000"])
     assert table.exit_code == 0, table.stderr
-    assert "PAC-COMBAND" in table.stdout
-    assert "adaptive" in table.stdout
+    rows = [line.split("  ")[0] for line in table.stdout.splitlines()[1:8]]
+    simulated = ["adaptive", "mixture of candidates", "uniform lists", "A/B/n"]
+    assert rows == [*simulated, "A/B/n", "uniform lists", "PAC-COMBAND (the paper)"]
+    assert "a worst-case guarantee, enough in every shop with that click rate, not a forecast" in table.stdout
     plain = CliRunner().invoke(app, ["plan", "--runs", "0", "--json"])
     answer = json.loads(plain.stdout)
     assert answer["epsilon"] == pytest.approx(0.02)

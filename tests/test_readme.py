@@ -12,7 +12,7 @@ from tests.documents import ROOT, run_document
 
 def test_readme_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_document(ROOT / "README.md", {}) >= 3
+    assert run_document(ROOT / "README.md") >= 3
     assert (tmp_path / "report.html").is_file()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import comband as cb
+from comband.running import _BAR, _describe, progress_bar
 
 PROBLEM = cb.Problem(12, 3, 1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -21,6 +22,25 @@ def test_stops_at_max_rounds_and_says_so(capsys: pytest.CaptureFixture[str]) -> 
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "rounds" in captured.err
+
+
+@pytest.mark.parametrize("name", ["now", "candidate 123", "a candidate with a name that does not fit anywhere"])
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_progress_line_fits_the_terminal(width: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    bar = progress_bar()
+    status = cb.Status(123_456, name, 0.01234, 200, forecast=123_456)
+    words = _describe(status, bar.console.width - len("123,456 rounds: ") - _BAR - 1)
+    task = bar.add_task(words, total=200_000, completed=123_456)
+    with bar.console.capture() as capture:
+        bar.console.print(bar.make_tasks_table([bar.tasks[task]]))
+    (line,) = capture.get().splitlines()
+    assert words in line  # not cut by rich, and on one line
+    assert len(line.rstrip()) <= width
+    if width >= 80 and name != "now":
+        assert name[:30] in line
+    if width == 120 and len(name) < 20:
+        assert words == f"{name} leads, 200 candidates left, epsilon 0.0123, ~120,000 to go"
 
 
 def test_world_and_learner_must_match() -> None:

@@ -34,7 +34,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def comband(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Find the best of many list recommenders with as few user interactions as possible."""

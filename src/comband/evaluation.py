@@ -19,6 +19,12 @@ from comband.rounds import Events, Rounds
 # A propensity check that fails by chance once in a million logs.
 _ALARM = 1e-6
 
+# For every report that shows intervals beside a certificate.
+PAIRED = (
+    "Candidates are compared on the same rounds, where what moves one estimate moves the others with it: differences "
+    "are known better than values, so intervals may overlap without contradicting the certificate."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedCandidate(Candidate):
@@ -27,7 +33,9 @@ class EvaluatedCandidate(Candidate):
     effective_rewards:
         (Σ X_t)² / Σ X_t²: how many equally weighted rewarded rounds the estimate is worth.
     gap_bound:
-        The candidate is better than the best one by more than this only with probability delta, all at once.
+        An upper bound on how much better than the best one (by estimate) the candidate is. For any one candidate, named
+        before the data, it holds with probability 1 − delta, at whatever number of rounds one looks. Not all of them
+        hold at once; what does is the largest, `Evaluation.epsilon`.
     """
 
     effective_rewards: float
@@ -38,8 +46,9 @@ class EvaluatedCandidate(Candidate):
 class Evaluation:
     """Candidates by estimated value, best first.
 
-    With probability 1 − delta all intervals hold at once. With probability 1 − delta (a statement of its own) no
-    candidate's value exceeds the best one's by more than `epsilon`.
+    Two statements, each with probability 1 − delta: all intervals hold at once, for all candidates; and no candidate's
+    value exceeds the best one's by more than `epsilon`. Both hold at all numbers of rounds at once, so that one may
+    look, log on and look again, if `min_propensity` was stated and not read off the log (`notes` say so).
     """
 
     candidates: tuple[EvaluatedCandidate, ...]
@@ -109,9 +118,10 @@ def evaluate(
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
 
     Intervals and `epsilon` come from betting (`ValueHistograms`): 2P one-sided bounds for the values; for the best, one
-    bound on E[X_t(π) − X_t(best)] for each rival π, at delta/(P − 1). That union is enough although the best is chosen
-    on the same rounds: whichever candidate is truly best, it is compared with at most P − 1 others. The cost follows
-    the number of positive rewards.
+    bound on E[X_t(π) − X_t(best)] for each rival π, at delta/(P − 1). That union is enough for `epsilon` although the
+    best is chosen on the same rounds: whichever candidate is truly best, it is compared with at most P − 1 others, and
+    no candidate exceeds the chosen one by more than the truly best does. The cost follows the number of positive
+    rewards.
 
     Parameters
     ----------
@@ -170,10 +180,27 @@ class LogEvaluation:
     skipped: dict[str, int]
     skipped_examples: tuple[str, ...]
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the logged propensities can be right."""
+        return self.propensities is None or self.propensities.fits
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that a reader must know besides the numbers; the first is the alarm, if propensities do not fit."""
+        check = () if self.propensities is None else (str(self.propensities),)
+        lines = (*self.evaluation.notes, *check) if self.trusted else (*check, *self.evaluation.notes)
+        if not self.skipped:
+            return lines
+        total = sum(self.skipped.values())
+        skipped = f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
+        return (*lines, skipped)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
         return {
             **self.evaluation.as_dict(),
+            "notes": list(self.notes),
             "propensity_check": None if self.propensities is None else asdict(self.propensities),
             "format": self.format,
             "propensity_meaning": self.meaning,
@@ -264,7 +291,7 @@ def _evaluate(
         rewards=len(events),
         max_reward=max_reward,
         min_propensity=float(min_propensity),
-        guarantee="betting bounds, valid at any time; epsilon from paired differences to the best candidate",
+        guarantee="betting bounds, valid at any number of rounds; epsilon from differences on the same rounds",
         notes=tuple(notes),
     )
 

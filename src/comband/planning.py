@@ -62,15 +62,15 @@ def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsi
 
 
 def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:
-    """What is enough in every world: the paper's theorem with derived constants, and the same for the baselines."""
+    """What is enough in every world, so no forecast: the baselines, and last the paper's theorem with constants."""
     P = check_count("n_policies", n_policies)
     paper = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta).n_rounds
     uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)
     arms = ab_test_rounds(problem, n_policies=P, click_rate=click_rate, epsilon=epsilon, delta=delta)
     return [
-        Forecast("PAC-COMBAND", "theorem", paper),
-        Forecast("uniform lists", "theorem", uniform),
         Forecast("A/B/n", "theorem", arms),
+        Forecast("uniform lists", "theorem", uniform),
+        Forecast("PAC-COMBAND (the paper)", "theorem", paper),
     ]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import floor, log10
+from math import exp, floor, log10
 
-from comband.evaluation import EvaluatedCandidate, LogEvaluation
+from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
 from comband.learners.base import Candidate
 from comband.learners.certifying import Dropped
 from comband.problem import Problem
@@ -25,6 +25,7 @@ p.lead { font-size: 1.1rem; } .soft { color: var(--soft); } .alarm { color: var(
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; } tr.best td { color: var(--good); font-weight: 600; }
+summary { cursor: pointer; }
 svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); } svg .grid { stroke: var(--line); }
 svg .mark { stroke: var(--mark); fill: var(--mark); }
@@ -47,28 +48,33 @@ def page(title: str, body: Sequence[str]) -> str:
 def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
     """The report of `comband evaluate`."""
     result = answer.evaluation
-    check = answer.propensities
+    alarm, notes = ([], answer.notes) if answer.trusted else (answer.notes[:1], answer.notes[1:])
     body = [
         f"<h1>What {escape(source)} says about {len(result.candidates):,} candidates</h1>",
-        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards a '
-        f"round. With probability {1 - result.delta:g} no candidate is better by more than "
-        f"<strong>{result.epsilon:.4g}</strong>.</p>",
+        *(f'<p class="alarm">{escape(text)}.</p>' for text in alarm),
+        *([_best(result)] if answer.trusted else []),
         f'<p class="soft">{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least '
         f"{result.min_propensity:.4g}; {escape(answer.meaning)}. {escape(result.guarantee.capitalize())}.</p>",
     ]
-    if check is not None:
-        text = str(check)
-        body.append(f'<p class="{"soft" if check.fits else "alarm"}">{escape(text[0].upper() + text[1:])}.</p>')
-    body += [f'<p class="soft">Note: {escape(note)}.</p>' for note in result.notes]
+    body += [f'<p class="soft">Note: {escape(note)}.</p>' for note in notes]
     if answer.skipped:
         body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')
         body += [f"<li>{escape(line)}</li>" for line in answer.skipped_examples]
         body.append("</ul>")
     body += ["<h2>Values with simultaneous intervals</h2>", interval_plot(result.candidates[:_PLOTTED])]
+    body.append(f'<p class="soft">{PAIRED}</p>')
     if len(result.candidates) > _PLOTTED:
         body.append(f'<p class="soft">The best {_PLOTTED} of {len(result.candidates):,}; the table has all.</p>')
     body += ["<h2>All candidates</h2>", _table(result.candidates)]
     return page(f"comband: {source}", body)
+
+
+def _best(result: Evaluation) -> str:
+    return (
+        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards a '
+        f"round. With probability {1 - result.delta:g} no candidate is better by more than "
+        f"<strong>{result.epsilon:.4g}</strong>.</p>"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ def selection_page(
         *(f'<p class="alarm">Note: {escape(note)}.</p>' for note in result.notes),
         "<h2>The first and the next</h2>",
         interval_plot([result.best, *result.runners_up]),
+        f'<p class="soft">{PAIRED}</p>',
         "<h2>Candidates that may still be the best</h2>",
         line_plot(rounds, left, label="candidates left"),
         "<h2>What was certified at each moment</h2>",
@@ -107,11 +114,7 @@ def selection_page(
     if len(needed) > 1:
         body += ["<h2>Rounds to the same certainty</h2>", bar_plot(needed)]
     if dropped:
-        body += [f"<h2>Dropped, {len(dropped):,} in all</h2>", "<ul>"]
-        body += [f"<li>{escape(str(one))}</li>" for one in dropped[:_PLOTTED]]
-        body.append("</ul>")
-        if len(dropped) > _PLOTTED:
-            body.append(f'<p class="soft">… and {len(dropped) - _PLOTTED:,} later ones.</p>')
+        body += ["<h2>Dropped candidates</h2>", _dropped_table(dropped)]
     return page(f"comband: {result.name}", body)
 
 
@@ -214,6 +217,20 @@ def nice_ticks(end: float, about: int = 6) -> list[float]:
     while count * step < end * (1 - 1e-9):
         count += 1
     return [float(f"{i * step:.12g}") for i in range(count + 1)]
+
+
+def _dropped_table(dropped: Sequence[Dropped]) -> str:
+    names = ("candidate", "dropped after rounds", "does not beat", "evidence against its being best")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    rows = "".join(
+        f"<tr><td>{escape(one.name)}</td><td>{one.round:,}</td><td>{escape(one.leader)}</td>"
+        f"<td>{exp(min(one.log_evidence, 50)):,.0f} to 1</td></tr>"
+        for one in dropped
+    )
+    return (
+        f"<details><summary>{len(dropped):,} candidates were dropped on the way, in this order</summary>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
+    )
 
 
 def _table(candidates: Sequence[EvaluatedCandidate]) -> str:

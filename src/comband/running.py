@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from comband.environments.base import Environment
-from comband.learners.base import Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed, Selection, Status, rough
 from comband.problem import InputError, as_generator, check_count
+
+_BAR = 10  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +68,36 @@ def run(
                 )
             )
             if bar is not None and task is not None:
-                bar.update(task, completed=played, description=_describe(status))
+                words = _describe(status, bar.console.width - len(f"{played:,} rounds: ") - _BAR - 1)
+                bar.update(task, completed=played, description=words)
     names = ("rounds", "reward", "leader", "epsilon", "survivors")
     columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
     return Run(learner.result(), dict(zip(names, columns, strict=True)))
 
 
-def _describe(status: Status) -> str:
-    text = f"{status.leader} leads, {status.survivors} may be best, certified to {status.epsilon:.3g}"
-    if np.isfinite(status.forecast) and status.forecast > 0:
-        text += f", ~{_rough(status.forecast)} to go"
-    return text
-
-
-def _rough(rounds: float) -> str:
-    """A guess should not look exact: two digits."""
-    return f"{float(f'{rounds:.2g}'):,.0f}"
+def _describe(status: Status, width: int) -> str:
+    """As much as fits into `width` characters."""
+    known = status.epsilon < status.max_reward
+    to_go = f", ~{rough(status.forecast)} to go" if 0 < status.forecast < np.inf else ""
+    leads, left = f"{status.leader} leads", f"{status.survivors:,} candidates left"
+    versions = (
+        f"{leads}, {left}, {f'epsilon {status.epsilon:.3g}' if known else 'no epsilon yet'}{to_go}",
+        f"{leads}, {status.survivors:,} left, {f'ε {status.epsilon:.2g}' if known else 'no ε yet'}{to_go}",
+        f"{leads}, {status.survivors:,} left{to_go}",
+        f"{leads}, {status.survivors:,} left",
+        leads,
+    )
+    for text in versions:
+        if len(text) <= width:
+            return text
+    return leads[: max(width - 1, 0)] + "…"
 
 
 def progress_bar() -> Progress:
     """A bar for rounds, on standard error."""
-    return Progress(  # the bar comes last: a narrow terminal cuts it, not the words
+    return Progress(
         TextColumn("{task.completed:,.0f} rounds:"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
+        BarColumn(bar_width=_BAR),
         console=Console(stderr=True),
     )

@@ -233,3 +233,35 @@ def test_nothing_is_promised_while_older_decisions_are_open() -> None:
         late = learner.result()
         assert late.epsilon < PROBLEM.max_reward
         assert not late.guarantee.startswith("none")
+
+
+def test_a_status_reads_well() -> None:
+    status = cb.Status(12_345, "blue", 0.0512, 7, forecast=4321, max_reward=1.0)
+    assert str(status) == "blue leads after 12,345 rounds, 7 candidates\n  epsilon 0.0512, roughly 4,300 rounds to go"
+    assert (
+        str(cb.Status(5, "", 2.0, 7, max_reward=2.0)) == "no leader yet after 5 rounds, 7 candidates\n  no epsilon yet"
+    )
+    dropped = (cb.learners.Dropped(0, "red", 300, "blue", 3.1),)
+    certifying = cb.CertificationStatus(12_345, "blue", 0.0512, 7, forecast=0.0, dropped=dropped)
+    assert str(certifying).splitlines() == [
+        "blue leads after 12,345 rounds; 7 of 8 candidates may be best",
+        "  certified: no candidate is better by more than 0.0512",
+    ]
+    early = cb.CertificationStatus(100, "blue", 1.0, 8, forecast=8000.0, missing=2, late=1)
+    assert str(early).splitlines()[1:] == [
+        "  nothing is certified yet, roughly 8,000 rounds to go",
+        "  answers missing: 2, late: 1",
+    ]
+
+
+@every_learner
+def test_every_status_prints_in_few_lines(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(1)
+    learner.ask(WORLD.sample(7, np.random.default_rng(0)).contexts)
+    lines = str(learner.status()).splitlines()
+    assert 2 <= len(lines) <= 3
+    assert all(len(line) <= 90 for line in lines)
+    assert "0 rounds" in lines[0]
+    if isinstance(learner.status(), cb.CertificationStatus):
+        assert lines[1].startswith("  nothing is certified yet")
+        assert lines[2] == "  answers waiting: 7"

@@ -183,7 +183,26 @@ def _rename(old: str, new: str) -> Callable[[Path], None]:
     return damage
 
 
-FILES = [
+def _rename_all(old: str, new: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.write_text(path.read_text().replace(f'"{old}"', f'"{new}"'))
+
+    return damage
+
+
+def _rename_column(old: str, new: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(path)
+        kept = [name for name in table.column_names if name != new]
+        table = table.select(kept)
+        pq.write_table(table.rename_columns([new if name == old else name for name in kept]), path)
+
+    return damage
+
+
+FILES: list[tuple[Any, ...]] = [
     ("truncated parquet log", "parquet", "log", _cut, "log.parquet is not a complete Parquet file"),
     ("truncated parquet lists", "parquet", "lists", _cut, "lists.parquet is not a complete Parquet file"),
     ("damaged parquet log", "parquet", "log", _scramble, "log.parquet breaks off after row 0"),
@@ -197,27 +216,51 @@ FILES = [
         "csv",
         "log",
         _rename("propensity_0", "pscore"),
-        "no column `propensities` and no `propensity_0`",
+        "column propensities is missing (and so are propensity_0, propensity_1, …); the file has: id, version, context",
     ),
-    ("no items", "csv", "log", _rename("item_0", "sku"), "no column `items` and no `item_0`"),
-    ("no context", "csv", "log", _rename("context", "user"), "needs the column context"),
-    ("lists without context", "csv", "lists", _rename("context", "user"), "needs a column `context`"),
-    ("lists without candidate", "csv", "lists", _rename("candidate", "who"), "needs a column `candidate`"),
-    ("not JSON at all", "jsonl", "log", lambda p: p.write_text("a,b\n1,2\n"), "needs the column context"),
+    ("no items", "csv", "log", _rename("item_0", "sku"), "column items is missing (and so are item_0, item_1, …)"),
+    (
+        "misspelt propensity",
+        "csv",
+        "log",
+        _rename("propensity_1", "propensty_1"),
+        "column propensity_1 is missing; the file has: id, version, context, item_0, item_1, item_2, reward_0, "
+        "reward_1, reward_2, propensity_0, propensty_1, propensity_2; did you mean propensty_1?",
+    ),
+    ("misspelt last slot", "csv", "log", _rename("item_2", "Item_2"), "column item_2 is missing", "mean Item_2?"),
+    ("left out", "csv", "log", _rename("reward_1", "x"), "column reward_1 is missing", "propensity_1, propensity_2."),
+    ("too many", "csv", "log", _rename("version", "item_3"), "log.csv has 4 columns item_0 … item_3, but"),
+    ("lists as text", "csv", "log", _rename("version", "items"), "log.csv: column items holds no lists"),
+    ("no context", "csv", "log", _rename("context", "user"), "column context is missing (it is read as comband's own"),
+    ("misspelt context", "csv", "log", _rename("context", "contxt"), "did you mean contxt?"),
+    ("misspelt parquet", "parquet", "log", _rename_column("rewards", "reward"), "column rewards is missing", "reward?"),
+    ("plain parquet", "parquet", "log", _rename_column("version", "items"), "column items holds no lists"),
+    ("misspelt json", "jsonl", "log", _rename_all("propensities", "propensity"), "column propensities is missing"),
+    ("lists without context", "csv", "lists", _rename("context", "user"), "column context is missing"),
+    ("lists without candidate", "csv", "lists", _rename("candidate", "who"), "column candidate is missing"),
+    ("lists with a gap", "csv", "lists", _rename("item_1", "sku"), "column item_1 is missing"),
+    ("lists cut short", "csv", "lists", _rename("item_2", "itm_2"), "column item_2 is missing", "did you mean itm_2?"),
+    ("lists without items", "csv", "lists", _rename("item_0", "sku"), "column items is missing (and so are item_0"),
+    ("misspelt lists", "jsonl", "lists", _rename_all("lists", "list"), "column candidate is missing (and so is lists)"),
+    ("parquet lists", "parquet", "lists", _rename_column("context", "Context"), "did you mean Context?"),
+    ("not JSON at all", "jsonl", "log", lambda p: p.write_text("a,b\n1,2\n"), "the file has: no columns."),
 ]
 
 
 @pytest.mark.parametrize("on_error", ["refuse", "skip"])
-@pytest.mark.parametrize(("kind", "which", "damage", "message"), [f[1:] for f in FILES], ids=[f[0] for f in FILES])
+@pytest.mark.parametrize(
+    ("kind", "which", "damage", "messages"), [(*f[1:4], f[4:]) for f in FILES], ids=[f[0] for f in FILES]
+)
 def test_files_that_cannot_be_used_at_all(
-    tmp_path: Path, kind: str, which: str, damage: Callable[[Path], Any], message: str, on_error: str
+    tmp_path: Path, kind: str, which: str, damage: Callable[[Path], Any], messages: tuple[str, ...], on_error: str
 ) -> None:
     log, lists = write_both(tmp_path, kind, n=40)
     damage({"log": log, "lists": lists}[which])
     outcome = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists), "--on-error", on_error])
     assert outcome.exit_code == 1
     assert outcome.stdout == ""
-    assert message in outcome.stderr
+    for message in messages:
+        assert message in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert len(outcome.stderr.strip().splitlines()) == 1
 

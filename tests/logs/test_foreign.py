@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import sys
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import interchange
 
 import comband as cb
+from tests.documents import ROOT
 
 LISTS = "context,candidate,item_0,item_1\n"
 
@@ -204,6 +208,79 @@ def test_vowpal_wabbit_faults(tmp_path: Path, change: Any, message: str) -> None
         cb.read_log(log, cb.read_candidates(lists), format="vw")
     assert message in str(refusal.value)
     assert cb.read_log(log, cb.read_candidates(lists), format="vw", on_error="skip").events.n_rounds == 2
+
+
+# ---- columns that are not there --------------------------------------------------------------------------------------
+
+SLATES = "slate_id,position,action,reward,pscore_item_position\n0,0,5,1,0.5\n0,1,6,0,0.5\n"
+CCB = json.dumps(_event(0, [([3], [0.25], -1.0), ([0], [0.5], 0.0)])) + "\n"
+COLUMNS = [
+    ("obd", "auto", "log.csv", OBD.replace("propensity_score", "propensity"), [], "propensity_score", "propensity"),
+    ("obd context", "auto", "log.csv", OBD, ["user_featur_0"], "user_featur_0", "user_feature_0"),
+    ("obp", "auto", "log.csv", SLATES.replace("slate_id", "slate"), [], "slate_id", "slate"),
+    ("obp pscore", "auto", "log.csv", SLATES.replace("pscore_item_", "pscore_"), [], "pscore_item_position", None),
+    ("vw outcomes", "vw", "log.dsjson", CCB.replace("_outcomes", "_outcome"), [], "_outcomes", "_outcome"),
+    ("vw probability", "auto", "log.dsjson", CCB.replace("_p", "_chance"), [], "_p", None),
+    ("vw cost", "auto", "log.dsjson", CCB.replace("_label_cost", "_labelcost"), [], "_label_cost", "_labelcost"),
+    ("vw context", "auto", "log.dsjson", CCB, ["c.Usr.id"], "c.Usr.id", "c.User.id"),
+]
+
+
+@pytest.mark.parametrize("on_error", ["refuse", "skip"])
+@pytest.mark.parametrize(
+    ("format", "name", "text", "context", "absent", "likely"), [c[1:] for c in COLUMNS], ids=[c[0] for c in COLUMNS]
+)
+def test_a_misspelt_column_is_told_once(
+    tmp_path: Path,
+    format: str,
+    name: str,
+    text: str,
+    context: list[str],
+    absent: str,
+    likely: str | None,
+    on_error: str,
+) -> None:
+    log, lists = tmp_path / name, tmp_path / "lists.csv"
+    log.write_text(text)
+    lists.write_text(LISTS + "0,a,27,14\n")
+    with pytest.raises(cb.LogError) as refusal:
+        cb.read_log(log, cb.read_candidates(lists), format=format, context=context, on_error=on_error)
+    assert f"{name}: column {absent} is missing" in str(refusal.value)
+    assert likely is None or str(refusal.value).endswith(f"did you mean {likely}?")
+
+
+def test_slates_and_open_bandit_rows_may_be_json_lines(tmp_path: Path) -> None:
+    lists = tmp_path / "lists.csv"
+    lists.write_text(LISTS + "".join(f"{c},a,27,14\n{c},b,5,6\n" for c in range(3)))
+    for number, text in enumerate((OBD, SLATES)):
+        plain, same = tmp_path / f"{number}.csv", tmp_path / f"{number}.jsonl"
+        plain.write_text(text)
+        rows = list(csv.DictReader(text.splitlines()))
+        numbers = [{k: float(v) if k in {"click", "reward"} else v for k, v in row.items()} for row in rows]
+        _write_events(same, numbers)
+        candidates = cb.read_candidates(lists)
+        assert _values(cb.read_log(same, candidates)) == _values(cb.read_log(plain, candidates))
+
+
+# ---- against the packages themselves ---------------------------------------------------------------------------------
+
+
+def test_the_comparison_says_which_packages_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("obp", "obp.dataset", "vowpalwabbit"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys, "argv", ["interchange", "--quick"])
+    assert interchange.main() == 0
+    said = capsys.readouterr().out
+    assert "left out, obp is not there" in said
+    assert "left out, vowpalwabbit is not there" in said
+
+
+def test_every_benchmark_is_on_the_page_that_lists_them() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    for path in (ROOT / "benchmarks").glob("[!_]*.py"):
+        assert f"`{path.stem}`" in page
 
 
 # ---- lists drawn slot by slot ----------------------------------------------------------------------------------------

@@ -26,6 +26,17 @@ def test_saved_weights_find_their_policies_in_any_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.propensities([0]), mixture.propensities([0]))
 
 
+def test_names_of_items_travel_along(tmp_path: Path) -> None:
+    for names in (["tea", "milk", "7", "salt", "rye"], [10, 20, 30, 40, 50]):
+        mixture = cb.Mixture(_policies([0, 1]), [0.5, 0.5], problem=PROBLEM, floor=0.3, items=names)
+        mixture.save(tmp_path / "mixture.npz")
+        again = cb.Mixture.load(tmp_path / "mixture.npz", _policies([0, 1]))
+        assert again.items is not None
+        assert again.items[[[0, 4]]].tolist() == [[names[0], names[4]]]
+    with pytest.raises(cb.InputError, match="one name for each of the 5 actions"):
+        cb.Mixture(_policies([0, 1]), [0.5, 0.5], problem=PROBLEM, floor=0.3, items=["tea"])
+
+
 def test_a_missing_policy_and_another_file_are_refused(tmp_path: Path) -> None:
     mixture = cb.Mixture(_policies([0, 1, 2]), [0.25, 0.75, 0.0], problem=PROBLEM, floor=0.3)
     mixture.save(tmp_path / "mixture.npz")

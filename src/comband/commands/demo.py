@@ -11,8 +11,10 @@ from rich.table import Table
 
 from comband.commands.common import console, said, write_text
 from comband.environments import SyntheticRecommender
+from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
 from comband.learners.certifying import CertifyingLearner
+from comband.policies import PolicySet
 from comband.problem import Problem
 from comband.reports import Needed, selection_page
 from comband.running import run
@@ -28,7 +30,7 @@ _BATCH = 500
 def demo(
     items: Annotated[int, typer.Option(help="How many items the shop has.")] = 500,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
-    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 200,
+    candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 200,
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.12,
     epsilon: Annotated[
         float, typer.Option(help="How much worse than the best is still fine, in clicks a round.")
@@ -40,32 +42,35 @@ def demo(
     report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("comband-report.html"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
 ) -> None:
-    """Find the best of 200 rankers of 500 items in a simulated shop, and see what other methods need for it.
+    """Find the best of 200 candidates (rankers of 500 items) in a simulated shop, and see what other methods need.
 
     Example: comband demo --epsilon 0.03 --cap 20000
     """
     problem = Problem(n_actions=items, list_size=slots, sparsity=1)
     shop = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
-    rankers = shop.candidates(candidates, seed=seed + 1)
+    policies = PolicySet(
+        list(shop.candidates(candidates, seed=seed + 1)), names=[f"candidate {i}" for i in range(candidates)]
+    )
     say = said().print
     say(
         f"A shop has {items:,} items and shows {slots} to each visitor, who clicks at most one of them, mostly none.\n"
-        f"{candidates:,} rankers compete. Which is best, to within {epsilon:g} clicks a round, with probability "
-        f"{1 - delta:g}?"
+        f"{candidates:,} candidates compete, each with its own lists. Which is best, to within {epsilon:g} clicks a "
+        f"round, with probability {1 - delta:g}?"
     )
-    learner = AdaptiveComband(problem, rankers, epsilon=epsilon, delta=delta, seed=seed + 2)
+    learner = AdaptiveComband(problem, policies, epsilon=epsilon, delta=delta, seed=seed + 2)
     outcome = run(learner, shop, batch_size=_BATCH, seed=seed + 3, progress=True)
     needed = [Needed("comband (AdaptiveComband)", learner.rounds, finished=True, epsilon=outcome.result.epsilon)]
     for name, kind in _OTHERS.items() if cap else ():
         say(f"The same with the method «{name}», for {cap:,} rounds at most:")
-        other = kind(problem, rankers, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
+        other = kind(problem, policies, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
         reached = run(other, shop, batch_size=_BATCH, max_rounds=cap, seed=seed + 3, progress=True).result.epsilon
         needed.append(Needed(name, other.rounds, finished=reached <= epsilon, epsilon=reached))
 
-    truth = shop.values(rankers)
+    truth = shop.values(policies)
     chosen = float(truth[outcome.result.index])
     out = console()
     out.print(f"\n[bold]Winner:[/] {outcome.result}", soft_wrap=True)
+    out.print(f"  {PAIRED}", soft_wrap=True)
     out.print(
         f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks a round, "
         f"the best candidate has {truth.max():.4f}, the median one {np.median(truth):.4f}\n",

@@ -11,9 +11,11 @@ from rich.table import Table
 
 from comband.commands.common import console, print_json, said
 from comband.commands.log_options import (
+    ActionsOption,
     CandidatesOption,
     ContextOption,
     FormatOption,
+    ItemsOption,
     LogArgument,
     OnErrorOption,
     SparsityOption,
@@ -21,18 +23,21 @@ from comband.commands.log_options import (
 )
 from comband.design import Design, design_exploration
 from comband.logs import LogError
+from comband.logs.columns import Keys
 from comband.oracles import EnumerationOracle
-from comband.problem import Problem
+from comband.policies import Mixture
+from comband.problem import InputError, Problem
 
 
 def design(
     log: LogArgument,
     candidates: CandidatesOption,
-    n_actions: Annotated[int, typer.Option(help="Items are 0 … N−1.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the mixture (.npz).", show_default=False)],
     floor: Annotated[float, typer.Option(help="Share of uniform lists.")] = 0.5,
     format: FormatOption = "auto",
     context: ContextOption = None,
+    n_actions: ActionsOption = None,
+    items: ItemsOption = None,
     sparsity: SparsityOption = None,
     on_error: OnErrorOption = "refuse",
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
@@ -42,16 +47,24 @@ def design(
 
     Example: comband design log.parquet --candidates lists.parquet --n-actions 500 --sparsity 1 --out mixture.npz
 
-    Serve it from Python with comband.Mixture.load("mixture.npz", policies).draw(X, rng), where `policies` are your
-    rankers under the candidates' names.
+    The files are those of `comband evaluate`. Either --n-actions or --items must say which items there are.
+
+    Serve it from Python: comband.Mixture.load("mixture.npz", policies).draw(X, rng)
+
+    There, policies are your rankers under the candidates' names; with --items they number items by their line, from 0.
     """
+    if n_actions is None and items is None:
+        raise InputError(
+            "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
+            "0 … N−1, otherwise --items FILE with all of them, one a line."
+        )
     reading = load(
         log,
         candidates,
         format=format,
         context=context,
         n_actions=n_actions,
-        items=None,
+        items=items,
         sparsity=sparsity,
         on_error=on_error,
     )
@@ -59,14 +72,19 @@ def design(
         raise LogError(
             f"{log} has propensities a slot; a design needs a log where an item counts anywhere in the list."
         )
-    problem = Problem(n_actions=n_actions, list_size=reading.problem.list_size, sparsity=sparsity)
+    problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
     result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
-    result.mixture.save(out)
+    _save(result.mixture, out, names=reading.items)
     said().print(f"mixture written to {out}", markup=False)
     if as_json:
         print_json(_as_dict(result))
     else:
         _print(result, top)
+
+
+def _save(mixture: Mixture, path: Path, *, names: Keys | None) -> None:
+    named = Mixture(mixture.policies, mixture.weights, problem=mixture.problem, floor=mixture.floor, items=names)
+    named.save(path)
 
 
 def _weights(result: Design) -> list[tuple[str, float]]:

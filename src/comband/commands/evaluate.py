@@ -20,7 +20,7 @@ from comband.commands.log_options import (
     SparsityOption,
     load,
 )
-from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
 from comband.reports import evaluation_page
 
 
@@ -50,6 +50,12 @@ def evaluate(
     """Estimate every candidate from logged rounds: values with intervals, the best one, and the ε the log certifies.
 
     Example: comband evaluate log.parquet --candidates lists.parquet --sparsity 1 --html report.html
+
+    Columns of the log: context, items, rewards, propensities; in CSV item_0, item_1, …, reward_0, …, propensity_0, …
+
+    Columns of the candidates' file: context, candidate, items; in CSV item_0, item_1, …
+
+    The exit code is 1 when a file is refused or its propensities cannot be right.
     """
     reading = load(
         log,
@@ -69,7 +75,7 @@ def evaluate(
         print_json(answer.as_dict())
     else:
         _print_table(answer, top)
-    if answer.propensities is not None and not answer.propensities.fits:
+    if not answer.trusted:
         raise typer.Exit(REFUSED)
 
 
@@ -93,13 +99,11 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     out.print(table)
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
-    check = answer.propensities
-    if check is not None and not check.fits:
-        out.print(f"\n{check}.", markup=False)
-    else:
+    out.print()
+    if answer.trusted:
         out.print(
-            f"\nBest: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
-            f"{result.epsilon:.5g} (rewards a round).",
+            f"Best: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
+            f"{result.epsilon:.5g} (rewards a round). {PAIRED}",
             markup=False,
         )
     out.print(
@@ -107,18 +111,5 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
         f"{result.min_propensity:.4g}; {answer.meaning}.",
         markup=False,
     )
-    for note in notes(answer):
+    for note in answer.notes:
         out.print(f"Note: {note}.", markup=False)
-
-
-def notes(answer: LogEvaluation) -> list[str]:
-    """What a reader must know besides the numbers."""
-    lines = list(answer.evaluation.notes)
-    if answer.propensities is not None and answer.propensities.fits:
-        lines.append(str(answer.propensities))
-    if answer.skipped:
-        total = sum(answer.skipped.values())
-        lines.append(
-            f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
-        )
-    return lines

@@ -13,9 +13,12 @@ from comband.commands.common import said
 from comband.logs import LogReading, read_candidates, read_log
 from comband.logs.keys import read_catalogue
 
-LogArgument = Annotated[Path, typer.Argument(help="Logged rounds: .parquet, .csv or .jsonl.", show_default=False)]
+LogArgument = Annotated[
+    Path, typer.Argument(help="Logged rounds: .parquet, .csv, .jsonl or .dsjson.", show_default=False)
+]
 CandidatesOption = Annotated[
-    Path, typer.Option("--candidates", "-c", help="Each candidate's list for each context.", show_default=False)
+    Path,
+    typer.Option("--candidates", "-c", help="File with each candidate's list for each context.", show_default=False),
 ]
 FormatOption = Annotated[
     str,
@@ -27,7 +30,7 @@ ContextOption = Annotated[
 ]
 ActionsOption = Annotated[
     int | None,
-    typer.Option("--n-actions", help="Items are 0 … N−1; others are faults.", show_default=False),
+    typer.Option("--n-actions", help="Items are the whole numbers 0 … N−1; others are faults.", show_default=False),
 ]
 ItemsOption = Annotated[
     Path | None,
@@ -35,9 +38,11 @@ ItemsOption = Annotated[
 ]
 SparsityOption = Annotated[
     float | None,
-    typer.Option("--sparsity", help="At most this much reward in one round, if known.", show_default=False),
+    typer.Option(
+        "--sparsity", help="At most this much reward in one round, if known (1: one click).", show_default=False
+    ),
 ]
-OnErrorOption = Annotated[str, typer.Option("--on-error", help="Faulty rows: refuse the log, or skip them.")]
+OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
 def load(
@@ -53,7 +58,7 @@ def load(
 ) -> LogReading:
     """Read both files, telling on standard error how far it is."""
     with _progress() as step:
-        step(f"reading {candidates}")
+        step(f"reading {candidates.name}")
         lists = read_candidates(
             candidates,
             n_actions=n_actions,
@@ -67,7 +72,7 @@ def load(
             sparsity=sparsity,
             context=context or (),
             on_error=on_error,
-            progress=lambda rows: step(f"reading {log}: {rows:,} rows"),
+            progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
         )
     for source in (lists.faults, reading.faults):
         for line in source.describe():

@@ -17,27 +17,32 @@ def plan(
     items: Annotated[int, typer.Option(help="K: how many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="m: how many are shown at once.")] = 5,
     sparsity: Annotated[int, typer.Option(help="s: at most so many clicks a round.")] = 1,
-    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 50,
+    candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="How much worse than the best is still fine; a fifth of the click rate if unset."),
+        typer.Option(
+            help="How much worse than the best is still fine, in clicks a round; a fifth of the click rate if unset."
+        ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,
     rounds_a_day: Annotated[float, typer.Option(help="Lists you can show in a day.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="Simulated shops for each method; 0 for theorems only.")] = 6,
+    runs: Annotated[int, typer.Option(help="Simulated shops for each method; 0: no forecast, only theorems.")] = 6,
     max_rounds: Annotated[int, typer.Option(help="Give up a simulated run after so many rounds.")] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same forecast.")] = 7,
     as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
 ) -> None:
-    """Forecast the rounds and days until the best candidate is known, by theorem and by simulation, for each method.
+    """Forecast the rounds and days until the best candidate is known, for each method, by simulation.
+
+    The last rows are theorems: rounds that are enough in the worst case, not forecasts.
 
     Example: comband plan --items 200 --slots 5 --candidates 100 --click-rate 0.1 --epsilon 0.02 --rounds-a-day 20000
     """
     problem = Problem(n_actions=items, list_size=slots, sparsity=sparsity)
     daily = check_positive("rounds_a_day", rounds_a_day)
     target = check_positive("click_rate", click_rate) / 5 if epsilon is None else check_positive("epsilon", epsilon)
-    forecasts = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
+    worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
+    forecasts: list[Forecast] = []
     if runs:
         with said().status("") as status:
             forecasts += by_simulation(
@@ -51,6 +56,7 @@ def plan(
                 seed=seed,
                 progress=status.update,
             )
+    forecasts += worst
     if as_json:
         print_json({"epsilon": target, "delta": delta, "forecasts": [_row(f, daily) for f in forecasts]})
     else:
@@ -72,18 +78,18 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
         cap = forecast.cap or 0
         low, high = ("", "") if forecast.interval is None else (_count(value, cap) for value in forecast.interval)
         days = f"> {cap / daily:,.1f}" if forecast.rounds is None else f"{forecast.rounds / daily:,.1f}"
-        basis = forecast.basis if not forecast.runs else f"simulation, {forecast.runs} shops"
+        basis = f"simulation, {forecast.runs} shops" if forecast.runs else "worst case, by theorem"
         table.add_row(forecast.method, basis, _count(forecast.rounds, cap), low, high, days)
     out = console()
     out.print(table)
-    simulated = [f for f in forecasts if f.runs]
     out.print(f"\nUntil no candidate is better by more than {epsilon:g}, with probability {1 - delta:g}.")
-    if simulated:
-        runs = simulated[0].runs
+    runs = forecasts[0].runs
+    if runs > 1:
         out.print(
-            f"Theorems hold in every shop. Simulated: the median, which over shops like these lies between fewest and "
-            f"most with probability {1 - 2.0 ** (1 - runs):.3g}."
+            f"By simulation: the median, which over shops like these lies between fewest and most with probability "
+            f"{1 - 2.0 ** (1 - runs):.3g}."
         )
+    out.print("By theorem: a worst-case guarantee, enough in every shop with that click rate, not a forecast.")
 
 
 def _count(rounds: int | None, cap: int) -> str:

@@ -19,7 +19,9 @@ def reproduce(
 ) -> None:
     """Run every claim of the paper as an experiment, with a verdict and a figure each, and write a report.
 
-    May be stopped at any time; the same command goes on where it stopped. Example: comband reproduce --quick
+    May be stopped at any time; the same command goes on where it stopped.
+
+    Example: comband reproduce --quick
     """
     # Imported here: the other commands need not wait for the whole catalogue.
     from comband.experiments import all_claims

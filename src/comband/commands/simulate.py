@@ -58,11 +58,13 @@ _BATCH = 1000
 def simulate(
     items: Annotated[int, typer.Option(help="How many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
-    candidates: Annotated[int, typer.Option(help="How many rankers compete.")] = 50,
+    candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
     click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
     rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
     learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "adaptive",
-    epsilon: Annotated[float, typer.Option(help="Learners that can stop when they are so sure do.")] = 0.02,
+    epsilon: Annotated[
+        float, typer.Option(help="Stop when no candidate can be better by more; not for uniform and pac.")
+    ] = 0.02,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
     log: Annotated[
@@ -71,7 +73,7 @@ def simulate(
     lists: Annotated[Path | None, typer.Option(help="Write the candidates' lists here.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """Let a learner find the best of simulated rankers; the files it can leave are what `comband evaluate` reads.
+    """Let a learner find the best of simulated candidates; the files it can leave are what `comband evaluate` reads.
 
     Example: comband simulate --rounds 20000 --log log.parquet --lists lists.parquet
     """

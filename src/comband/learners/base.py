@@ -93,9 +93,10 @@ ANSWER_THEM = "tell the open decisions too (zeros for those that stay without an
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a learner stands: for progress bars and histories.
+    """Where a learner stands: for progress bars and histories; as text, for a person at a terminal.
 
     `forecast` is a rough guess of the rounds still needed; infinity when there is no sign of an end.
+    `max_reward` is the most a round can bring: an epsilon that large says nothing.
     """
 
     rounds: int
@@ -103,6 +104,24 @@ class Status:
     epsilon: float
     survivors: int
     forecast: float = math.inf
+    max_reward: float = 1.0
+
+    def __str__(self) -> str:
+        leader = f"{self.leader} leads" if self.leader else "no leader yet"
+        known = f"epsilon {self.epsilon:.3g}" if self.epsilon < self.max_reward else "no epsilon yet"
+        return f"{leader} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {known}{self._to_go()}"
+
+    def _to_go(self) -> str:
+        return f", roughly {rough(self.forecast)} rounds to go" if 0 < self.forecast < math.inf else ""
+
+
+def rough(number: float) -> str:
+    """A guess should not look exact: two digits.
+
+    >>> rough(12_345)
+    '12,000'
+    """
+    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 class Learner(ABC):

@@ -76,6 +76,22 @@ class CertificationStatus(Status):
     missing: int = 0
     late: int = 0
 
+    def __str__(self) -> str:
+        total = self.survivors + len(self.dropped)
+        known = (
+            f"certified: no candidate is better by more than {self.epsilon:.3g}"
+            if self.epsilon < self.max_reward
+            else "nothing is certified yet"
+        )
+        lines = [
+            f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
+            f"  {known}{self._to_go()}",
+        ]
+        answers = {"waiting": self.waiting, "missing": self.missing, "late": self.late}
+        if any(answers.values()):
+            lines.append(f"  answers {', '.join(f'{name}: {count:,}' for name, count in answers.items() if count)}")
+        return "\n".join(lines)
+
 
 @dataclass(eq=False, slots=True)
 class Epoch:

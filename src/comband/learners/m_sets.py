@@ -109,7 +109,8 @@ class SparseMSets(Learner):
 
     def status(self) -> Status:
         """Where the learner stands now."""
-        return Status(self.rounds, self.policies.names[0], self.problem.max_reward, 1)
+        most = self.problem.max_reward
+        return Status(self.rounds, self.policies.names[0], most, 1, max_reward=most)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         q = self.marginals

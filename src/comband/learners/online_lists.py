@@ -184,7 +184,8 @@ class OnlineListClassifier:
 
     def status(self) -> Status:
         """Where the learner stands now."""
-        return Status(self.rounds, f"epoch {self.epoch}", self.problem.max_reward, len(self._mixture.support))
+        most = self.problem.max_reward
+        return Status(self.rounds, f"epoch {self.epoch}", most, len(self._mixture.support), max_reward=most)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write rounds and state to one npz file; models are fitted again when it is loaded."""

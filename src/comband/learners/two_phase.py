@@ -242,7 +242,7 @@ class TwoPhase(Learner):
     def status(self) -> Status:
         """Where the learner stands now; its ε is the forecast."""
         leader = "" if self._values is None else self.policies.names[int(np.argmax(self._values.sums))]
-        return Status(self.rounds, leader, self.forecast(), self.n_policies or 0)
+        return Status(self.rounds, leader, self.forecast(), self.n_policies or 0, max_reward=self.problem.max_reward)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._design is not None:

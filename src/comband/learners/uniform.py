@@ -93,6 +93,7 @@ class UniformExploration(Learner):
             self.policies.names[leader],
             self._epsilon(leader, *self._intervals()),
             len(self.policies),
+            max_reward=self.problem.max_reward,
         )
 
     def _leader(self) -> int:

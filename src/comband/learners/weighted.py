@@ -89,7 +89,8 @@ class WeightedPolicies(Learner):
     def status(self) -> Status:
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
-        return Status(self.rounds, self.policies.names[leader], self.problem.max_reward, len(self.policies))
+        most = self.problem.max_reward
+        return Status(self.rounds, self.policies.names[leader], most, len(self.policies), max_reward=most)
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.checks import check_candidate_lists
-from comband.logs.columns import Column, Keys, as_keys, as_matrix, list_columns
+from comband.logs.columns import Column, Keys, as_keys, as_matrix
 from comband.logs.faults import Faults, LogError, OnError, check_on_error
+from comband.logs.formats import need_lists
 from comband.logs.keys import ItemIndex, KeyIndex, unify_keys
 from comband.logs.tables import TableFile, arrow, json_records, open_table
 from comband.policies.policy_set import PolicySet
@@ -87,19 +88,17 @@ def _batches(table: TableFile, names: dict[str, int], items: ItemIndex, faults: 
         yield from _nested(table, names, items, faults)
         return
     if "context" not in table.names:
-        raise LogError(f"{table.path} needs a column `context`; it has {', '.join(table.names) or 'none'}.")
+        raise table.lacks("context")
     if "candidate" in table.names:
         yield from _long(table, names, items, faults)
     elif table.kind == "parquet":
         yield from _wide(table, names, items, faults)
     else:
-        raise LogError(f"{table.path} needs a column `candidate` beside `context`; it has {', '.join(table.names)}.")
+        raise table.lacks("candidate", why="and so is lists" if table.kind == "jsonl" else "")
 
 
 def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
-    columns = list_columns(table.names, "items", "item")
-    if columns is None:
-        raise LogError(f"{table.path} needs a column `items`, or columns `item_0`, `item_1`, …")
+    columns = need_lists(table, "items", "item")
     size = _list_size(table, columns)
     for piece in table.pieces(["context", "candidate", *columns], faults):
         contexts = as_keys(piece.columns["context"])
@@ -245,7 +244,10 @@ def _list_size(table: TableFile, columns: list[str]) -> int:
             if isinstance(value, list) and value:
                 return len(value)
             if value is not None and not isinstance(value, list):
-                raise LogError(f"{table.path}: column `{columns[0]}` must hold lists of items, got {value!r}.")
+                raise LogError(
+                    f"{table.path}: column {columns[0]} must hold lists of items, got {value!r} (without a column "
+                    "candidate, every column beside context is taken for a candidate's lists)."
+                )
     raise LogError(f"{table.path} holds no candidate's list.")
 
 

@@ -104,7 +104,7 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
     Missing numbers stay as NaN: what a missing number means is for the reader to say.
     """
     dropped: list[tuple[int, str, str]] = []
-    if len(columns) == 1 and _is_lists(columns[0]):
+    if len(columns) == 1 and _is_lists(columns[0], list_size):
         flat, kept = _flatten(columns[0], list_size, what, dropped)
     else:
         n = len(columns[0])
@@ -135,9 +135,9 @@ def _needs(values: NDArray[Any]) -> str:
     return "numbers" if values.dtype == np.float64 else "whole numbers or text"
 
 
-def _is_lists(column: Column) -> bool:
+def _is_lists(column: Column, list_size: int) -> bool:
     if isinstance(column, list):
-        return True
+        return list_size != 1 or any(isinstance(entry, list) for entry in column)
     pa = arrow()
     return bool(
         pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Column, Converter, Keys, as_keys, as_matrix
+from comband.logs.columns import Column, Converter, Keys, as_keys, as_matrix, list_columns
 from comband.logs.faults import Faults, LogError
-from comband.logs.tables import Piece, TableFile
+from comband.logs.tables import Piece, TableFile, closest
+
+_MISSPELT = 0.8  # so alike are columns of which one is surely meant to be the other
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,12 +94,34 @@ def context_keys(piece: Piece, columns: Sequence[str], faults: Faults) -> tuple[
 
 def need_columns(table: TableFile, columns: Sequence[str], what: str) -> None:
     """Refuse a file that lacks columns."""
-    absent = [name for name in columns if name not in table.names]
-    if absent:
+    for name in columns:
+        if name not in table.names:
+            raise table.lacks(name, why=f"it is read as {what}")
+
+
+def need_lists(table: TableFile, plural: str, singular: str, *, list_size: int | None = None) -> list[str]:
+    """The column or columns that hold lists; a file where they are missing, too few or too many is refused."""
+    columns = list_columns(table.names, plural, singular)
+    if columns is None:
+        raise table.lacks(plural, why=f"and so are {singular}_0, {singular}_1, …")
+    if columns == [plural]:
+        if plural in table.scalars and list_size != 1:
+            raise LogError(
+                f"{table.path}: column {plural} holds no lists; give a list column (Parquet, JSON lines) or one column "
+                f"a slot: {singular}_0, {singular}_1, …"
+            )
+        return columns
+    expected = f"{singular}_{len(columns)}"
+    used = [name for name in table.names if re.fullmatch(rf"{singular}_\d+", name)]
+    misspelt = closest(expected, [name for name in table.names if name not in used], cutoff=_MISSPELT) is not None
+    if len(used) > len(columns) or len(columns) < (list_size or 0) or (list_size is None and misspelt):
+        raise table.lacks(expected, used=used)
+    if list_size is not None and len(columns) > list_size:
         raise LogError(
-            f"{table.path} is read as {what}, which needs the column{'s' if len(absent) > 1 else ''} "
-            f"{', '.join(absent)}; it has {', '.join(name or '(unnamed)' for name in table.names[:12])}."
+            f"{table.path} has {len(columns)} columns {columns[0]} … {columns[-1]}, but the candidates' lists have "
+            f"{list_size} item{'s' if list_size > 1 else ''}."
         )
+    return columns
 
 
 def take(column: Column, index: NDArray[np.int64]) -> Column:

@@ -101,8 +101,18 @@ class ItemIndex:
             return self.n_actions
         return len(self._texts) if self._texts is not None else self._largest + 1
 
+    @property
+    def names(self) -> Keys | None:
+        """The items by code, from the catalogue; None without one."""
+        return None if self._catalogue is None else self._catalogue.keys
+
     def learn(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items that candidates show; the first batch settles whether items are numbers or texts."""
+        if self.n_actions is not None and keys.dtype == object and len(keys) and not spelt_numbers(keys)[1].any():
+            raise LogError(
+                f"the items are text, such as {keys[0]!r}, but n_actions says that they are the whole numbers "
+                f"0 … {self.n_actions - 1}; give a file with all items, one a line, instead (--items, catalogue)."
+            )
         if self._catalogue is None and self.n_actions is None:
             if keys.dtype == object and self._texts is None:
                 if self._largest >= 0:
@@ -135,7 +145,13 @@ def read_catalogue(path: str | Path) -> Keys:
     if not path.is_file():
         raise LogError(f"there is no file {path}.")
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    return unify_keys([np.array([line for line in lines if line], dtype=object)])
+    keys = unify_keys([np.array([line for line in lines if line], dtype=object)])
+    if len(keys) == 0:
+        raise LogError(f"{path} names no item; all items are needed, one a line.")
+    distinct, counts = np.unique(keys, return_counts=True)
+    if len(distinct) < len(keys):
+        raise LogError(f"{path} names item {distinct[counts.argmax()]} {counts.max()} times; each counts once.")
+    return keys
 
 
 def unify_keys(parts: Sequence[Keys]) -> Keys:

@@ -15,25 +15,21 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from comband.logs.columns import as_floats, as_keys, list_columns
-from comband.logs.faults import Faults, LogError
-from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.logs.columns import as_floats, as_keys
+from comband.logs.faults import Faults
+from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns, need_lists
 from comband.logs.tables import TableFile
+
+LISTS = {"items": "item", "rewards": "reward", "propensities": "propensity"}
 
 
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of rounds."""
     key = list(context) or ["context"]
     need_columns(table, key, "comband's own log")
-    found = {}
-    for plural, singular in (("items", "item"), ("rewards", "reward"), ("propensities", "propensity")):
-        columns = list_columns(table.names, plural, singular)
-        if columns is None:
-            raise LogError(
-                f"{table.path} has no column `{plural}` and no `{singular}_0`, …; it has {', '.join(table.names[:12])}."
-            )
-        found[plural] = columns
-    items, rewards, propensities = found.values()
+    items, rewards, propensities = (
+        need_lists(table, plural, singular, list_size=list_size) for plural, singular in LISTS.items()
+    )
     id_column = ["id"] if "id" in table.names else []
     for piece in table.pieces([*id_column, *key, *items, *rewards, *propensities], faults):
         contexts, good = context_keys(piece, key, faults)

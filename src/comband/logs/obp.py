@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.columns import Keys, as_floats, as_keys
-from comband.logs.faults import Faults, LogError
+from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
 from comband.logs.sequential import sequential_propensities
 from comband.logs.tables import TableFile
@@ -29,9 +29,9 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
     cascade = "pscore_item_position" not in table.names
     chance = "pscore_cascade" if cascade else "pscore_item_position"
     if chance not in table.names:
-        raise LogError(
-            f"{table.path} has neither pscore_item_position nor pscore_cascade; the probability of the whole slate "
-            "(pscore) does not tell the probability of its items."
+        raise table.lacks(
+            "pscore_item_position",
+            why="and so is pscore_cascade; pscore, of the whole slate, does not tell the probability of its items",
         )
     left: _Slots | None = None
     for piece in table.pieces(list(dict.fromkeys([*COLUMNS, chance, *context])), faults):

@@ -16,6 +16,7 @@ from comband.logs.columns import Keys
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.id_memory import IdMemory
+from comband.logs.native import LISTS as NATIVE_LISTS
 from comband.logs.native import NATIVE
 from comband.logs.obd import COLUMNS as OBD_COLUMNS
 from comband.logs.obd import OPEN_BANDIT
@@ -48,6 +49,8 @@ class LogReading:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
         Among all shown items of the log.
+    items:
+        What the actions 0, 1, … are called, if a catalogue was given.
     """
 
     events: Events
@@ -58,6 +61,7 @@ class LogReading:
     smallest_propensity: float
     format: LogFormat
     faults: Faults
+    items: Keys | None = None
 
 
 def read_log(
@@ -112,21 +116,20 @@ def read_log(
 def _detect(table: TableFile, name: str) -> LogFormat:
     if name not in FORMATS:
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {name!r}.")
-    names = set(table.names)
     if name == "auto":
-        if names.issuperset(OBD_COLUMNS):
-            name = "obd"
-        elif names.issuperset(OBP_COLUMNS):
-            name = "obp"
-        elif "_outcomes" in names:
-            name = "vw"
-        else:
-            name = "comband"
+        name = "vw" if "_outcomes" in table.names else _closest_format(table.names)
     if name == "obp":
-        return SLATES_BY_POSITION if "pscore_item_position" in names else SLATES_BY_CASCADE
+        return SLATES_BY_POSITION if "pscore_item_position" in table.names else SLATES_BY_CASCADE
     if name == "vw" and table.kind != "jsonl":
         raise LogError(f"{table.path} should be JSON lines (.json, .jsonl or .dsjson) to be read as VW's.")
     return {"comband": NATIVE, "obd": OPEN_BANDIT, "vw": VOWPAL_WABBIT}[name]
+
+
+def _closest_format(names: Sequence[str]) -> str:
+    """The format that lacks the smallest share of its columns: one misspelt column does not make another format."""
+    own = ["context", *(f"{one}_0" if f"{one}_0" in names else many for many, one in NATIVE_LISTS.items())]
+    needed = {"comband": own, "obd": OBD_COLUMNS, "obp": OBP_COLUMNS}
+    return min(needed, key=lambda name: len(set(needed[name]) - set(names)))  # comband where it is a tie
 
 
 class _Gather:
@@ -218,6 +221,7 @@ class _Gather:
             smallest_propensity=self._smallest,
             format=self._kind,
             faults=self._faults,
+            items=self._candidates.items.names,
         )
 
     def _table(self) -> tuple[NDArray[np.int32], Problem]:

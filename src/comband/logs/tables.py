@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from comband.logs.faults import Faults, LogError
 
 BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24
+_LISTED = 12  # columns named in a message
+_LOOKED_AT = 100  # records of a JSON-lines file that tell its columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,35 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file that can be read in batches; `names` are its columns (of its first record, for JSON lines)."""
+    """A file that can be read in batches.
+
+    `names` are its columns (of its first records, for JSON lines), `scalars` those that surely hold no lists.
+    """
 
     path: Path
     kind: str
     names: tuple[str, ...]
+    scalars: frozenset[str] = frozenset()
 
     def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
         """The rows that can be read, in order; those that cannot go into `faults`."""
         read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
         yield from read(self.path, list(columns), faults)
+
+    def lacks(
+        self, column: str, *, why: str = "", names: Sequence[str] | None = None, used: Sequence[str] = ()
+    ) -> LogError:
+        """The refusal of a file without a column, once for all rows.
+
+        `names` are those there are; the one that may be meant is not among the `used`.
+        """
+        there = [name or "(unnamed)" for name in (self.names if names is None else names)]
+        likely = closest(column, [name for name in there if name not in used])
+        listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
+        return LogError(
+            f"{self.path}: column {column} is missing{f' ({why})' if why else ''}; "
+            f"the file has: {listed or 'no columns'}{'.' if likely is None else f'; did you mean {likely}?'}"
+        )
 
 
 def open_table(path: str | Path) -> TableFile:
@@ -56,8 +78,19 @@ def open_table(path: str | Path) -> TableFile:
     if path.stat().st_size == 0:
         raise LogError(f"{path} is empty.")
     kind = kinds[suffix]
-    names = {"parquet": _parquet_names, "csv": _csv_names, "jsonl": _jsonl_names}[kind](path)
-    return TableFile(path, kind, tuple(names))
+    names, scalars = {"parquet": _parquet_names, "csv": _csv_names, "jsonl": _jsonl_names}[kind](path)
+    return TableFile(path, kind, tuple(names), frozenset(scalars))
+
+
+def closest(name: str, names: Sequence[str], *, cutoff: float = 0.6) -> str | None:
+    """The one that is spelt most like `name`, if any is.
+
+    >>> closest("propensity_1", ["id", "Propensty_1"])
+    'Propensty_1'
+    """
+    lower = {other.lower(): other for other in names}
+    found = get_close_matches(name.lower(), lower, n=1, cutoff=cutoff)
+    return lower[found[0]] if found else None
 
 
 def arrow() -> Any:
@@ -82,9 +115,10 @@ def _parquet_file(path: Path) -> Any:
         raise LogError(f"{path} is not a complete Parquet file ({_first_line(error)}).") from None
 
 
-def _parquet_names(path: Path) -> list[str]:
+def _parquet_names(path: Path) -> tuple[list[str], list[str]]:
     with _parquet_file(path) as file:
-        return list(file.schema_arrow.names)
+        schema = file.schema_arrow
+    return list(schema.names), [field.name for field in schema if field.type.num_fields == 0]
 
 
 def _parquet_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
@@ -104,9 +138,10 @@ def _parquet_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[
             first += batch.num_rows
 
 
-def _csv_names(path: Path) -> list[str]:
+def _csv_names(path: Path) -> tuple[list[str], list[str]]:
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        return next(csv.reader(file), [])
+        names = next(csv.reader(file), [])
+    return names, names
 
 
 def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
@@ -147,16 +182,23 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
         raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
 
 
-def _jsonl_names(path: Path) -> list[str]:
+def _jsonl_names(path: Path) -> tuple[list[str], list[str]]:
+    names: dict[str, None] = {}
+    looked_at = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if line.strip():
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    return []
-                return list(record) if isinstance(record, dict) else []
-    return []
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if isinstance(record, dict):
+                names.update(dict.fromkeys(record))
+            looked_at += 1
+            if looked_at == _LOOKED_AT:
+                break
+    return list(names), []
 
 
 def _jsonl_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:

@@ -25,7 +25,11 @@ _SLACK = 1e-6
 
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of rounds."""
+    looked = False
     for rows, records in json_records(table.path, faults):
+        if not looked:
+            _look(table, records, context)
+            looked = True
         kept: list[int] = []
         ids: list[Any] = []
         contexts: list[Any] = []
@@ -56,6 +60,28 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             rewards=np.array(rewards) + 0.0,  # VW writes −0.0 for nothing
             propensities=sequential_propensities(chances),
         )
+
+
+def _look(table: TableFile, records: list[dict[str, Any]], context: Sequence[str]) -> None:
+    """Refuse a file where no record of the first batch has a field that all need: misspelt, or not VW's."""
+    outcomes = [record["_outcomes"] for record in records if isinstance(record.get("_outcomes"), list)]
+    if not outcomes:
+        raise table.lacks("_outcomes", why="it is read as Vowpal Wabbit's CCB dsjson")
+    inside = list(dict.fromkeys(key for slots in outcomes for slot in slots for key in _mapping(slot)))
+    for name in ("_a", "_p", "_label_cost"):
+        if name not in inside:
+            raise table.lacks(name, why="in every slot of _outcomes", names=inside, used=("_id", "_a", "_p", "_o"))
+    for name in context:
+        if all(_value(record, name) is None for record in records):
+            raise table.lacks(name, names=[path for path in _paths(records[0]) if not path.startswith("_")])
+
+
+def _paths(record: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{name}.")
+        elif not isinstance(value, list):
+            yield prefix + name
 
 
 class _UnusableError(ValueError):
@@ -101,13 +127,18 @@ def _slots(record: dict[str, Any], list_size: int) -> tuple[list[Any], list[floa
 
 
 def _field(record: dict[str, Any], name: str) -> Any:
-    """A field by its path, as in "c.GUser.id"."""
+    value = _value(record, name)
+    if value is None:
+        raise _UnusableError("missing value", f"no {name}")
+    return value
+
+
+def _value(record: dict[str, Any], name: str) -> Any:
+    """What stands at a path such as "c.GUser.id", if it is no list or object."""
     value: Any = record
     for step in name.split("."):
         value = _mapping(value).get(step)
-    if value is None or isinstance(value, (dict, list)):
-        raise _UnusableError("missing value", f"no {name}")
-    return value
+    return None if isinstance(value, (dict, list)) else value
 
 
 def _mapping(value: Any) -> dict[str, Any]:

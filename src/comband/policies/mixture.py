@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,9 @@ class Mixture:
         K and m.
     floor:
         γ in (0, 1], the share of uniform lists.
+    items:
+        What the actions 0 … K−1 are called, where files name items otherwise (text, other numbers):
+        `mixture.items[decisions.lists]` are then the shown items.
 
     >>> import numpy as np
     >>> problem = Problem(n_actions=4, list_size=2)
@@ -43,11 +46,20 @@ class Mixture:
     [[0.625, 0.75, 0.375, 0.25]]
     """
 
-    def __init__(self, policies: PolicySet, weights: ArrayLike, *, problem: Problem, floor: float) -> None:
+    def __init__(
+        self,
+        policies: PolicySet,
+        weights: ArrayLike,
+        *,
+        problem: Problem,
+        floor: float,
+        items: ArrayLike | None = None,
+    ) -> None:
         self.policies = policies
         self.weights = check_weights(weights, len(policies))
         self.problem = problem
         self.floor = check_floor(floor)
+        self.items = None if items is None else _check_items(items, problem)
         policies.check(problem)
         self.support: NDArray[np.int64] = np.flatnonzero(self.weights)
         self._cumulative = np.cumsum(self.weights[self.support])
@@ -99,8 +111,15 @@ class Mixture:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the weights, by the policies' names, with K, m, s and the floor to one npz file; not the policies."""
-        header = {"problem": asdict(self.problem), "floor": self.floor, "policies": list(self.policies.names)}
+        """Write the weights, by the policies' names, with K, m, s, the floor and the items' names to one npz file; not
+        the policies.
+        """
+        header = {
+            "problem": asdict(self.problem),
+            "floor": self.floor,
+            "policies": list(self.policies.names),
+            "items": None if self.items is None else self.items.tolist(),
+        }
         write_npz(path, "mixture", {"header": np.asarray(json.dumps(header)), "weights": self.weights})
 
     @classmethod
@@ -117,7 +136,8 @@ class Mixture:
                 raise InputError(
                     f"{path} needs a policy named {name!r} (weight {weight:.4g}), which is not in the set."
                 )
-        return cls(policies, weights, problem=Problem(**header["problem"]), floor=header["floor"])
+        problem = Problem(**header["problem"])
+        return cls(policies, weights, problem=problem, floor=header["floor"], items=header.get("items"))
 
     def _row_blocks(self, n: int) -> list[slice]:
         step = max(1, BLOCK // max(len(self.support) * self.problem.list_size, 1))
@@ -134,3 +154,12 @@ class Mixture:
         followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self.problem.n_actions)
         mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
         return np.minimum(mixed, 1.0)  # rounding may pass 1 by an ulp when all policies agree
+
+
+def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:
+    names = np.asarray(items)
+    if names.dtype.kind not in "iu":
+        names = np.array([str(name) for name in names.ravel()], dtype=object).reshape(names.shape)
+    if names.shape != (problem.n_actions,):
+        raise InputError(f"items must hold one name for each of the {problem.n_actions} actions, got {names.shape}.")
+    return names
