@@ -241,7 +241,9 @@ class CertifyingLearner(Learner):
             delta=self.delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
-            guarantee="from differences on the same rounds, by betting, valid at any time",
+            guarantee="from differences on the same rounds, by betting, valid at any time"
+            if epsilon < self.problem.max_reward
+            else "trivial: nothing is certified yet",
             notes=tuple(notes),
         )
 
@@ -260,6 +262,7 @@ class CertifyingLearner(Learner):
             waiting=int((~self._answered).sum()),
             missing=self._missing,
             late=self._late,
+            max_reward=self.problem.max_reward,
         )
 
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
