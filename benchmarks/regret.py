@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import resource
 import time
 from collections.abc import Callable
@@ -23,9 +22,10 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 import comband as cb
+from comband import theory
 from comband._kernels import credit, ftrl_solve, inclusion, softmax_solve
 from comband.contexts import Contexts
-from comband.solvers.ftrl import Barrier, ftrl_step_sizes
+from comband.theory import Barrier
 
 Figures = dict[str, Any]
 
@@ -98,7 +98,8 @@ def steps(quick: bool) -> Figures:
     rows = []
     for size, n in ((100, 4000), (10_000, 200), (1_000_000, 8 if quick else 20)):
         rng = np.random.default_rng(0)
-        eta, nu = ftrl_step_sizes(n_policies=size, list_size=5, sparsity=1, horizon=100_000)
+        schedule = theory.exp4_comb_sparse(cb.Problem(1000, 5, 1), n_policies=size, horizon=100_000)
+        eta, nu = schedule.step_size, schedule.barrier
         ftrl, stream, other = cb.Ftrl(size, eta=eta, nu=nu), np.zeros((n, size)), np.full(size, 1 / size)
         popularity = rng.random(size)
         passes, kkt, total = 0, 0.0, 0.0
@@ -178,7 +179,8 @@ def rounds(quick: bool) -> Figures:
         rng = np.random.default_rng(1)
         table = random_table(2 if size > 10_000 else 20, size, problem, rng)
         T = 100_000
-        eta, nu = ftrl_step_sizes(n_policies=size, list_size=5, sparsity=1, horizon=T)
+        schedule = theory.exp4_comb_sparse(problem, n_policies=size, horizon=T)
+        eta, nu = schedule.step_size, schedule.barrier
         names = ("sparse", "every", "skip")
         alone = dict.fromkeys(names, 0.0)
         for block in range(-1, 5):
@@ -226,8 +228,10 @@ def stability(quick: bool) -> Figures:
         worst: dict[str, float] = dict.fromkeys(barriers, 0.0)
         for barrier in barriers:
             for size in (10, 100, 1000) if quick else (3, 10, 100, 1000, 10_000):
-                eta, nu = ftrl_step_sizes(n_policies=size, list_size=rho, sparsity=rho, horizon=1000, barrier=barrier)
-                ftrl, losses = cb.Ftrl(size, eta=eta, nu=nu), np.zeros(size)
+                dense = cb.Problem(rho, rho, rho)
+                schedule = theory.exp4_comb_sparse(dense, n_policies=size, horizon=1000, barrier=barrier)
+                ftrl = cb.Ftrl(size, eta=schedule.step_size, nu=schedule.barrier)
+                losses = np.zeros(size)
                 rng = np.random.default_rng(rho)
                 for t in range(100 if quick else 400):
                     before = ftrl.weights.copy()
@@ -245,15 +249,6 @@ def stability(quick: bool) -> Figures:
     return {"stability": rows}
 
 
-def sparse_bound(problem: cb.Problem, n_policies: int, horizon: int, barrier: Barrier) -> float:
-    """ρ + P log(T)/ν + log(P)/η + η s m T, the bound of the theorem with its constants (docs/regret.md)."""
-    s = float(problem.n_actions if problem.sparsity is None else problem.sparsity)
-    m = problem.list_size
-    eta, nu = ftrl_step_sizes(n_policies=n_policies, list_size=m, sparsity=s, horizon=horizon, barrier=barrier)
-    P, T = n_policies, horizon
-    return problem.max_reward + P * math.log(T) / nu + math.log(P) / eta + eta * s * m * T
-
-
 def regret(quick: bool, figures: Path | None) -> Figures:
     """Every adversary, every learner, the same sequences; mean regret ± standard error over seeds.
 
@@ -262,7 +257,7 @@ def regret(quick: bool, figures: Path | None) -> Figures:
     T, P, K, m, n_seeds, at_once = (5000, 8, 64, 4, 5, 10) if quick else (10_000, 8, 64, 4, 10, 1)
     problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
     policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
-    eta = math.sqrt(math.log(P) / (m * T))
+    eta = theory.exp4_comb_sparse(problem, n_policies=P, horizon=T).step_size
     makers: dict[str, Callable[[int], cb.Learner]] = {
         "Exp4CombSparse, ν=1/(16ρ)": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, seed=i),
         "Exp4CombSparse, ν=1/(2ρ)": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, barrier="sharp", seed=i),
@@ -273,8 +268,9 @@ def regret(quick: bool, figures: Path | None) -> Figures:
         "ExploreThenCommit": lambda i: cb.ExploreThenCommit(problem, policies, horizon=T, seed=i),
     }
     bounds = {
-        "Exp4CombSparse, ν=1/(16ρ)": sparse_bound(problem, P, T, "safe"),
-        "Exp4CombSparse, ν=1/(2ρ)": sparse_bound(problem, P, T, "sharp"),
+        "Exp4CombSparse, ν=1/(16ρ)": theory.exp4_comb_sparse(problem, n_policies=P, horizon=T).regret,
+        "Exp4CombSparse, ν=1/(2ρ)": theory.exp4_comb_sparse(problem, n_policies=P, horizon=T, barrier="sharp").regret,
+        "Exp4": theory.exp4(problem, n_policies=P, horizon=T).regret,
     }
     rows = []
     for name, adversary in cb.ADVERSARIES.items():
