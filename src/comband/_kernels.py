@@ -153,6 +153,88 @@ def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 @njit(cache=True)
+def admit_rows(
+    ids: NDArray[np.int64],
+    prints: NDArray[np.uint64],
+    known: NDArray[np.uint64],
+    done: NDArray[np.bool_],
+    head: int,
+    low: int,
+    issued: int,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int, int]:
+    """Which rows are unknown and which are answered for the first time (marked in `done`, if none is unknown).
+
+    Every id below `low` is answered; that of `low` has its print and mark at `head`. Returns both masks, the number of
+    true entries in each, and how many rows from `head` on are answered by now.
+    """
+    unknown, new = np.zeros(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
+    n_unknown, n_new, settled = 0, 0, 0
+    for i in range(len(ids)):
+        place = head + ids[i] - low
+        unknown[i] = ids[i] < 0 or ids[i] >= issued or (ids[i] >= low and known[place] != prints[i])
+        n_unknown += unknown[i]
+    if n_unknown == 0:
+        for i in range(len(ids)):
+            place = head + ids[i] - low
+            if ids[i] >= low and not done[place]:
+                done[place] = new[i] = True
+                n_new += 1
+        while low + settled < issued and done[head + settled]:
+            settled += 1
+    return unknown, new, n_unknown, n_new, settled
+
+
+@njit(cache=True)
+def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
+    """Whether every row (n, m) holds distinct actions in 0 … n_actions − 1."""
+    n, m = lists.shape
+    for i in range(n):
+        for j in range(m):
+            if lists[i, j] < 0 or lists[i, j] >= n_actions:
+                return False
+        if m <= 32:
+            for j in range(1, m):
+                for k in range(j):
+                    if lists[i, j] == lists[i, k]:
+                        return False
+        else:
+            ordered = np.sort(lists[i])
+            for j in range(1, m):
+                if ordered[j] == ordered[j - 1]:
+                    return False
+    return True
+
+
+@njit(cache=True)
+def valid_rewards(rewards: NDArray[np.float64], most: float) -> bool:
+    """Whether all are in [0, 1] and no row sums above `most`."""
+    for i in range(rewards.shape[0]):
+        total = 0.0
+        for j in range(rewards.shape[1]):
+            r = rewards[i, j]
+            if not 0.0 <= r <= 1.0:
+                return False
+            total += r
+        if total > most:
+            return False
+    return True
+
+
+@njit(cache=True)
+def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor: float) -> NDArray[np.int64]:
+    """A policy for each row of u (n, ≥ 1), by the first number: −1 with probability `floor`, else by its weight."""
+    last = len(cumulative) - 1
+    drawn = np.empty(len(u), dtype=np.int64)
+    for i in range(len(u)):
+        if u[i, 0] < floor:
+            drawn[i] = -1
+        else:
+            v = (u[i, 0] - floor) / (1 - floor) * cumulative[last]
+            drawn[i] = min(np.searchsorted(cumulative, v, side="right"), last)
+    return drawn
+
+
+@njit(cache=True)
 def _stir(state: np.uint64, word: np.uint64) -> np.uint64:
     state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
     return np.uint64(state ^ (state >> np.uint64(29)))
@@ -166,15 +248,21 @@ def inclusion(
     n, n_policies, m = lists.shape
     result = np.empty(shown.shape, dtype=np.float64)
     mass = np.zeros(n_actions, dtype=np.float64)
+    wanted = np.zeros(n_actions, dtype=np.bool_)
     for i in range(n):
+        for j in range(shown.shape[1]):
+            wanted[shown[i, j]] = True
+        block = lists[i]
         for p in range(n_policies):
             for j in range(m):
-                mass[lists[i, p, j]] += weights[p]
+                y = np.uint32(block[p, j])  # unsigned: one comparison keeps it in range
+                if y < np.uint32(n_actions) and wanted[y]:
+                    mass[y] += weights[p]
         for j in range(shown.shape[1]):
             result[i, j] = mass[shown[i, j]]
-        for p in range(n_policies):
-            for j in range(m):
-                mass[lists[i, p, j]] = 0.0
+        for j in range(shown.shape[1]):
+            mass[shown[i, j]] = 0.0
+            wanted[shown[i, j]] = False
     return result
 
 
