@@ -79,7 +79,7 @@ def random_table(n_contexts: int, n_policies: int, problem: cb.Problem, rng: np.
     return draws + width * np.arange(problem.list_size, dtype=np.int32)
 
 
-@njit(cache=True)
+@njit  # not cached: the cache would not see that the kernels have changed
 def replay(stream: NDArray[np.float64], use_ftrl: bool, eta: float, scale: float, weights: NDArray[np.float64]) -> None:
     """One solve for each row of losses, from compiled code."""
     theta, shift = np.inf, 0.0
@@ -135,7 +135,7 @@ def steps(quick: bool) -> Figures:
     return {"steps": rows}
 
 
-@njit(cache=True)
+@njit  # not cached: the cache would not see that the kernels have changed
 def compiled_rounds(
     table: NDArray[np.int32], uniforms: NDArray[np.float64], kind: int, eta: float, scale: float, n_actions: int
 ) -> float:

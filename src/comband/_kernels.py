@@ -687,15 +687,68 @@ def _residual(loss: float, eta: float, theta: float, z: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_advance(
+    weights: NDArray[np.float64], residuals: NDArray[np.float64], delta: float, scale: float
+) -> tuple[float, float, float, float, float]:
+    """Weights whose residuals were `residuals` + delta, |residual v| <= 0.07, moved to where they are zero.
+
+    Returns the sums of p and of its first four derivatives in theta, signs left out:
+    p v, p v^2 (2-v), p v^3 (6-8v+3v^2) and p v^4 (24-58v+50v^2-15v^3), with v = 1/(1+z).
+    """
+    s0 = s1 = s2 = s3 = s4 = 0.0
+    for i in range(weights.size):
+        p = weights[i]
+        z, v = _split(p, scale)
+        p, v = _advance(p, z, v, residuals[i] + delta)
+        weights[i] = p
+        v2 = v * v
+        pv, pv2 = p * v, p * v2
+        s0 += p
+        s1 += pv
+        s2 += pv2 * (2.0 - v)
+        s3 += pv2 * v * ((6.0 - 8.0 * v) + 3.0 * v2)
+        s4 += pv2 * v2 * ((24.0 - 58.0 * v) + v2 * (50.0 - 15.0 * v))
+    return s0, s1, s2, s3, s4
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_aim(
+    losses: NDArray[np.float64],
+    shift: float,
+    eta: float,
+    theta: float,
+    scale: float,
+    weights: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+) -> float:
+    """The step in theta to where the weights, moved by their residuals, will sum to one to the second order.
+
+    Fills `residuals`. Infinity if some weight has far to go.
+    """
+    far, a0, a1, a2 = 0, 0.0, 0.0, 0.0
+    for i in range(weights.size):
+        p = weights[i]
+        z, v = _split(p, scale)
+        r = _residual(losses[i] - shift, eta, theta, z)
+        residuals[i] = r
+        q = r * v
+        far += 1 if abs(q) > 0.065 else 0
+        bend = v * (1.0 - 0.5 * v)
+        a0 += p * (1.0 - q * (1.0 - r * bend))
+        a1 += p * v * (1.0 - 2.0 * r * bend)
+        a2 += p * v * bend
+    if far > 0:
+        return math.inf
+    step = (a0 - 1.0) / a1
+    return step * (1.0 + a2 * step / a1)
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
 def _ftrl_pass(
     losses: NDArray[np.float64], shift: float, eta: float, theta: float, scale: float, weights: NDArray[np.float64]
-) -> tuple[float, float, float, float]:
-    """Weights at theta, improved in place from any positive guess.
-
-    Returns the sums of p and of its first three derivatives in theta, signs left out:
-    p v, p v^2 (2-v) and p v^3 (6-8v+3v^2), with v = 1/(1+z).
-    """
-    s0 = s1 = s2 = s3 = 0.0
+) -> tuple[float, float, float, float, float]:
+    """Weights at theta, improved in place from any positive guess; returns what `_ftrl_advance` does."""
+    s0 = s1 = s2 = s3 = s4 = 0.0
     residuals = np.empty(min(_BLOCK, losses.size))
     for start in range(0, losses.size, _BLOCK):
         block = weights[start : start + _BLOCK]  # slices: an index from range(n) is known to be in range
@@ -717,31 +770,22 @@ def _ftrl_pass(
                     if abs(residuals[i]) * block[i] > far * (block[i] + scale):
                         block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
                         residuals[i] = 0.0
-            b0 = b1 = b2 = b3 = 0.0
-            for i in range(block.size):
-                p = block[i]
-                z, v = _split(p, scale)
-                p, v = _advance(p, z, v, residuals[i])
-                block[i] = p
-                pv = p * v
-                b0 += p
-                b1 += pv
-                b2 += pv * v * (2.0 - v)
-                b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
+            b0, b1, b2, b3, b4 = _ftrl_advance(block, residuals, 0.0, scale)
         s0 += b0
         s1 += b1
         s2 += b2
         s3 += b3
-    return s0, s1, s2, s3
+        s4 += b4
+    return s0, s1, s2, s3, s4
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)
-def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all."""
-    s0 = s1 = s2 = s3 = 0.0
+def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float]:
+    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all. Three sums only."""
+    s0 = s1 = s2 = 0.0
     for start in range(0, weights.size, _BLOCK):
         block = weights[start : start + _BLOCK]
-        b0 = b1 = b2 = b3 = 0.0
+        b0 = b1 = b2 = 0.0
         for i in range(block.size):
             p = block[i]
             z, v = _split(p, scale)
@@ -751,19 +795,35 @@ def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tupl
             b0 += p
             b1 += pv
             b2 += pv * v * (2.0 - v)
-            b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
         s0 += b0
         s1 += b1
         s2 += b2
-        s3 += b3
-    return s0, s1, s2, s3
+    return s0, s1, s2
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_nudge(delta: float, scale: float, weights: NDArray[np.float64]) -> float:
+    """As `_ftrl_move` for |delta| <= 1e-4, where three derivatives are exact to rounding. Returns the sum of p."""
+    s0 = 0.0
+    for start in range(0, weights.size, _BLOCK):
+        block = weights[start : start + _BLOCK]
+        b0 = 0.0
+        for i in range(block.size):
+            p = block[i]
+            v = p / (p + scale)
+            d = v * delta
+            p -= p * d * (1.0 - d * (1.0 - 0.5 * v - d * (1.0 - v * (4.0 / 3.0 - 0.5 * v))))
+            block[i] = p
+            b0 += p
+        s0 += b0
+    return s0
 
 
 @njit(cache=True, error_model="numpy")
-def _ftrl_step(s0: float, s1: float, s2: float, s3: float) -> float:
-    """The step in theta towards sum p = 1: Halley on log(sum), and near the root the cubic model.
+def _ftrl_step(s0: float, s1: float, s2: float, s3: float, s4: float) -> float:
+    """The step in theta towards sum p = 1: Halley on log(sum), and near the root the quartic model.
 
-    The logarithm is nearly linear where the entropy rules; the cubic's error is of the fourth order,
+    The logarithm is nearly linear where the entropy rules; the quartic's error is of the fifth order,
     which saves most warm starts a pass.
     """
     g = math.log(s0)
@@ -772,8 +832,9 @@ def _ftrl_step(s0: float, s1: float, s2: float, s3: float) -> float:
     step = -2.0 * g * slope / (2.0 * slope * slope - g * bend)
     if abs(g) < 0.05:
         for _ in range(2):
-            value = (s0 - 1.0) - step * (s1 - step * (0.5 * s2 - step * s3 * (1.0 / 6.0)))
-            step += value / (s1 - step * (s2 - 0.5 * step * s3))
+            third = s3 * (1.0 / 6.0) - step * s4 * (1.0 / 24.0)
+            value = (s0 - 1.0) - step * (s1 - step * (0.5 * s2 - step * third))
+            step += value / (s1 - step * (s2 - step * (0.5 * s3 - step * s4 * (1.0 / 6.0))))
     return step
 
 
@@ -802,24 +863,35 @@ def ftrl_solve(
     low = scale + math.log(scale)
     high = losses.size * scale + math.log(losses.size * scale)
     theta = min(max(theta + eta * (shift - old_shift), low), high)
-    s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+    aim = math.inf
+    if losses.size <= _BLOCK:  # all residuals fit in the first cache: theta is corrected before any weight is moved
+        residuals = np.empty(losses.size)
+        aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals)
+    if abs(aim) <= 0.02 and low <= theta + aim <= high:
+        theta += aim
+        s0, s1, s2, s3, s4 = _ftrl_advance(weights, residuals, aim, scale)
+    else:
+        s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
     passes = 1
     while abs(s0 - 1.0) > 2e-13 and passes < 200:
         if s0 > 1.0:
             low = max(low, theta)
         else:
             high = min(high, theta)
-        target = theta + _ftrl_step(s0, s1, s2, s3)
+        target = theta + _ftrl_step(s0, s1, s2, s3, s4)
         if not low <= target <= high:
             target = 0.5 * (low + high)
         delta = target - theta
         if delta == 0.0:
             break  # theta cannot be told from the root in double precision
         theta = target
-        if abs(delta) <= 0.07:
-            s0, s1, s2, s3 = _ftrl_move(delta, scale, weights)
+        if abs(delta) <= 1e-4:
+            s0 = _ftrl_nudge(delta, scale, weights)  # the derivatives are still good enough
+        elif abs(delta) <= 0.07:
+            s0, s1, s2 = _ftrl_move(delta, scale, weights)
+            s3 = s4 = 0.0
         else:
-            s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+            s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
         passes += 1
     return theta, shift, s0, passes
 

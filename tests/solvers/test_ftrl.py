@@ -89,12 +89,12 @@ def test_a_weight_of_1e_12_is_exact_to_1e_10() -> None:
     weights = Ftrl(3, eta=1e-3, nu=1 / 16).solve(losses)
     assert 1e-13 < weights.min() < 3e-12
     for mine, exact in zip(weights, exact_weights(losses, 1e-3, 1 / 16), strict=True):
-        assert abs(mpmath.mpf(float(mine)) / exact - 1) < 1e-13
+        assert abs(mpmath.mpf(float(mine)) / exact - 1) < 3e-13  # the sum is within 2e-13 of 1
 
 
-def test_warm_starts_do_not_drift() -> None:
+@pytest.mark.parametrize("size", [1, 5, 100, 512, 700])
+def test_warm_starts_do_not_drift(size: int) -> None:
     rng = np.random.default_rng(3)
-    size = 700
     ftrl = Ftrl(size, eta=0.01, nu=1 / 16)
     losses = np.zeros(size)
     for t in range(1500):
@@ -103,7 +103,7 @@ def test_warm_starts_do_not_drift() -> None:
         ftrl.solve(losses)
         if t % 100 == 99:
             residuals = ftrl.residuals(losses)
-            assert residuals.stationarity < 1e-12
+            assert residuals.stationarity < 1e-14
             assert residuals.simplex < 1e-12
     cold = Ftrl(size, eta=0.01, nu=1 / 16).solve(losses)
     np.testing.assert_allclose(ftrl.weights, cold, rtol=1e-11)
