@@ -78,7 +78,7 @@ class Ledger:
         self.answered += n_new
         prints = reward_prints(rewards)
         accepted = np.flatnonzero(new)
-        for row in accepted[prints[accepted] != 0]:
+        for row in np.flatnonzero(prints if n_new == len(ids) else prints * new):
             self._rewarded[int(ids[row])] = int(prints[row])
         if n_new == len(ids):
             return accepted, Receipt(n_new, 0, ())

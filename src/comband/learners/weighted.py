@@ -20,7 +20,7 @@ from comband.rounds import Decisions, Rounds, read_only
 Propensities = Literal["always", "when rewarded"]
 
 _RUNNERS_UP = 3
-_FIRST, _NONE = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64)
+_FIRST = np.zeros(1, dtype=np.int64)
 _SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
 
 
@@ -140,8 +140,8 @@ class WeightedPolicies(Learner):
 
     def _learn(self, rounds: Rounds) -> None:
         decisions, rewards = rounds.decisions, rounds.rewards
-        rewarded = np.flatnonzero(rewards.any(axis=1)) if rewards.any() else _NONE
-        for rows in _blocks(rewarded, self._rows_a_block()):
+        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if rewards.any() else ()
+        for rows in blocks:
             X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
             lists = self.policies.predict(X, problem=self.problem)
             shown, gained = decisions.lists[rows], rewards[rows]
@@ -150,10 +150,9 @@ class WeightedPolicies(Learner):
                 q = q.copy()
                 for version in np.unique(decisions.versions[rows]):
                     unknown = (decisions.versions[rows] == version) & np.isnan(q[:, 0])
+                    theirs = lists if unknown.all() else lists[unknown]
                     q[unknown] = self._mix(
-                        inclusion(
-                            lists[unknown], self._weights_of(int(version)), shown[unknown], self.problem.n_actions
-                        )
+                        inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
                     )
             where, position = np.nonzero(gained)
             amounts = -gained[where, position] / q[where, position]
@@ -166,7 +165,8 @@ class WeightedPolicies(Learner):
         return self._weights() if version == self._version else self._snapshots[version]
 
     def _close(self, versions: NDArray[np.int64]) -> None:
-        for version, count in Counter(versions.tolist()).items():
+        told = versions.tolist()
+        for version, count in Counter(told).items() if len(told) > 1 else ((version, 1) for version in told):
             self._open[version] -= count
             if self._open[version] == 0:
                 del self._open[version]

@@ -48,8 +48,8 @@ class Ftrl:
         Step sizes of the entropy and of the log-barrier, both positive.
 
     `weights` (P,) is the current solution, uniform at first (the solution for L = 0); it is
-    overwritten by the next `solve`. For |L| up to 1e13 the weights sum to 1 within 2e-13 or the last digit of θ, and are
-    exact for that sum to about 1e-15 each.
+    overwritten by the next `solve`. For |L| up to 1e13 the weights sum to 1 within 2e-13 or the last
+    digit of θ, and are exact for that sum to about 1e-15 each.
 
     >>> ftrl = Ftrl(3, eta=0.1, nu=0.5)
     >>> ftrl.solve(np.array([0.0, -5.0, 1.0])).round(4)
