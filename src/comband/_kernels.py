@@ -857,19 +857,27 @@ def ftrl_solve(
 
     The sum of p(theta) decreases and is convex, and its root lies where the largest weight is between
     1/P and 1: in [scale + log scale, P scale + log(P scale)]. Halley's step on the logarithm of the sum,
-    which is nearly linear where the entropy rules, kept inside that bracket.
+    which is nearly linear where the entropy rules, kept inside that bracket. When no weight has far to go,
+    as after one rewarded round, theta is first corrected by what the residuals say, before any is moved.
     """
     shift = _minimum(losses)
     low = scale + math.log(scale)
     high = losses.size * scale + math.log(losses.size * scale)
     theta = min(max(theta + eta * (shift - old_shift), low), high)
-    aim = math.inf
-    if losses.size <= _BLOCK:  # all residuals fit in the first cache: theta is corrected before any weight is moved
-        residuals = np.empty(losses.size)
-        aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals)
+    residuals = np.empty(losses.size)
+    aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals)
     if abs(aim) <= 0.02 and low <= theta + aim <= high:
         theta += aim
-        s0, s1, s2, s3, s4 = _ftrl_advance(weights, residuals, aim, scale)
+        s0 = s1 = s2 = s3 = s4 = 0.0
+        for start in range(0, losses.size, _BLOCK):
+            b0, b1, b2, b3, b4 = _ftrl_advance(
+                weights[start : start + _BLOCK], residuals[start : start + _BLOCK], aim, scale
+            )
+            s0 += b0
+            s1 += b1
+            s2 += b2
+            s3 += b3
+            s4 += b4
     else:
         s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
     passes = 1
