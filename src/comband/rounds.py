@@ -54,7 +54,7 @@ class Decisions:
         _freeze(self)
         n = len(self.ids)
         shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape)
-        if any(shape != (n,) for shape in shapes) or n_contexts(self.contexts) != n:
+        if shapes != ((n,), (n,), (n,)) or n_contexts(self.contexts) != n:
             raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
 
     def __len__(self) -> int:

@@ -77,12 +77,12 @@ class Ledger:
         self._head += settled
         self.answered += n_new
         prints = reward_prints(rewards)
-        accepted = np.flatnonzero(new)
-        for row in np.flatnonzero(prints if n_new == len(ids) else prints * new):
-            self._rewarded[int(ids[row])] = int(prints[row])
+        if np.count_nonzero(prints):
+            for row in np.flatnonzero(prints * new):
+                self._rewarded[int(ids[row])] = int(prints[row])
         if n_new == len(ids):
-            return accepted, Receipt(n_new, 0, ())
-        again = np.flatnonzero(~new)
+            return np.arange(n_new), Receipt(n_new, 0, ())
+        accepted, again = np.flatnonzero(new), np.flatnonzero(~new)
         conflicts = tuple(int(ids[row]) for row in again if self._rewarded.get(int(ids[row]), 0) != int(prints[row]))
         return accepted, Receipt(n_new, len(again) - len(conflicts), conflicts)
 

@@ -140,7 +140,7 @@ class WeightedPolicies(Learner):
 
     def _learn(self, rounds: Rounds) -> None:
         decisions, rewards = rounds.decisions, rounds.rewards
-        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if rewards.any() else ()
+        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else ()
         for rows in blocks:
             X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
             lists = self.policies.predict(X, problem=self.problem)
