@@ -168,3 +168,38 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     assert ((seen == 0) == ~rewards.any(axis=1)).all()
     assert len(set(seen.tolist())) == len({tuple(row) for row in rewards.tolist()})
     assert (_kernels.reward_prints(np.where(rewards == 0, -0.0, rewards)) == seen).all()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40), st.booleans())
+@settings(deadline=None, max_examples=200)
+def test_valid_lists_equal_sets(seed: int, m: int, spoil: bool) -> None:
+    rng = np.random.default_rng(seed)
+    lists = np.stack([rng.permutation(m + 3)[:m] for _ in range(4)]).astype(np.int32)
+    if spoil:
+        lists[rng.integers(4), rng.integers(m)] = rng.integers(-1, m + 4)
+    expected = all(len(set(row)) == m and min(row) >= 0 and max(row) < m + 3 for row in lists.tolist())
+    assert _kernels.valid_lists(lists, m + 3) == expected
+
+
+def test_valid_rewards_by_hand() -> None:
+    fine = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, -0.0]])
+    assert _kernels.valid_rewards(fine, 1.5)
+    assert not _kernels.valid_rewards(fine, 1.4)
+    for wrong in (np.nan, -1e-300, np.nextafter(1, 2), np.inf):
+        spoilt = fine.copy()
+        spoilt[1, 1] = wrong
+        assert not _kernels.valid_rewards(spoilt, np.inf)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]))
+@settings(deadline=None, max_examples=100)
+def test_draw_policies_equals_a_search(seed: int, floor: float) -> None:
+    rng = np.random.default_rng(seed)
+    cumulative = np.cumsum(rng.dirichlet(np.ones(6)) * (rng.random(6) < 0.7))
+    u = rng.random((20, 2))
+    for row, drawn in zip(u[:, 0], _kernels.draw_policies(cumulative, u, floor), strict=True):
+        if row < floor:
+            assert drawn == -1
+        else:
+            v = (row - floor) / (1 - floor) * cumulative[-1]
+            assert drawn == min(np.searchsorted(cumulative, v, side="right"), 5)

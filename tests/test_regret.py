@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.solvers.ftrl import Barrier, ftrl_step_sizes
+from comband import theory
+from comband.theory import Barrier
 
 PROBLEM = cb.Problem(n_actions=20, list_size=4, sparsity=1)
 POLICIES = cb.PolicySet.from_lists(np.arange(20).reshape(5, 1, 4), PROBLEM)
@@ -60,7 +61,7 @@ def test_refuses_another_problem() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", cb.ADVERSARIES)
 def test_expected_regret_is_below_the_bound(name: str) -> None:
-    """The mean of 6 runs, less five standard errors, against ρ + P log(T)/ν + log(P)/η + η s m T."""
+    """The mean of 6 runs, less five standard errors, against the bound of `theory`."""
     T = 2000
     sequence = cb.ADVERSARIES[name](POLICIES, PROBLEM, horizon=T, n_contexts=1, seed=1)
     barriers: list[Barrier] = ["safe", "sharp"]
@@ -71,6 +72,5 @@ def test_expected_regret_is_below_the_bound(name: str) -> None:
             POLICIES,
             seeds=range(6),
         )
-        eta, nu = ftrl_step_sizes(n_policies=5, list_size=4, sparsity=1, horizon=T, barrier=barrier)
-        bound = 1 + 5 * math.log(T) / nu + math.log(5) / eta + eta * 4 * T
+        bound = theory.exp4_comb_sparse(PROBLEM, n_policies=5, horizon=T, barrier=barrier).regret
         assert curves.mean[-1] <= bound + 5 * curves.standard_error[-1]

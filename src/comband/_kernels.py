@@ -155,6 +155,88 @@ def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 @njit(cache=True)
+def admit_rows(
+    ids: NDArray[np.int64],
+    prints: NDArray[np.uint64],
+    known: NDArray[np.uint64],
+    done: NDArray[np.bool_],
+    head: int,
+    low: int,
+    issued: int,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int, int]:
+    """Which rows are unknown and which are answered for the first time (marked in `done`, if none is unknown).
+
+    Every id below `low` is answered; that of `low` has its print and mark at `head`. Returns both masks, the number of
+    true entries in each, and how many rows from `head` on are answered by now.
+    """
+    unknown, new = np.zeros(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
+    n_unknown, n_new, settled = 0, 0, 0
+    for i in range(len(ids)):
+        place = head + ids[i] - low
+        unknown[i] = ids[i] < 0 or ids[i] >= issued or (ids[i] >= low and known[place] != prints[i])
+        n_unknown += unknown[i]
+    if n_unknown == 0:
+        for i in range(len(ids)):
+            place = head + ids[i] - low
+            if ids[i] >= low and not done[place]:
+                done[place] = new[i] = True
+                n_new += 1
+        while low + settled < issued and done[head + settled]:
+            settled += 1
+    return unknown, new, n_unknown, n_new, settled
+
+
+@njit(cache=True)
+def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
+    """Whether every row (n, m) holds distinct actions in 0 … n_actions − 1."""
+    n, m = lists.shape
+    for i in range(n):
+        for j in range(m):
+            if lists[i, j] < 0 or lists[i, j] >= n_actions:
+                return False
+        if m <= 32:
+            for j in range(1, m):
+                for k in range(j):
+                    if lists[i, j] == lists[i, k]:
+                        return False
+        else:
+            ordered = np.sort(lists[i])
+            for j in range(1, m):
+                if ordered[j] == ordered[j - 1]:
+                    return False
+    return True
+
+
+@njit(cache=True)
+def valid_rewards(rewards: NDArray[np.float64], most: float) -> bool:
+    """Whether all are in [0, 1] and no row sums above `most`."""
+    for i in range(rewards.shape[0]):
+        total = 0.0
+        for j in range(rewards.shape[1]):
+            r = rewards[i, j]
+            if not 0.0 <= r <= 1.0:
+                return False
+            total += r
+        if total > most:
+            return False
+    return True
+
+
+@njit(cache=True)
+def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor: float) -> NDArray[np.int64]:
+    """A policy for each row of u (n, ≥ 1), by the first number: −1 with probability `floor`, else by its weight."""
+    last = len(cumulative) - 1
+    drawn = np.empty(len(u), dtype=np.int64)
+    for i in range(len(u)):
+        if u[i, 0] < floor:
+            drawn[i] = -1
+        else:
+            v = (u[i, 0] - floor) / (1 - floor) * cumulative[last]
+            drawn[i] = min(np.searchsorted(cumulative, v, side="right"), last)
+    return drawn
+
+
+@njit(cache=True)
 def _stir(state: np.uint64, word: np.uint64) -> np.uint64:
     state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
     return np.uint64(state ^ (state >> np.uint64(29)))
@@ -168,15 +250,21 @@ def inclusion(
     n, n_policies, m = lists.shape
     result = np.empty(shown.shape, dtype=np.float64)
     mass = np.zeros(n_actions, dtype=np.float64)
+    wanted = np.zeros(n_actions, dtype=np.bool_)
     for i in range(n):
+        for j in range(shown.shape[1]):
+            wanted[shown[i, j]] = True
+        block = lists[i]
         for p in range(n_policies):
             for j in range(m):
-                mass[lists[i, p, j]] += weights[p]
+                y = np.uint32(block[p, j])  # unsigned: one comparison keeps it in range
+                if y < np.uint32(n_actions) and wanted[y]:
+                    mass[y] += weights[p]
         for j in range(shown.shape[1]):
             result[i, j] = mass[shown[i, j]]
-        for p in range(n_policies):
-            for j in range(m):
-                mass[lists[i, p, j]] = 0.0
+        for j in range(shown.shape[1]):
+            mass[shown[i, j]] = 0.0
+            wanted[shown[i, j]] = False
     return result
 
 
@@ -720,15 +808,68 @@ def _residual(loss: float, eta: float, theta: float, z: float) -> float:
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_advance(
+    weights: NDArray[np.float64], residuals: NDArray[np.float64], delta: float, scale: float
+) -> tuple[float, float, float, float, float]:
+    """Weights whose residuals were `residuals` + delta, |residual v| <= 0.07, moved to where they are zero.
+
+    Returns the sums of p and of its first four derivatives in theta, signs left out:
+    p v, p v^2 (2-v), p v^3 (6-8v+3v^2) and p v^4 (24-58v+50v^2-15v^3), with v = 1/(1+z).
+    """
+    s0 = s1 = s2 = s3 = s4 = 0.0
+    for i in range(weights.size):
+        p = weights[i]
+        z, v = _split(p, scale)
+        p, v = _advance(p, z, v, residuals[i] + delta)
+        weights[i] = p
+        v2 = v * v
+        pv, pv2 = p * v, p * v2
+        s0 += p
+        s1 += pv
+        s2 += pv2 * (2.0 - v)
+        s3 += pv2 * v * ((6.0 - 8.0 * v) + 3.0 * v2)
+        s4 += pv2 * v2 * ((24.0 - 58.0 * v) + v2 * (50.0 - 15.0 * v))
+    return s0, s1, s2, s3, s4
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_aim(
+    losses: NDArray[np.float64],
+    shift: float,
+    eta: float,
+    theta: float,
+    scale: float,
+    weights: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+) -> float:
+    """The step in theta to where the weights, moved by their residuals, will sum to one to the second order.
+
+    Fills `residuals`. Infinity if some weight has far to go.
+    """
+    far, a0, a1, a2 = 0, 0.0, 0.0, 0.0
+    for i in range(weights.size):
+        p = weights[i]
+        z, v = _split(p, scale)
+        r = _residual(losses[i] - shift, eta, theta, z)
+        residuals[i] = r
+        q = r * v
+        far += 1 if abs(q) > 0.065 else 0
+        bend = v * (1.0 - 0.5 * v)
+        a0 += p * (1.0 - q * (1.0 - r * bend))
+        a1 += p * v * (1.0 - 2.0 * r * bend)
+        a2 += p * v * bend
+    if far > 0:
+        return math.inf
+    step = (a0 - 1.0) / a1
+    return step * (1.0 + a2 * step / a1)
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
 def _ftrl_pass(
     losses: NDArray[np.float64], shift: float, eta: float, theta: float, scale: float, weights: NDArray[np.float64]
-) -> tuple[float, float, float, float]:
-    """Weights at theta, improved in place from any positive guess.
-
-    Returns the sums of p and of its first three derivatives in theta, signs left out:
-    p v, p v^2 (2-v) and p v^3 (6-8v+3v^2), with v = 1/(1+z).
-    """
-    s0 = s1 = s2 = s3 = 0.0
+) -> tuple[float, float, float, float, float]:
+    """Weights at theta, improved in place from any positive guess; returns what `_ftrl_advance` does."""
+    s0 = s1 = s2 = s3 = s4 = 0.0
     residuals = np.empty(min(_BLOCK, losses.size))
     for start in range(0, losses.size, _BLOCK):
         block = weights[start : start + _BLOCK]  # slices: an index from range(n) is known to be in range
@@ -750,31 +891,22 @@ def _ftrl_pass(
                     if abs(residuals[i]) * block[i] > far * (block[i] + scale):
                         block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
                         residuals[i] = 0.0
-            b0 = b1 = b2 = b3 = 0.0
-            for i in range(block.size):
-                p = block[i]
-                z, v = _split(p, scale)
-                p, v = _advance(p, z, v, residuals[i])
-                block[i] = p
-                pv = p * v
-                b0 += p
-                b1 += pv
-                b2 += pv * v * (2.0 - v)
-                b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
+            b0, b1, b2, b3, b4 = _ftrl_advance(block, residuals, 0.0, scale)
         s0 += b0
         s1 += b1
         s2 += b2
         s3 += b3
-    return s0, s1, s2, s3
+        s4 += b4
+    return s0, s1, s2, s3, s4
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)
-def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all."""
-    s0 = s1 = s2 = s3 = 0.0
+def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float]:
+    """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all. Three sums only."""
+    s0 = s1 = s2 = 0.0
     for start in range(0, weights.size, _BLOCK):
         block = weights[start : start + _BLOCK]
-        b0 = b1 = b2 = b3 = 0.0
+        b0 = b1 = b2 = 0.0
         for i in range(block.size):
             p = block[i]
             z, v = _split(p, scale)
@@ -784,19 +916,35 @@ def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tupl
             b0 += p
             b1 += pv
             b2 += pv * v * (2.0 - v)
-            b3 += pv * v * v * (6.0 - v * (8.0 - 3.0 * v))
         s0 += b0
         s1 += b1
         s2 += b2
-        s3 += b3
-    return s0, s1, s2, s3
+    return s0, s1, s2
+
+
+@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+def _ftrl_nudge(delta: float, scale: float, weights: NDArray[np.float64]) -> float:
+    """As `_ftrl_move` for |delta| <= 1e-4, where three derivatives are exact to rounding. Returns the sum of p."""
+    s0 = 0.0
+    for start in range(0, weights.size, _BLOCK):
+        block = weights[start : start + _BLOCK]
+        b0 = 0.0
+        for i in range(block.size):
+            p = block[i]
+            v = p / (p + scale)
+            d = v * delta
+            p -= p * d * (1.0 - d * (1.0 - 0.5 * v - d * (1.0 - v * (4.0 / 3.0 - 0.5 * v))))
+            block[i] = p
+            b0 += p
+        s0 += b0
+    return s0
 
 
 @njit(cache=True, error_model="numpy")
-def _ftrl_step(s0: float, s1: float, s2: float, s3: float) -> float:
-    """The step in theta towards sum p = 1: Halley on log(sum), and near the root the cubic model.
+def _ftrl_step(s0: float, s1: float, s2: float, s3: float, s4: float) -> float:
+    """The step in theta towards sum p = 1: Halley on log(sum), and near the root the quartic model.
 
-    The logarithm is nearly linear where the entropy rules; the cubic's error is of the fourth order,
+    The logarithm is nearly linear where the entropy rules; the quartic's error is of the fifth order,
     which saves most warm starts a pass.
     """
     g = math.log(s0)
@@ -805,8 +953,9 @@ def _ftrl_step(s0: float, s1: float, s2: float, s3: float) -> float:
     step = -2.0 * g * slope / (2.0 * slope * slope - g * bend)
     if abs(g) < 0.05:
         for _ in range(2):
-            value = (s0 - 1.0) - step * (s1 - step * (0.5 * s2 - step * s3 * (1.0 / 6.0)))
-            step += value / (s1 - step * (s2 - 0.5 * step * s3))
+            third = s3 * (1.0 / 6.0) - step * s4 * (1.0 / 24.0)
+            value = (s0 - 1.0) - step * (s1 - step * (0.5 * s2 - step * third))
+            step += value / (s1 - step * (s2 - step * (0.5 * s3 - step * s4 * (1.0 / 6.0))))
     return step
 
 
@@ -829,30 +978,49 @@ def ftrl_solve(
 
     The sum of p(theta) decreases and is convex, and its root lies where the largest weight is between
     1/P and 1: in [scale + log scale, P scale + log(P scale)]. Halley's step on the logarithm of the sum,
-    which is nearly linear where the entropy rules, kept inside that bracket.
+    which is nearly linear where the entropy rules, kept inside that bracket. When no weight has far to go,
+    as after one rewarded round, theta is first corrected by what the residuals say, before any is moved.
     """
     shift = _minimum(losses)
     low = scale + math.log(scale)
     high = losses.size * scale + math.log(losses.size * scale)
     theta = min(max(theta + eta * (shift - old_shift), low), high)
-    s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+    residuals = np.empty(losses.size)
+    aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals)
+    if abs(aim) <= 0.02 and low <= theta + aim <= high:
+        theta += aim
+        s0 = s1 = s2 = s3 = s4 = 0.0
+        for start in range(0, losses.size, _BLOCK):
+            b0, b1, b2, b3, b4 = _ftrl_advance(
+                weights[start : start + _BLOCK], residuals[start : start + _BLOCK], aim, scale
+            )
+            s0 += b0
+            s1 += b1
+            s2 += b2
+            s3 += b3
+            s4 += b4
+    else:
+        s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
     passes = 1
     while abs(s0 - 1.0) > 2e-13 and passes < 200:
         if s0 > 1.0:
             low = max(low, theta)
         else:
             high = min(high, theta)
-        target = theta + _ftrl_step(s0, s1, s2, s3)
+        target = theta + _ftrl_step(s0, s1, s2, s3, s4)
         if not low <= target <= high:
             target = 0.5 * (low + high)
         delta = target - theta
         if delta == 0.0:
             break  # theta cannot be told from the root in double precision
         theta = target
-        if abs(delta) <= 0.07:
-            s0, s1, s2, s3 = _ftrl_move(delta, scale, weights)
+        if abs(delta) <= 1e-4:
+            s0 = _ftrl_nudge(delta, scale, weights)  # the derivatives are still good enough
+        elif abs(delta) <= 0.07:
+            s0, s1, s2 = _ftrl_move(delta, scale, weights)
+            s3 = s4 = 0.0
         else:
-            s0, s1, s2, s3 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+            s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
         passes += 1
     return theta, shift, s0, passes
 

@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels import valid_lists, valid_rewards
+
 # Rewards and weights come through floating point: sums may pass their bound by this much.
 TOLERANCE = 1e-9
 
@@ -153,6 +155,8 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
     K = 2**31 if problem is None else problem.n_actions
     if n is not None and array.shape[0] != n:
         raise InputError(f"lists must have one row a context, {n} of them, got {array.shape[0]}.")
+    if array.dtype == np.int32 and array.flags.c_contiguous and valid_lists(array, K):
+        return array  # in one compiled pass; what follows is for other types and finds the fault
     whole = np.issubdtype(array.dtype, np.integer) or (
         np.issubdtype(array.dtype, np.floating) and bool((array == np.floor(array)).all())
     )
@@ -179,6 +183,8 @@ def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np
             f"rewards must have shape (rounds, list_size) = ({n}, {m}), one number for each shown action, "
             f"got shape {r.shape}."
         )
+    if valid_rewards(r, np.inf if problem.sparsity is None else problem.sparsity + TOLERANCE):
+        return r  # in one compiled pass; what follows finds the fault
     bad = ~((r >= 0) & (r <= 1))  # also true for NaN
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -258,6 +264,6 @@ def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) 
 
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a rectangular array of numbers, got {type(values).__name__}.") from None

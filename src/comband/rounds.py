@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -54,7 +55,7 @@ class Decisions:
         _freeze(self)
         n = len(self.ids)
         shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape)
-        if any(shape != (n,) for shape in shapes) or n_contexts(self.contexts) != n:
+        if shapes != ((n,), (n,), (n,)) or n_contexts(self.contexts) != n:
             raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
 
     def __len__(self) -> int:
@@ -263,6 +264,12 @@ class Events:
         return cls(**{**columns, "n_rounds": int(columns["n_rounds"])})
 
 
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, closed to writing: records then hold it without a copy. Only for arrays nobody else holds."""
+    array.flags.writeable = False
+    return array
+
+
 _JOINED = ("ids", "versions", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
@@ -275,16 +282,22 @@ _DTYPES = {
 }
 
 
+@cache
+def _columns(kind: type) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    return tuple((field.name, np.dtype(_DTYPES[field.name])) for field in fields(kind) if field.name in _DTYPES)
+
+
 def _freeze(record: Any) -> None:
     """Store every column as a read-only array of its own type, never a view that somebody may still write to."""
-    for field in fields(record):
-        if field.name in _DTYPES:
-            given = getattr(record, field.name)
-            column = np.asarray(given, dtype=_DTYPES[field.name])
-            if column.flags.writeable:
-                column = column.copy() if column is given else column
-                column.flags.writeable = False
-            object.__setattr__(record, field.name, column)
+    for name, dtype in _columns(record.__class__):
+        given = getattr(record, name)
+        if type(given) is np.ndarray and given.dtype == dtype and not given.flags.writeable:
+            continue
+        column = np.asarray(given, dtype=dtype)
+        if column.flags.writeable:
+            column = column.copy() if column is given else column
+            column.flags.writeable = False
+        object.__setattr__(record, name, column)
 
 
 def _rows(index: Any, n: int) -> Any:

@@ -28,12 +28,15 @@ from comband.problem import (
     check_count,
     check_floor,
     check_fraction,
+    check_number,
     check_positive,
 )
 
 Route = Literal["refined", "printed"]
+Barrier = Literal["safe", "sharp", "printed"]
 
 __all__ = [
+    "Barrier",
     "PacSchedule",
     "RegretSchedule",
     "design_accuracy",
@@ -102,16 +105,20 @@ class PacSchedule:
 
 @dataclass(frozen=True, slots=True)
 class RegretSchedule:
-    """Step sizes of a regret minimiser and the bound they give; `print` says where each is from."""
+    """Step sizes of a regret minimiser and the bound they give; `print` says where each is from.
+
+    A `barrier` of infinity and a `floor` of 0 mean that the algorithm has none.
+    """
 
     step_size: float
-    barrier: float | None
     regret: float
+    barrier: float = math.inf
+    floor: float = 0.0
     reasons: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
-        names = ["step_size", *([] if self.barrier is None else ["barrier"]), "regret"]
-        return "\n".join(f"{name:<10}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}" for name in names)
+        names = [name for name in ("step_size", "barrier", "floor", "regret") if name in self.reasons]
+        return "\n".join(f"{name:<10}{getattr(self, name):<12.6g}{self.reasons[name]}" for name in names)
 
 
 def design_accuracy(problem: Problem, *, floor: float = 0.5, route: Route = "refined") -> float:
@@ -513,74 +520,91 @@ def exp4_comb_sparse(
     n_policies: int,
     horizon: int,
     step_size: float | None = None,
-    barrier: float | None = None,
-    route: Route = "refined",
+    barrier: Barrier | float = "safe",
 ) -> RegretSchedule:
     """η, ν and the expected regret bound of Algorithm 4, EXP4-COMB-SPARSE, over T = `horizon`
-    rounds.
+    rounds; `Exp4CombSparse` runs with exactly these.
 
-    E Regret ≤ ρ + P·log(PT)/ν + log(P)/η + η·κ·S·T with stability κ = ½·max p_{t+1}/p_t and
-    S a bound on Σ_i p_t(i)·E ĉ_t(i)².
+    E Regret ≤ ρ + P·log(T)/ν + log(P)/η + η·κ·sρ·T, κ = 1/(2(1−νρ)), for every η > 0 and ν < 1/ρ
+    (docs/regret.md has the four steps). η is the one for which this is smallest, √(log P/(κsρT)), and
 
-    Refined: p_{t+1} ≤ p_t/(1−νρ) for every ν < 1/ρ (from the first-order conditions, two lines,
-    docs/errata.md), so κ = 1/(2(1−νρ)); S = sρ by Cauchy-Schwarz with the rewards as weights;
-    defaults ν = 1/(2ρ), η = √(log P/(SκT)), so 2√(sρT·log P) and 2ρP·log(PT).
-    Printed: κ = 1, which the text proves for ν = 1/16 and ρ = 1; S = sm; defaults ν = 1/(16ρ),
-    the safe value, and η = √(log P/(smT)). The additive ρ is printed as 1 (losses of lists lie in
-    [−ρ, 0]).
+    - barrier "safe": ν = 1/(16ρ), the text's lemma redone for lists by its own argument; κ = 8/15;
+    - "sharp": ν = 1/(2ρ), the largest for which p_{t+1} ≤ 2p_t on every stream; κ = 1, P·log T eight
+      times cheaper;
+    - "printed": ν = 1/16 and η = √(log P/(smT)) as in the text. From ρ = 16 on nothing bounds its
+      regret here, and the bound given is infinite;
+    - or a number below 1/ρ.
     """
     P = check_count("n_policies", n_policies)
     T = check_count("horizon", horizon)
     s, rho, m = _sparsity(problem), problem.max_reward, problem.list_size
-    refined = _route(route) == "refined"
-    nu = 1 / ((2 if refined else 16) * rho) if barrier is None else check_positive("barrier", barrier)
-    if refined and nu * rho >= 1:
-        raise InputError(f"barrier must lie below 1/ρ = {1 / rho:g}, got {nu:g}.")
-    if not refined and nu > 1 / (16 * rho) * (1 + 1e-12):
-        raise InputError(
-            f"the printed stability lemma, redone for lists, covers barrier ≤ 1/(16ρ) = "
-            f"{1 / (16 * rho):g}, got {nu:g}; use that, or route='refined', which covers all "
-            "below 1/ρ."
-        )
-    kappa = 1 / (2 * (1 - nu * rho)) if refined else 1.0
-    S = s * (rho if refined else m)
-    best = math.sqrt(math.log(P) / (kappa * S * T)) if P > 1 else 1.0
+    nu, name = _barrier(barrier, rho)
+    kappa = 1 / (2 * (1 - nu * rho)) if nu * rho < 1 else math.inf
+    spread = s * m if barrier == "printed" else kappa * s * rho
+    best = math.sqrt(math.log(max(P, 2)) / (spread * T))
     eta = best if step_size is None else check_positive("step_size", step_size)
-    regret = rho + P * math.log(P * T) / nu + math.log(P) / eta + eta * kappa * S * T
     return RegretSchedule(
         step_size=eta,
         barrier=nu,
-        regret=regret,
+        regret=rho + P * math.log(T) / nu + math.log(P) / eta + eta * kappa * s * rho * T,
         reasons={
-            "step_size": "η = √(log P/(κST)), S = " + ("sρ" if refined else "sm"),
-            "barrier": "ν = 1/(2ρ)" if refined else "ν = 1/(16ρ)",
-            "regret": "ρ + P·log(PT)/ν + log(P)/η + ηκST, κ = " + ("1/(2(1−νρ))" if refined else "1"),
+            "step_size": "η = √(log P/(smT))" if barrier == "printed" else "η = √(log P/(κsρT))",
+            "barrier": name,
+            "regret": "ρ + P·log(T)/ν + log(P)/η + ηκsρT, κ = 1/(2(1−νρ))",
         },
     )
 
 
-def exp4(problem: Problem, *, n_policies: int, horizon: int, step_size: float | None = None) -> RegretSchedule:
-    """η and the expected regret bound of EXP4 with lists, √(2mKT·log P), which does not see the
-    sparsity.
+def exp4(
+    problem: Problem,
+    *,
+    n_policies: int,
+    horizon: int,
+    step_size: float | None = None,
+    floor: float | None = None,
+) -> RegretSchedule:
+    """η, γ and the expected regret bound of EXP4 with lists, about 2ρ√(KT·log(P)/m): it grows with K;
+    `Exp4` runs with exactly these.
 
-    Exponential weights on the non-negative losses 1 − r of the shown actions (every list has m of
-    them, so regret is unchanged): E Regret ≤ log(P)/η + (η/2)·mKT, because
-    Σ_i p_i·E ĉ_i² ≤ m·Σ_y (1−r(y))² ≤ mK. The text gives the order only.
+    Exponential weights on the estimated rewards with a share γ ≥ ηρK/m of uniform lists, so that no
+    estimate exceeds 1/η (exp x ≤ 1 + x + (e−2)x² for x ≤ 1): E Regret ≤ γρT + log(P)/η + (e−2)η·sρ·T.
+    η = √(log P/((ρ²K/m + (e−2)sρ)T)) and γ = ηρK/m, at most ½ (η then follows γ). A smaller γ has no
+    bound: it is given as infinite.
     """
     P = check_count("n_policies", n_policies)
     T = check_count("horizon", horizon)
-    S = problem.list_size * problem.n_actions
-    best = math.sqrt(2 * math.log(P) / (S * T)) if P > 1 else 1.0
-    eta = best if step_size is None else check_positive("step_size", step_size)
+    s, rho = _sparsity(problem), problem.max_reward
+    largest = rho / problem.uniform_propensity  # of γ times any estimate
+    best = math.sqrt(math.log(max(P, 2)) / ((rho * largest + (math.e - 2) * s * rho) * T))
+    eta = min(best, 0.5 / largest) if step_size is None else check_positive("step_size", step_size)
+    gamma = min(eta * largest, 0.5) if floor is None else check_number("floor", floor)
+    if not 0 <= gamma <= 1:
+        raise InputError(f"floor must lie in [0, 1], got {gamma:g}.")
+    bound = gamma * rho * T + math.log(P) / eta + (math.e - 2) * eta * s * rho * T
     return RegretSchedule(
         step_size=eta,
-        barrier=None,
-        regret=math.log(P) / eta + eta * S * T / 2,
+        floor=gamma,
+        regret=bound if eta * largest <= gamma * (1 + 1e-9) else math.inf,
         reasons={
-            "step_size": "η = √(2·log P/(mKT))",
-            "regret": "log(P)/η + η·mKT/2, losses 1 − r ≥ 0",
+            "step_size": "η = √(log P/((ρ²K/m + (e−2)sρ)T))",
+            "floor": "γ = ηρK/m, at most ½",
+            "regret": "γρT + log(P)/η + (e−2)ηsρT",
         },
     )
+
+
+def _barrier(barrier: Barrier | float, rho: float) -> tuple[float, str]:
+    """ν and where it is from."""
+    if barrier == "safe":
+        return 1 / (16 * rho), "ν = 1/(16ρ)"
+    if barrier == "sharp":
+        return 1 / (2 * rho), "ν = 1/(2ρ)"
+    if barrier == "printed":
+        return 1 / 16, "ν = 1/16"
+    nu = check_positive("barrier", barrier)
+    if nu * rho >= 1:
+        raise InputError(f"barrier must lie below 1/ρ = {1 / rho:g}, where weights are stable, got {nu:g}.")
+    return nu, "ν as given"
 
 
 def _sparsity(problem: Problem) -> float:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 import comband as cb
-from comband.learners.exp4 import exp4_step_sizes
 from comband.learners.explore_then_commit import explore_rounds
 from comband.solvers.ftrl import Ftrl
 
@@ -38,7 +37,7 @@ def test_follows_the_algorithm_round_by_round(kind: str, propensities: Any) -> N
     if kind == "sparse":
         learner = cb.Exp4CombSparse(PROBLEM, POLICIES, horizon=300, propensities=propensities, seed=1)
         eta, nu = learner.step_sizes
-        assert eta == math.sqrt(math.log(7) / (3 * 2 * 300))
+        assert eta == pytest.approx(math.sqrt(math.log(7) / (8 / 15 * 2 * 2 * 300)))
         assert nu == 1 / 32
     else:
         learner = cb.Exp4(PROBLEM, POLICIES, horizon=300, propensities=propensities, seed=1)
@@ -141,6 +140,17 @@ def test_draws_follow_the_weights() -> None:
         assert abs(count - n * expected) <= 6 * math.sqrt(n * expected * (1 - expected)) + 1
 
 
+@pytest.mark.parametrize("barrier", ["safe", "sharp", "printed", 0.3])
+def test_parameters_are_those_of_theory(barrier: Any) -> None:
+    schedule = cb.theory.exp4_comb_sparse(PROBLEM, n_policies=7, horizon=300, barrier=barrier)
+    learner = cb.Exp4CombSparse(PROBLEM, POLICIES, horizon=300, barrier=barrier)
+    assert learner.step_sizes == (schedule.step_size, schedule.barrier)
+    classic = cb.theory.exp4(PROBLEM, n_policies=7, horizon=300)
+    exp4 = cb.Exp4(PROBLEM, POLICIES, horizon=300)
+    assert (exp4.step_size, exp4.floor) == (classic.step_size, classic.floor)
+    assert cb.Exp4CombSparse(PROBLEM, POLICIES, horizon=300).step_sizes[1] == 1 / 32  # "safe" unless told
+
+
 def test_unknown_horizon_doubles() -> None:
     learner = cb.Exp4CombSparse(PROBLEM, POLICIES, seed=1)
     etas = []
@@ -148,7 +158,7 @@ def test_unknown_horizon_doubles() -> None:
         etas.append(learner.step_sizes[0])
         decisions = learner.ask(np.zeros(1000, dtype=int))
         learner.tell(decisions, np.zeros((1000, 3)))
-    planned = [math.log(7) / (6 * eta**2) for eta in etas]
+    planned = [math.log(7) / (8 / 15 * 4 * eta**2) for eta in etas]
     np.testing.assert_allclose(planned, [1024, 1024, 2048, 4096, 4096])
     assert not learner.done
 
@@ -160,7 +170,7 @@ def test_single_policy_and_unknown_sparsity() -> None:
         decisions = learner.ask([0, 0])
         assert decisions.propensities.tolist() == [[1, 1], [1, 1]]
         learner.tell(decisions, [[1, 0], [0, 1]])
-        assert learner.weights.tolist() == [1.0]
+        assert learner.weights.tolist() == pytest.approx([1.0], abs=1e-12)
 
 
 def test_exp4_recomputed_every_round_is_the_same_run() -> None:
@@ -194,11 +204,8 @@ def test_explore_then_commit() -> None:
     assert learner.estimated_totals.tolist() == totals
 
 
-def test_default_splits_by_hand() -> None:
+def test_explore_rounds_by_hand() -> None:
     problem = cb.Problem(n_actions=100, list_size=4, sparsity=1)
-    eta, gamma = exp4_step_sizes(problem, n_policies=50, horizon=10_000)
-    assert eta == pytest.approx(math.sqrt(math.log(50) / (10_000 * (25 + (math.e - 2) * 4))))
-    assert gamma == pytest.approx(eta * 25)
     n = explore_rounds(problem, n_policies=50, horizon=10**6)
     assert n == math.ceil((10**6 * math.sqrt(200 * math.log(50))) ** (2 / 3))
 

@@ -12,7 +12,7 @@ from scipy.special import softmax, wrightomega
 
 from comband import _kernels
 from comband.problem import InputError
-from comband.solvers.ftrl import Ftrl, ftrl_step_sizes
+from comband.solvers.ftrl import Ftrl
 
 STEPS = [(1e-3, 1 / 16), (0.1, 1 / 16), (1e-5, 1 / 80), (10.0, 1.0), (1e3, 1e-3)]
 
@@ -89,12 +89,12 @@ def test_a_weight_of_1e_12_is_exact_to_1e_10() -> None:
     weights = Ftrl(3, eta=1e-3, nu=1 / 16).solve(losses)
     assert 1e-13 < weights.min() < 3e-12
     for mine, exact in zip(weights, exact_weights(losses, 1e-3, 1 / 16), strict=True):
-        assert abs(mpmath.mpf(float(mine)) / exact - 1) < 1e-13
+        assert abs(mpmath.mpf(float(mine)) / exact - 1) < 3e-13  # the sum is within 2e-13 of 1
 
 
-def test_warm_starts_do_not_drift() -> None:
+@pytest.mark.parametrize("size", [1, 5, 100, 512, 700])
+def test_warm_starts_do_not_drift(size: int) -> None:
     rng = np.random.default_rng(3)
-    size = 700
     ftrl = Ftrl(size, eta=0.01, nu=1 / 16)
     losses = np.zeros(size)
     for t in range(1500):
@@ -103,7 +103,7 @@ def test_warm_starts_do_not_drift() -> None:
         ftrl.solve(losses)
         if t % 100 == 99:
             residuals = ftrl.residuals(losses)
-            assert residuals.stationarity < 1e-12
+            assert residuals.stationarity < 1e-14
             assert residuals.simplex < 1e-12
     cold = Ftrl(size, eta=0.01, nu=1 / 16).solve(losses)
     np.testing.assert_allclose(ftrl.weights, cold, rtol=1e-11)
@@ -166,16 +166,6 @@ def test_omega_kernel_is_scipys() -> None:
     u = np.concatenate([np.linspace(-40, 40, 4001), 10.0 ** np.arange(2, 14)])
     # For u << 0 the residual u - log z is rounded at the size of u: a relative error of |u| ulps is the best possible.
     np.testing.assert_allclose([_kernels._wright_omega(x) for x in u], wrightomega(u), rtol=3e-14)
-
-
-def test_step_sizes_by_hand() -> None:
-    eta, nu = ftrl_step_sizes(n_policies=100, list_size=5, sparsity=2, horizon=1000)
-    assert eta == pytest.approx(math.sqrt(math.log(100) / 10_000))
-    assert nu == 1 / 32
-    common = {"n_policies": 100, "list_size": 5, "sparsity": 2.0, "horizon": 1000}
-    assert ftrl_step_sizes(**common, barrier="printed")[1] == 1 / 16  # type: ignore[arg-type]
-    assert ftrl_step_sizes(**common, barrier="sharp")[1] == 1 / 4  # type: ignore[arg-type]
-    assert ftrl_step_sizes(**common, barrier=0.5)[1] == 0.5  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"size": 0}, {"eta": 0.0}, {"nu": -1.0}, {"eta": math.nan}])

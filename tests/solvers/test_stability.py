@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from comband.solvers.ftrl import Barrier, Ftrl, ftrl_step_sizes
+from comband import theory
+from comband.problem import Problem
+from comband.solvers.ftrl import Ftrl
+from comband.theory import Barrier
+
+
+def dense(rho: int) -> Problem:
+    """Lists of ρ actions that may all pay."""
+    return Problem(n_actions=rho, list_size=rho, sparsity=rho)
 
 
 def growth(ftrl: Ftrl, losses: NDArray[np.float64], member: NDArray[np.bool_], rewards: NDArray[np.float64]) -> float:
@@ -22,8 +30,8 @@ def growth(ftrl: Ftrl, losses: NDArray[np.float64], member: NDArray[np.bool_], r
 def search(nu: float, rho: int, rng: np.random.Generator, n_policies: int, rounds: int) -> float:
     """The worst growth over random streams in which rare policies are drawn often and lists overlap or not."""
     horizon = int(rng.choice([100, 1000, 100_000]))
-    eta, _ = ftrl_step_sizes(n_policies=n_policies, list_size=rho, sparsity=rho, horizon=horizon)
-    ftrl = Ftrl(n_policies, eta=eta, nu=nu)
+    steps = theory.exp4_comb_sparse(dense(rho), n_policies=n_policies, horizon=horizon)
+    ftrl = Ftrl(n_policies, eta=steps.step_size, nu=nu)
     losses = np.zeros(n_policies)
     worst = 0.0
     for _ in range(rounds):
@@ -42,7 +50,7 @@ def search(nu: float, rho: int, rng: np.random.Generator, n_policies: int, round
 @pytest.mark.parametrize("barrier", ["safe", "sharp"])
 def test_stable_on_adversarial_streams(rho: int, barrier: Barrier) -> None:
     rng = np.random.default_rng(rho)
-    _, nu = ftrl_step_sizes(n_policies=2, list_size=rho, sparsity=rho, horizon=1, barrier=barrier)
+    nu = theory.exp4_comb_sparse(dense(rho), n_policies=2, horizon=1, barrier=barrier).barrier
     for n_policies in (3, 40, 1000):
         worst = search(nu, rho, rng, n_policies, 150)
         assert worst <= 1 / (1 - nu * rho) + 1e-9 <= 2 + 1e-9
@@ -63,8 +71,9 @@ def test_printed_barrier_breaks_its_lemma_from_nine(rho: int, at_least: float) -
     grown = {}
     barriers: list[Barrier] = ["printed", "safe", "sharp"]
     for barrier in barriers:
-        eta, nu = ftrl_step_sizes(n_policies=n_policies, list_size=rho, sparsity=rho, horizon=1000, barrier=barrier)
-        grown[barrier] = growth(Ftrl(n_policies, eta=eta, nu=nu), np.zeros(n_policies), member, np.ones(rho))
+        steps = theory.exp4_comb_sparse(dense(rho), n_policies=n_policies, horizon=1000, barrier=barrier)
+        ftrl = Ftrl(n_policies, eta=steps.step_size, nu=steps.barrier)
+        grown[barrier] = growth(ftrl, np.zeros(n_policies), member, np.ones(rho))
     assert grown["printed"] > at_least
     assert grown["safe"] < 1.07
     assert grown["sharp"] <= 2.0

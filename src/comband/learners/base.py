@@ -18,7 +18,7 @@ from comband.oracles.base import Oracle
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_rewards, learner_generator
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import read_npz, write_npz
 
 Seed = int | np.random.SeedSequence | np.random.Generator
@@ -184,7 +184,7 @@ class Learner(ABC):
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
         """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order."""
-        checked = check_rewards(rewards, self.problem, n=len(decisions))
+        checked = read_only(check_rewards(rewards, self.problem, n=len(decisions)))
         accepted, receipt = self._ledger.admit(decisions, checked)
         if len(accepted) == len(decisions) > 0:
             self._learn(Rounds(decisions, checked))

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband import theory
 from comband.contexts import Contexts, n_contexts
 from comband.learners.base import Seed
 from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem, check_count
 from comband.rounds import Decisions
-from comband.solvers.ftrl import Barrier, Ftrl, ftrl_step_sizes
+from comband.solvers.ftrl import Ftrl
+from comband.theory import Barrier
 
 _FIRST_HORIZON = 1024
 
@@ -25,8 +27,9 @@ class Exp4CombSparse(WeightedPolicies):
 
         p_{t+1} = argmin_p  p·Σ_{τ≤t} ĉ_τ + (1/η) Σ p log p − (1/ν) Σ log p.
 
-    Expected regret ≤ ρ + P log(T)/ν + log(P)/η + η s m T, that is Õ(P + √(s m T log P)): K does not enter, P does. For
-    many policies and short horizons `Exp4` is the better choice. The bound is for feedback told before the next
+    Expected regret ≤ ρ + P log(T)/ν + log(P)/η + η s ρ T/(2(1−νρ)), ρ = min(s, m): K does not enter, P does. η, ν and
+    the bound are those of `theory.exp4_comb_sparse`. For many policies and short horizons `Exp4` is the better choice:
+    `theory.exp4` says from where on. The bound is for feedback told before the next
     decision; late feedback is allowed and stays unbiased, but the stability p_{t+1} ≤ 2 p_t is then not promised.
 
     Parameters
@@ -37,9 +40,11 @@ class Exp4CombSparse(WeightedPolicies):
         The class Π.
     horizon:
         T, how many rounds will be played. None if it is not known: then η is set for the next power of two at each
-        doubling (the regulariser only grows, so nothing is forgotten), at most √2/(√2−1) times the root of the bound.
+        doubling (the regulariser only grows, so nothing is forgotten). For T ≥ 1024 the last two terms of the bound
+        are then together at most 1.57 times what they are for known T.
     barrier:
-        ν: "safe" 1/(16ρ) with ρ = min(s, m), "sharp" 1/(2ρ), "printed" 1/16, or a number; see `ftrl_step_sizes`.
+        ν: "safe" 1/(16ρ), the paper's argument redone for lists; "sharp" 1/(2ρ), proved another way, with the smaller
+        bound and mostly the smaller regret; "printed", ν = 1/16 and η as in the text; or a number below 1/ρ.
     propensities:
         "always", or "when rewarded" to evaluate all policies only on contexts where a reward came.
     seed:
@@ -86,14 +91,10 @@ class Exp4CombSparse(WeightedPolicies):
         return self._ftrl.eta, self._ftrl.nu
 
     def _step_sizes(self) -> tuple[float, float]:
-        s = self.problem.sparsity
-        return ftrl_step_sizes(
-            n_policies=len(self.policies),
-            list_size=self.problem.list_size,
-            sparsity=self.problem.n_actions if s is None else s,
-            horizon=self._planned,
-            barrier=self.barrier,
+        schedule = theory.exp4_comb_sparse(
+            self.problem, n_policies=len(self.policies), horizon=self._planned, barrier=self.barrier
         )
+        return schedule.step_size, schedule.barrier
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self.horizon is None and first_id + n_contexts(X) > self._planned:

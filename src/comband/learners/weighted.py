@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import credit, inclusion, uniform_lists
+from comband._kernels import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem, check_lists
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, read_only
 
 Propensities = Literal["always", "when rewarded"]
 
 _RUNNERS_UP = 3
+_FIRST = np.zeros(1, dtype=np.int64)
 _SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
 
 
@@ -50,6 +52,7 @@ class WeightedPolicies(Learner):
         self._stale = False  # whether L has changed since the weights were computed
         self._version = 0
         self._cumulative: NDArray[np.float64] | None = None
+        self._edges = np.empty(len(policies))  # where the cumulative weights are kept
         self._open: dict[int, int] = {}  # version -> decisions whose propensities are still to be computed
         self._snapshots: dict[int, NDArray[np.float64]] = {}
 
@@ -113,34 +116,33 @@ class WeightedPolicies(Learner):
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         self._refresh()
         if self._cumulative is None:
-            self._cumulative = np.cumsum(self._weights())
+            self._cumulative = np.cumsum(self._weights(), out=self._edges)
         n, m = n_contexts(X), self.problem.list_size
         u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
         lists = uniform_lists(u[:, 1:], self.problem.n_actions) if self.floor > 0 else np.empty((n, m), dtype=np.int32)
-        followers = np.flatnonzero(u[:, 0] >= self.floor)
-        v = (u[followers, 0] - self.floor) / (1 - self.floor) * self._cumulative[-1]
-        drawn = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.policies) - 1)
-        for policy in np.unique(drawn):
-            rows = followers[drawn == policy]
-            answer = self.policies[int(policy)].predict(X if n == len(rows) else take_contexts(X, rows))
-            lists[rows] = check_lists(answer, self.problem, n=len(rows))
+        drawn = draw_policies(self._cumulative, u, self.floor)
+        for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
+            if policy >= 0:
+                rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
+                answer = self.policies[policy].predict(X if n == len(rows) else take_contexts(X, rows))
+                lists[rows] = check_lists(answer, self.problem, n=len(rows))
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
         if later and n:
             self._open[self._version] = self._open.get(self._version, 0) + n
         return Decisions(
-            ids=np.arange(first_id, first_id + n),
-            lists=lists,
-            propensities=np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights()),
-            versions=np.full(n, self._version),
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(lists),
+            propensities=read_only(np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights())),
+            versions=read_only(np.full(n, self._version)),
             contexts=X,
         )
 
     def _learn(self, rounds: Rounds) -> None:
         decisions, rewards = rounds.decisions, rounds.rewards
-        rewarded = np.flatnonzero(rewards.any(axis=1))
-        for rows in _blocks(rewarded, self._rows_a_block()):
+        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else ()
+        for rows in blocks:
             X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
             lists = self.policies.predict(X, problem=self.problem)
             shown, gained = decisions.lists[rows], rewards[rows]
@@ -149,10 +151,9 @@ class WeightedPolicies(Learner):
                 q = q.copy()
                 for version in np.unique(decisions.versions[rows]):
                     unknown = (decisions.versions[rows] == version) & np.isnan(q[:, 0])
+                    theirs = lists if unknown.all() else lists[unknown]
                     q[unknown] = self._mix(
-                        inclusion(
-                            lists[unknown], self._weights_of(int(version)), shown[unknown], self.problem.n_actions
-                        )
+                        inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
                     )
             where, position = np.nonzero(gained)
             amounts = -gained[where, position] / q[where, position]
@@ -165,11 +166,12 @@ class WeightedPolicies(Learner):
         return self._weights() if version == self._version else self._snapshots[version]
 
     def _close(self, versions: NDArray[np.int64]) -> None:
-        for version, count in zip(*np.unique(versions, return_counts=True), strict=True):
-            self._open[int(version)] -= int(count)
-            if self._open[int(version)] == 0:
-                del self._open[int(version)]
-                self._snapshots.pop(int(version), None)
+        told = versions.tolist()
+        for version, count in Counter(told).items() if len(told) > 1 else ((version, 1) for version in told):
+            self._open[version] -= count
+            if self._open[version] == 0:
+                del self._open[version]
+                self._snapshots.pop(version, None)
 
     def _inclusion(self, X: Contexts, shown: NDArray[np.int32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.floor == 1:

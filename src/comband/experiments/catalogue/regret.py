@@ -35,7 +35,7 @@ def measure(setting: Setting, seed: int) -> Values:
             continue
         collected = play(kind(problem, policies, horizon=T, seed=rng.spawn(1)[0]), sequence).sum()
         values[name] = float(sequence.totals(policies).max() - collected)
-    bound = theory.exp4_comb_sparse(problem, n_policies=len(policies), horizon=T, route="printed").regret
+    bound = theory.exp4_comb_sparse(problem, n_policies=len(policies), horizon=T).regret
     return {**values, "multiple": values["sparse"] / bound}
 
 
