@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import comband as cb
 from comband.problem import as_generator
@@ -196,6 +197,31 @@ def test_what_was_certified_once_stays_certified() -> None:
             assert epsilon <= learner._best_claim[1]
         smallest = min(smallest, epsilon)
     assert smallest < world.problem.max_reward
+
+
+class AlwaysTheBest(cb.AdaptiveComband):
+    """Leads with the highest estimate in every epoch, whatever is lost by a change."""
+
+    def _pick_leader(self, candidates: NDArray[np.int64], scores: NDArray[np.float64]) -> int:
+        return int(np.argmax(scores))
+
+
+def leaders(kind: type[cb.AdaptiveComband], seed: int) -> list[int]:
+    world = small_world("equal", seed)
+    learner = kind(world.problem, world.policies, epsilon=0.03, first_epoch=100, seed=seed)
+    rng = np.random.default_rng(seed)
+    while not learner.done and learner.rounds < 6000:
+        world.play(learner, 100, rng)
+    return [epoch.leader for epoch in learner._epochs]
+
+
+def test_a_leader_that_is_good_enough_stays() -> None:
+    """Among equals the highest estimate wanders, and each change leaves evidence behind."""
+
+    def changes(kind: type[cb.AdaptiveComband]) -> int:
+        return sum(int(np.count_nonzero(np.diff(leaders(kind, seed)))) for seed in range(6))
+
+    assert changes(cb.AdaptiveComband) < changes(AlwaysTheBest)
 
 
 def test_without_patience_it_waits() -> None:

@@ -20,7 +20,7 @@ from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
-from comband.learners.seen import Seen
+from comband.learners.seen import Propensities, Seen
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.rounds import Decisions, Events, Rounds
@@ -131,8 +131,9 @@ class CertifyingLearner(Learner):
     time.
 
     Evidence is that of `comband.estimates.betting`. In each epoch the leader is the candidate of highest estimated
-    value. A candidate is dropped when the evidence against its being the best reaches 1/δ; the learner is done when
-    that against "it exceeds the leader by more than ε" has reached 1/δ for every other one that is left.
+    value, or the one before it if that is likely to be certified sooner. A candidate is dropped when the evidence
+    against its being the best reaches 1/δ; the learner is done when that against "it exceeds the leader by more than ε"
+    has reached 1/δ for every other one that is left.
 
     A decision enters the evidence in the order in which decisions were made, once it and all before it are answered,
     or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
@@ -552,7 +553,7 @@ class CertifyingLearner(Learner):
             self._for = self._against = np.empty(0, dtype=np.int64)
             self._best_claim = self._claim()
         scores = self._scores()[candidates]
-        leader = self._pick_leader(scores)
+        leader = self._pick_leader(candidates, scores)
         gaps = np.maximum(scores[leader] - scores, 0.0)
         against = self._evidence(int(candidates[leader]), self.epsilon, candidates)
         need = np.clip(1 - against / self._threshold, 0.1, None)
@@ -561,7 +562,7 @@ class CertifyingLearner(Learner):
         rho = self.problem.max_reward
         bound = rho / self._explorer.least
         if len(self._seen):
-            moments = self._second_moments(leader, bound)
+            moments = self._second_moments(leader, bound, self._explorer.propensities)
             wanted = best_stakes(self._hoped_for(gaps, moments), moments)
         else:
             moments = np.full(len(candidates), bound * rho)
@@ -593,11 +594,29 @@ class CertifyingLearner(Learner):
         doubt = _DOUBT * np.sqrt(moments / max(self._front, 1))
         return np.maximum(epsilon + gaps - doubt, _LEAST_HOPE * epsilon)
 
-    def _pick_leader(self, scores: NDArray[np.float64]) -> int:
+    def _pick_leader(self, candidates: NDArray[np.int64], scores: NDArray[np.float64]) -> int:
+        """Whoever is expected to be certified first: the candidate of highest estimated value, or the leader so far.
+
+        A new leader begins without the evidence that was gathered for the old one, which may well be good enough.
+        """
         # Ties are decided by a generator of their own: the candidate listed first has no advantage, and looking
         # changes nothing.
-        best = np.flatnonzero(scores == scores.max())
-        return int(np.random.default_rng([self._tie_seed, self._front, len(self._epochs)]).choice(best))
+        ties = np.flatnonzero(scores == scores.max())
+        best = int(np.random.default_rng([self._tie_seed, self._front, len(self._epochs)]).choice(ties))
+        if not self._epochs or not self._alive[self._epochs[-1].leader] or len(self._seen) == 0:
+            return best
+        before = int(np.searchsorted(candidates, self._epochs[-1].leader))
+        if self._rounds_to_go(before, candidates, scores) < self._rounds_to_go(best, candidates, scores):
+            return before
+        return best
+
+    def _rounds_to_go(self, leader: int, candidates: NDArray[np.int64], scores: NDArray[np.float64]) -> float:
+        """How long the slowest rival would take if this one led from now on, under propensities as they were."""
+        bound = self.problem.max_reward / self._explorer.least
+        moments = self._second_moments(leader, bound, lambda events, chosen, _rows: events.propensities[chosen])
+        missing = np.maximum(self._threshold - self._evidence(int(candidates[leader]), self.epsilon, candidates), 0.0)
+        rounds = missing * 2 * moments / self._hoped_for(scores[leader] - scores, moments) ** 2
+        return float(np.delete(rounds, leader).max(initial=0.0))
 
     def _scores(self) -> NDArray[np.float64]:
         """Estimated values up to a common shift (P,); −inf for the dropped."""
@@ -607,10 +626,12 @@ class CertifyingLearner(Learner):
         scores[candidates] = self._seen.scores(candidates, n_rounds)
         return scores
 
-    def _second_moments(self, leader: int, bound: float) -> NDArray[np.float64]:
-        """E D² of each candidate against the leader under the next plan, from recent events; shrunk towards more."""
+    def _second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
+        """E D² of each candidate against the leader under given propensities, from recent events; shrunk towards
+        more.
+        """
         first = max(0, len(self._seen) - _RECENT_EVENTS)
-        total = self._seen.squares(leader, first, self._explorer.propensities)
+        total = self._seen.squares(leader, first, propensities)
         events = self._seen.events
         n_rounds = self._front - (int(events.ids[events.rows[first]]) if first else 0)
         # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.

@@ -56,6 +56,10 @@ class PackedRows:
         return PackedRows(bits, len(columns))
 
 
+Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.float64]]
+"""Q of the actions of some events, given for which candidates each of them counts."""
+
+
 class Seen:
     """Events with their rows of the incidence matrix, for the candidates that are left.
 
@@ -128,9 +132,7 @@ class Seen:
         sums = rows.weighted_sum(precision[of_event] * weights)
         return np.asarray(sums[chosen] / max(float(precision @ n_rounds), 1e-300))
 
-    def squares(
-        self, leader: int, first: int, propensities: Callable[[Events, NDArray[np.int64], PackedRows], Any]
-    ) -> NDArray[np.float64]:
+    def squares(self, leader: int, first: int, propensities: Propensities) -> NDArray[np.float64]:
         """Σ D² of each column against the one at `leader`, over the events from `first` on, had they been shown with
         the given propensities instead of their own.
         """
