@@ -61,15 +61,11 @@ def minimise(
         `PrintedStep`, `ExactStep` or `FullyCorrective`.
     stopping : Stopping
         Tested after every oracle call.
-    stopping : Stopping
-        Tested after every oracle call.
     n_columns : int
         How many columns to ask for in one call (only a class given in full has more than one).
     start : (columns, weights), optional
         p_1. Without it one oracle call at p = 0 (counted) gives the columns, weighted equally: with
         n_columns = 1 the delta distribution on the policy of largest estimated reward.
-    callback : callable, optional
-        Receives the `State` after every oracle call.
     callback : callable, optional
         Receives the `State` after every oracle call.
     """
