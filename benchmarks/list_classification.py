@@ -224,8 +224,9 @@ def summary(name: str, runs: list[Any], list_size: int) -> dict[str, Any]:
         for rival in names[1:]:
             gaps = np.array([run["hits"]["comband"][n] - run["hits"][rival][n] for run in runs])
             if gaps.mean() <= 0:
-                error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else float("nan")
-                missed.append(f"N={n:,}: {rival} is ahead by {-gaps.mean():.4f} (standard error {error:.4f})")
+                error = f" (standard error {gaps.std(ddof=1) / np.sqrt(len(gaps)):.4f})" if len(gaps) > 1 else ""
+                lead = f"ahead by {-gaps.mean():.4f}" if gaps.mean() < 0 else "level"
+                missed.append(f"N={n:,}: {rival} is {lead}{error}")
     share = {n: mean["comband"][n] / skyline for n in grid}
     print(f"  share of the skyline: {', '.join(f'{n:,}: {v:.1%}' for n, v in share.items())}")
     if name == SKYLINE[0] and SKYLINE[1] in share:

@@ -11,7 +11,7 @@ from comband.problem import InputError
 
 
 def reproduce(
-    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of more than an hour.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of about half an hour.")] = False,
     out: Annotated[Path, typer.Option(help="Where results, figures and report.html go.")] = Path("reproduction"),
     data: Annotated[Path | None, typer.Option(help="A folder of multi-label data, NAME_X.npz and NAME_Y.npz.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this claim only; may be given several times.")] = None,
