@@ -102,7 +102,10 @@ def selection_page(
         f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds.</p>",
         f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
         f"{escape(result.guarantee.capitalize())}.</p>",
-        *(f'<p class="alarm">Note: {escape(note)}.</p>' for note in result.notes),
+        *(
+            f'<p class="{"alarm" if note.startswith("WARNING") else "soft"}">Note: {escape(note)}.</p>'
+            for note in result.notes
+        ),
         "<h2>The first and the next</h2>",
         interval_plot([result.best, *result.runners_up]),
         f'<p class="soft">{PAIRED}</p>',

@@ -206,22 +206,30 @@ class AlwaysTheBest(cb.AdaptiveComband):
         return int(np.argmax(scores))
 
 
-def leaders(kind: type[cb.AdaptiveComband], seed: int) -> list[int]:
+def among_equals(kind: type[cb.AdaptiveComband], seed: int) -> cb.AdaptiveComband:
     world = small_world("equal", seed)
     learner = kind(world.problem, world.policies, epsilon=0.03, first_epoch=100, seed=seed)
     rng = np.random.default_rng(seed)
     while not learner.done and learner.rounds < 6000:
         world.play(learner, 100, rng)
-    return [epoch.leader for epoch in learner._epochs]
+    return learner
 
 
 def test_a_leader_that_is_good_enough_stays() -> None:
     """Among equals the highest estimate wanders, and each change leaves evidence behind."""
 
     def changes(kind: type[cb.AdaptiveComband]) -> int:
-        return sum(int(np.count_nonzero(np.diff(leaders(kind, seed)))) for seed in range(6))
+        runs = [[epoch.leader for epoch in among_equals(kind, seed)._epochs] for seed in range(6)]
+        return sum(int(np.count_nonzero(np.diff(leaders))) for leaders in runs)
 
     assert changes(cb.AdaptiveComband) < changes(AlwaysTheBest)
+
+
+def test_a_higher_estimate_beside_the_winner_is_explained() -> None:
+    results = [among_equals(cb.AdaptiveComband, seed).result() for seed in range(12)]
+    told = [any("has a higher estimate" in note for note in result.notes) for result in results]
+    assert told == [any(other.value > result.value for other in result.runners_up) for result in results]
+    assert len(set(told)) == 2
 
 
 def test_without_patience_it_waits() -> None:

@@ -223,6 +223,11 @@ class CertifyingLearner(Learner):
         others = [int(i) for i in ranked if i != leader][:_RUNNERS_UP]
         best, *runners_up = self._candidates([leader, *others], scores, epsilon)
         notes = []
+        if others and scores[others[0]] > scores[leader]:
+            notes.append(
+                f"{self.policies.names[others[0]]} has a higher estimate; the promise is about "
+                f"{self.policies.names[leader]}, and it would take more rounds to tell them apart"
+            )
         if self._certified is None:
             notes.append(
                 f"not certified to {self.epsilon:g} yet; this is the best epsilon known after {self._front:,} rounds"
