@@ -232,7 +232,8 @@ def summary(name: str, runs: list[Any], list_size: int) -> dict[str, Any]:
     if name == SKYLINE[0] and SKYLINE[1] in share:
         verdict = "met" if share[SKYLINE[1]] >= SKYLINE[2] else "MISSED"
         print(f"  target {SKYLINE[2]:.0%} of the skyline at N={SKYLINE[1]:,}: {verdict} ({share[SKYLINE[1]]:.1%})")
-    print(f"  target above every bandit baseline from N={TARGET_FROM:,} on: {'MISSED' if missed else 'met'}")
+    if max(grid) >= TARGET_FROM:
+        print(f"  target above every bandit baseline from N={TARGET_FROM:,} on: {'MISSED' if missed else 'met'}")
     for line in missed:
         print(f"    {line}")
     return {"mean": mean, "skyline": skyline, "popular": popular, "missed": missed, "runs": runs}
