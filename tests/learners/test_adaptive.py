@@ -171,7 +171,7 @@ def lossy_run(lost_item: int | None, seed: int, n_batches: int = 60) -> cb.Adapt
 def test_answers_lost_for_an_item_are_noticed_and_others_are_not() -> None:
     for seed in range(3):
         assert any("never answered" in note for note in lossy_run(4, seed).result().notes)
-    # At level .001, more than 3 alarms in 20 clean runs have a probability below 1e-8.
+    # Three guards at level .001: more than 3 alarms in 20 clean runs have a probability below 1e-6.
     assert sum(any("WARNING" in n for n in lossy_run(None, s, 20).result().notes) for s in range(20)) <= 3
 
 
