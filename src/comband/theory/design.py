@@ -1,0 +1,55 @@
+"""What a design must reach and what it costs: accuracy μ, curvature C, Frank-Wolfe steps T (Lemma log-self-concordance,
+Theorem fw-conv).
+"""
+
+from __future__ import annotations
+
+import math
+
+from comband.problem import Problem, check_positive
+from comband.theory.letters import Route, check_route, design_letters
+
+
+def design_accuracy(problem: Problem, *, floor: float = 0.5, route: Route = "refined") -> float:
+    """μ: how close to the minimum of F a design must come for ‖∇F‖∞ ≤ 2s.
+
+    Printed (Lemma log-self-concordance): μ = sγ²m²/(2K²).
+    Refined: μ = s²γ²m²/(2ρ(1−γ)²K²). The proof gives
+    ‖∇F(p̂) − ∇F(p*)‖∞² ≤ (1−γ)²·2ρ(K/γm)²·(F(p̂) − F*), and the text drops the factor (1−γ)² and
+    bounds the reward of one list by s where ρ = min(s, m) holds.
+    """
+    gamma, K, m, s, rho = design_letters(problem, floor)
+    if check_route(route) == "printed":
+        return s * gamma**2 * m**2 / (2 * K**2)
+    return s**2 * gamma**2 * m**2 / (2 * rho * (1 - gamma) ** 2 * K**2)
+
+
+def design_curvature(problem: Problem, *, floor: float = 0.5, route: Route = "refined") -> float:
+    """C: Jaggi's curvature constant of the empirical potential F̂ over the simplex of policies.
+
+    Printed: C ≤ diam₁(Δ)²·β = 4·sK³/(γ²m³), with the smoothness β of Theorem fw-conv.
+    Refined: C ≤ ρ(1−γ)²K³/(γ²m³). Along a segment from p to a vertex the second derivative is
+    (K/m)Σ_y r(y)(1−γ)²d(y)²/Q(y)², where d(y)² ≤ 1, Q ≥ γm/K, and one list has Σ r ≤ ρ.
+    """
+    gamma, K, m, s, rho = design_letters(problem, floor)
+    if check_route(route) == "printed":
+        return 4 * s * K**3 / (gamma**2 * m**3)
+    return rho * (1 - gamma) ** 2 * K**3 / (gamma**2 * m**3)
+
+
+def frank_wolfe_steps(*, curvature: float, start_gap: float, accuracy: float) -> int:
+    """T: steps of Algorithm 2 as printed (η_t = 2/(2+t), t = 1, …, T) until F̂(p_{T+1}) − F̂* ≤
+    accuracy.
+
+    Unrolling Jaggi's recursion h_{t+1} ≤ (1 − η_t)h_t + η_t²C/2 from t = 1 gives
+    h_{T+1} ≤ 2(h₁ + CT)/((T+1)(T+2)), where h₁ is the gap at the start. (Jaggi starts at t = 0,
+    where η₀ = 1 forgets the start; the printed algorithm starts at t = 1 and does not.)
+    """
+    C = check_positive("curvature", curvature)
+    h = check_positive("start_gap", start_gap)
+    mu = check_positive("accuracy", accuracy)
+    # (T+1)(T+2) ≥ 2(h + CT)/μ, a quadratic in T.
+    b = 3 - 2 * C / mu
+    c = 2 - 2 * h / mu
+    root = b * b - 4 * c
+    return 1 if root <= 0 else max(1, math.ceil((-b + math.sqrt(root)) / 2 - 1e-9))

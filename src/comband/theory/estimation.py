@@ -1,0 +1,118 @@
+"""N₂ by Bernstein's inequality: how many rounds the final choice needs, and what a number of them promises."""
+
+from __future__ import annotations
+
+import math
+
+from comband.problem import Problem, check_count, check_fraction, check_positive
+from comband.theory.letters import Route, all_letters, check_route, design_letters
+
+
+def estimate_range(problem: Problem, *, floor: float = 0.5) -> float:
+    """The largest value of R(π) = Σ_{y∈π(x)∩a} r(y)/Q^γ(x, y): ρK/(γm).
+
+    Q^γ ≥ γm/K and a shown list collects at most ρ = min(s, m). The text has K/(γm), which is
+    right only when a list collects at most 1.
+    """
+    gamma, K, m, _, rho = all_letters(problem, floor)
+    return rho * K / (gamma * m)
+
+
+def estimate_variance(
+    problem: Problem, *, floor: float = 0.5, route: Route = "refined", proxy: float | None = None
+) -> float:
+    """A bound on E R(π)² ≥ Var R(π) from a bound on max_π V(π), V(π) = E Σ_{y∈π(x)} r(y)/Q^γ(x, y).
+
+    `proxy` bounds V; by default the certificate's 2s/(1−γ) (4s at γ = ½), which ‖∇F‖∞ ≤ 2s gives.
+    Printed: Var ≤ m·V, so 4sm. Refined: Var ≤ ρ·V, so 4s·min(s, m), because
+    (Σ_{y∈π∩a} r/Q)² ≤ (Σ_{y∈π∩a} r)·(Σ_{y∈π∩a} r/Q²) and the first factor is at most ρ.
+    """
+    gamma, _, m, s, rho = design_letters(problem, floor)
+    V = 2 * s / (1 - gamma) if proxy is None else check_positive("proxy", proxy)
+    return (m if check_route(route) == "printed" else rho) * V
+
+
+def estimate_rounds(
+    problem: Problem,
+    *,
+    n_policies: int,
+    epsilon: float,
+    delta: float,
+    floor: float = 0.5,
+    route: Route = "refined",
+    second_moment: float | None = None,
+) -> int:
+    """N₂: rounds from the design after which the empirical best is ε-optimal with probability 1−δ.
+
+    Bernstein's inequality with v = `second_moment`, a bound on every E R(π)² (by default the one of
+    `estimate_variance`), and b = ρK/(γm), the range:
+
+    Printed: every value within ε/2, P one-sided events (π* from below, the others from above):
+    N₂ = (8v/ε² + 4b/(3ε))·log(P/δ).
+    Refined: only the differences D = R(π) − R(π*) of the at most P−1 policies with a gap above ε
+    need to average below 0. E D² ≤ 2v, because neither half is negative, and D − E D ≤ b + ε at
+    gap ε (larger gaps are easier): N₂ = (4v/ε² + 2(b+ε)/(3ε))·log((P−1)/δ).
+    """
+    P = check_count("n_policies", n_policies)
+    eps = check_positive("epsilon", epsilon)
+    delta = check_fraction("delta", delta)
+    b = estimate_range(problem, floor=floor)
+    v = (
+        estimate_variance(problem, floor=floor, route=route)
+        if second_moment is None
+        else check_positive("second_moment", second_moment)
+    )
+    if check_route(route) == "printed":
+        return math.ceil((8 * v / eps**2 + 4 * b / (3 * eps)) * math.log(P / delta))
+    if P == 1:
+        return 1
+    return math.ceil((4 * v / eps**2 + 2 * (b + eps) / (3 * eps)) * math.log((P - 1) / delta))
+
+
+def estimate_epsilon(
+    problem: Problem,
+    *,
+    n_estimate: int,
+    n_policies: int,
+    delta: float,
+    floor: float = 0.5,
+    second_moment: float | None = None,
+) -> float:
+    """The ε of the refined `estimate_rounds` turned round: what N₂ rounds promise with probability 1−δ.
+
+    The positive root of N₂ε² = (4v + ⅔bε + ⅔ε²)·log((P−1)/δ); ρ, the trivial answer, if it is smaller or there is none.
+    """
+    n = check_count("n_estimate", n_estimate)
+    P = check_count("n_policies", n_policies)
+    delta = check_fraction("delta", delta)
+    if P == 1:
+        return 0.0
+    v = (
+        estimate_variance(problem, floor=floor)
+        if second_moment is None
+        else check_positive("second_moment", second_moment)
+    )
+    L = math.log((P - 1) / delta)
+    b = estimate_range(problem, floor=floor)
+    square = n - 2 * L / 3
+    if square <= 0:
+        return problem.max_reward
+    half = b * L / 3
+    return min(problem.max_reward, (half + math.sqrt(half**2 + 4 * v * L * square)) / square)
+
+
+def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, delta: float) -> int:
+    """Rounds that uniform lists alone need: the naive Km/ε² with its constants.
+
+    Q = m/K everywhere, so Var R(π) ≤ ρ·(K/m)·E Σ_{y∈π} r ≤ ρ²K/m (mK for dense rewards, ρ = m: the
+    printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`.
+    """
+    rho = problem.max_reward
+    return estimate_rounds(
+        problem,
+        n_policies=n_policies,
+        epsilon=epsilon,
+        delta=delta,
+        floor=1.0,
+        second_moment=rho**2 * problem.n_actions / problem.list_size,
+    )

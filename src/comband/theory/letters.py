@@ -1,0 +1,41 @@
+"""What every theorem starts from: its letters as numbers, and which route of constants is meant."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from comband.problem import InputError, Problem, check_floor
+
+Route = Literal["refined", "printed"]
+
+
+def sparsity_of(problem: Problem) -> float:
+    """s, or K when no bound is known: rewards lie in [0, 1]."""
+    return float(problem.n_actions if problem.sparsity is None else problem.sparsity)
+
+
+def all_letters(problem: Problem, floor: Any) -> tuple[float, float, float, float, float]:
+    """γ, K, m, s, ρ as floats."""
+    gamma = check_floor(floor)
+    return (
+        gamma,
+        float(problem.n_actions),
+        float(problem.list_size),
+        sparsity_of(problem),
+        problem.max_reward,
+    )
+
+
+def design_letters(problem: Problem, floor: Any) -> tuple[float, float, float, float, float]:
+    """The same where there is a design, which only uniform lists (γ = 1) would not be."""
+    found = all_letters(problem, floor)
+    if found[0] == 1:
+        raise InputError("floor must lie below 1 here, got 1: only uniform lists leave nothing to design.")
+    return found
+
+
+def check_route(route: str) -> str:
+    """The route, if there is one of that name."""
+    if route not in ("refined", "printed"):
+        raise InputError(f"route must be 'refined' or 'printed', got {route!r}.")
+    return route
