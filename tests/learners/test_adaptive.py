@@ -283,6 +283,18 @@ def test_a_policy_that_changes_its_mind_is_reported() -> None:
     assert any("recorded propensities are not those of the design" in note for note in learner.result().notes)
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_world_that_changes_within_an_epoch_is_reported(changes: bool) -> None:
+    """A fifth of the lists is rewarded in the first half of each epoch, and four fifths in the second."""
+    learner = learner_for(epsilon=0.001, first_epoch=400, epoch_growth=1.01)
+    rng = as_generator(7)
+    for batch in range(8):
+        decisions = learner.ask(rng.integers(12, size=100))
+        clicked = rng.random(100) < (0.5 if not changes else 0.8 if batch % 4 >= 2 else 0.2)
+        learner.tell(decisions, clicked[:, None] * (np.arange(M) == 0).astype(float))
+    assert any("changes over time" in note for note in learner.result().notes) == changes
+
+
 def test_arguments_are_checked() -> None:
     for wrong in ({"epsilon": 0}, {"delta": 1}, {"epoch_growth": 1.0}, {"patience": 0}, {"max_evaluated": 0}):
         with pytest.raises(cb.InputError):

@@ -1,0 +1,246 @@
+"""The evidence of certifying learners as straight lines of arithmetic, one round after the other, from decisions and
+rewards; of the library it uses only what an epoch states before its first context is drawn.
+
+    D_t(π) = X_t(π) − X_t(ℓ), or ρ where the floor was not kept;
+    log-wealth against "π exceeds ℓ by μ": log mean_j Π_t (1 − λ_j D_t) / Π_{t led by ℓ} (1 − λ_j μ).
+
+A decision counts when it and all before it are answered or overdue. π is dropped when its log-wealth at μ = 0 reaches
+log 1/δ, the leader is certified when all others' at μ = ε do, and the smallest μ certified at an epoch's end stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import comband as cb
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an epoch states beforehand. Columns go with all policies; 0 for those that are no candidates."""
+
+    leader: int
+    candidates: tuple[int, ...]
+    stakes: Floats  # (P, J)
+    bound: float  # of D where the floor is kept
+    value_bound: float  # of X there
+    growth: Floats  # (P,) log-wealth at μ = ε that a round is expected to add
+
+
+# ---- all that is read of a learner's insides: when they move, only these four functions change -----------------------
+
+
+def read_epochs(learner: cb.CertifyingLearner) -> list[Facts]:
+    facts = []
+    for epoch in learner._epochs:
+        stakes, growth = np.zeros((len(learner.policies), 3)), np.zeros(len(learner.policies))
+        stakes[epoch.candidates], growth[epoch.candidates] = epoch.bets.stakes, epoch.growth
+        shown = tuple(epoch.candidates.tolist())
+        facts.append(Facts(epoch.leader, shown, stakes, epoch.bets.bound, epoch.value_bound, growth))
+    return facts
+
+
+def read_tag(learner: cb.CertifyingLearner, version: int) -> tuple[int, int]:
+    """The epoch of a decision, and its tag: 1 where the floor was not kept; in an A/B test, who was shown."""
+    return divmod(version, len(learner.policies) if isinstance(learner, cb.ABTest) else 2)
+
+
+def read_evidence(learner: cb.CertifyingLearner, leader: int, mu: float, rivals: NDArray[np.int64]) -> Floats:
+    return learner._evidence(leader, mu, rivals)
+
+
+def read_kinds(learner: cb.CertifyingLearner) -> list[str]:
+    return [epoch.plan.kind for epoch in learner._epochs]
+
+
+# ---- the twin --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Asked:
+    epoch: int
+    tag: int
+    context: int
+    shown: list[int]
+    propensities: list[float]
+
+
+def log_mean_exp(a: Floats) -> Floats:
+    return np.asarray(np.logaddexp.reduce(a, axis=-1) - np.log(a.shape[-1]))
+
+
+class Twin:
+    """Follows a learner from outside; `lists` (P, contexts, m) are the candidates' lists."""
+
+    def __init__(self, learner: cb.CertifyingLearner, lists: NDArray[np.int64]) -> None:
+        self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
+        self.epsilon, self.delta, self.patience = learner.epsilon, learner.delta, learner.patience
+        self.ab_test = isinstance(learner, cb.ABTest)
+        self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
+        self.asked: list[Asked] = []
+        self.answers: dict[int, Floats] = {}
+        self.front = self.missing = self.late = 0
+        self.reward = 0.0
+        self.epochs: list[Facts] = []
+        self.n_rounds: list[int] = []  # of each epoch
+        self.log_wealth = np.zeros((self.P, 3))
+        self.value_stakes = 4.0 ** -np.arange(10)
+        self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
+        self.alive = np.ones(self.P, dtype=bool)
+        self.dropped: list[tuple[int, int, int, float]] = []
+        self.certified: tuple[int, float] | None = None
+        self.kept: tuple[int, float] | None = None
+        self.n_uncovered = 0
+        self.look(learner)
+
+    def look(self, learner: cb.CertifyingLearner) -> None:
+        """Read new epochs; what old ones stated must not have changed."""
+        facts = read_epochs(learner)
+        for before, now in zip(self.epochs, facts, strict=False):
+            assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
+            np.testing.assert_array_equal(before.stakes, now.stakes)
+        for new in facts[len(self.epochs) :]:
+            assert new.candidates == tuple(np.flatnonzero(self.alive))
+            assert new.stakes.max() * new.bound < 1
+            if self.epochs:
+                self.kept = self.claim()
+            self.epochs.append(new)
+            self.n_rounds.append(0)
+
+    def ask(self, learner: cb.CertifyingLearner, decisions: cb.Decisions) -> None:
+        for i in range(len(decisions)):
+            assert decisions.ids[i] == len(self.asked)
+            epoch, tag = read_tag(learner, int(decisions.versions[i]))
+            assert epoch == len(self.epochs) - 1
+            x, shown = int(np.asarray(decisions.contexts)[i]), decisions.lists[i].tolist()
+            self.asked.append(Asked(epoch, tag, x, shown, decisions.propensities[i].tolist()))
+
+    def tell(self, ids: NDArray[np.int64], rewards: Floats) -> None:
+        for i, r in zip(ids.tolist(), rewards, strict=True):
+            if i < self.front and i not in self.answers:
+                self.late += 1
+            self.answers.setdefault(i, r)
+        before = self.front
+        while self.front < len(self.asked) and (self.front in self.answers or self.overdue(self.front)):
+            self.enter(self.asked[self.front], self.answers.get(self.front))
+            self.front += 1
+        if self.front > before:
+            self.judge()
+
+    def overdue(self, i: int) -> bool:
+        return self.patience is not None and i < len(self.asked) - self.patience
+
+    def enter(self, asked: Asked, rewards: Floats | None) -> None:
+        """One round of evidence."""
+        epoch = self.epochs[asked.epoch]
+        self.n_rounds[asked.epoch] += 1
+        self.missing += rewards is None
+        uncovered = asked.tag == 1 and not self.ab_test
+        self.n_uncovered += uncovered
+        X = np.zeros(self.P)
+        if rewards is not None:
+            self.reward += float(rewards.sum())
+            for y, r, q in zip(asked.shown, rewards, asked.propensities, strict=True):
+                for i in epoch.candidates:
+                    if self.ab_test:  # only the candidate's own rounds count for it
+                        X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.tag == i)
+                    elif y in self.lists[i, asked.context]:
+                        X[i] += r / q
+        of = list(epoch.candidates)
+        D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]
+        assert D.max() <= epoch.bound * (1 + 1e-9)
+        assert uncovered or X.max() <= epoch.value_bound * (1 + 1e-9)
+        least, most = (0.0 * X, 0.0 * X + self.rho) if uncovered else (X, X)
+        value_stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
+        self.log_wealth[of] += np.log(1 - epoch.stakes[of] * D)
+        self.low[of] += np.log(1 + value_stakes * least[of, None])
+        self.high[of] += np.log(1 - value_stakes * most[of, None])
+        self.sums[of] += least[of]
+
+    def evidence(self, leader: int, mu: float) -> Floats:
+        """Log-wealth of the bets against "π exceeds the leader by more than μ", (P,)."""
+        total = self.log_wealth.copy()
+        for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+            if epoch.leader == leader:
+                total -= n * np.log(1 - epoch.stakes * mu)
+        return log_mean_exp(total)
+
+    def rivals(self, leader: int) -> NDArray[np.int64]:
+        return np.array([i for i in range(self.P) if self.alive[i] and i != leader], dtype=np.int64)
+
+    def judge(self) -> None:
+        leader, threshold = self.epochs[-1].leader, np.log(1 / self.delta)
+        against = log_mean_exp(self.log_wealth)
+        for i in self.rivals(leader):
+            if against[i] >= threshold:
+                self.alive[i] = False
+                self.dropped.append((int(i), self.front, leader, float(against[i])))
+        if self.certified is None and (self.evidence(leader, self.epsilon)[self.rivals(leader)] >= threshold).all():
+            self.certified = leader, min(self.smallest(leader), self.epsilon)
+
+    def smallest(self, leader: int) -> float:
+        """The smallest μ that is certified, to one per cent above."""
+
+        def holds(mu: float) -> bool:
+            return bool((self.evidence(leader, mu)[self.rivals(leader)] >= np.log(1 / self.delta)).all())
+
+        if holds(0.0):
+            return 0.0
+        low, high = 0.0, self.rho
+        while high - low > 0.01 * high and high >= 1e-6 * self.rho:
+            middle = (low * high) ** 0.5 if low else high / 4
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+    def claim(self) -> tuple[int, float]:
+        if self.certified is not None:
+            return self.certified
+        leader = self.epochs[-1].leader
+        now = leader, self.smallest(leader)
+        return self.kept if self.kept is not None and self.kept[1] < now[1] and self.alive[self.kept[0]] else now
+
+    def forecast(self) -> float:
+        epoch = self.epochs[-1]
+        if self.certified is not None:
+            return 0.0
+        rounds = [0.0]
+        for i in self.rivals(epoch.leader):
+            missing = np.log(1 / self.delta) - self.evidence(epoch.leader, self.epsilon)[i]
+            if missing > 0:
+                rounds.append(missing / epoch.growth[i] if epoch.growth[i] > 0 else np.inf)
+        return float(max(rounds))
+
+    def counted(self) -> NDArray[np.int64]:
+        """How many rounds count for each policy's value."""
+        return np.array([self.rounds_with(lambda e, i=i: i in e.candidates) for i in range(self.P)])  # type: ignore[misc]
+
+    def rounds_with(self, holds: Callable[[Facts], bool]) -> int:
+        return sum(n for e, n in zip(self.epochs, self.n_rounds, strict=True) if holds(e))
+
+    def intervals(self) -> tuple[Floats, Floats]:
+        """Values that no bet refutes, δ/2P on each side."""
+        threshold = np.log(2 * self.P / self.delta)
+
+        def total(sign: int, v: Floats) -> Floats:
+            result = (self.low if sign > 0 else self.high).copy()
+            for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+                stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
+                of = list(epoch.candidates)
+                result[of] -= n * np.log(1 + sign * stakes * v[of, None])
+            return log_mean_exp(result)
+
+        ends = []
+        for sign in (1, -1):
+            left, right = np.zeros(self.P), np.full(self.P, self.rho)
+            for _ in range(60):
+                v = (left + right) / 2
+                inside = total(sign, v) >= threshold if sign > 0 else total(sign, v) < threshold
+                left, right = np.where(inside, v, left), np.where(inside, right, v)
+            ends.append(left if sign > 0 else right)
+        return ends[0], ends[1]
