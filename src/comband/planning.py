@@ -62,7 +62,10 @@ def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsi
 
 
 def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:
-    """What is enough in every world, so no forecast: the baselines, and last the paper's theorem with constants."""
+    """What is enough in every world, so no forecast: the baselines, and last the paper's algorithm.
+
+    Its schedule is that of `theory.pac_comband`, by the gradient route.
+    """
     P = check_count("n_policies", n_policies)
     paper = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta).n_rounds
     uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)

@@ -473,7 +473,7 @@ def test_the_theorem_with_its_own_parameters(single_label: bool) -> None:
 
 def test_printed_steps_reach_the_accuracy_that_theory_says() -> None:
     world, policies = random_world(1, cb.Problem(4, 2, 1), n_contexts=10, n_policies=8)
-    plan = theory.pac_comband(world.problem, n_policies=8, epsilon=0.2, delta=0.1)
+    plan = theory.pac_comband(world.problem, n_policies=8, epsilon=0.2, delta=0.1, route="refined")
     batch = world.sample(500, np.random.default_rng(0))
     values = []
     for options in ({"solver": "frank-wolfe", "n_steps": plan.n_steps}, {}):

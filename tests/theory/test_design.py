@@ -1,5 +1,8 @@
 """μ, C and T against computations by hand."""
 
+import math
+
+import numpy as np
 import pytest
 
 from comband import theory
@@ -44,3 +47,44 @@ def test_unknown_sparsity_is_k() -> None:
     assert theory.design_accuracy(Problem(12, 3), route="printed") == theory.design_accuracy(
         Problem(12, 3, 12), route="printed"
     )
+
+
+@pytest.mark.parametrize("gap", [1e-3, 0.1, 3.0])
+@pytest.mark.parametrize("start_gap", [0.01, 500.0])
+def test_some_step_has_the_gap(gap: float, start_gap: float) -> None:
+    """If every gap were larger, the recursion would bring h below 0 by step T; by a third of T it does not."""
+    C = 12.0
+
+    def end(T: int) -> float:
+        h = start_gap
+        for t in range(1, T + 1):
+            eta = 2 / (2 + t)
+            # Both inequalities hold: a step gains at least η·gap − η²C/2, and h is never above Jaggi's bound.
+            h = min(h - eta * gap + eta**2 * C / 2, 2 * (start_gap + C * t) / ((t + 1) * (t + 2)))
+            if h < 0:
+                return h
+        return h
+
+    T = theory.frank_wolfe_gap_steps(curvature=C, start_gap=start_gap, gap=gap)
+    assert end(T) < 0 or T == 1
+    if T > 20:
+        assert end(T // 3) > 0
+
+
+def test_gap_steps_on_a_potential() -> None:
+    """Algorithm 2 on random potentials: its smallest gap within T steps is at most the one that T was computed for."""
+    rng = np.random.default_rng(5)
+    gamma, u = 0.5, 0.25
+    for _ in range(5):
+        A = (rng.random((40, 15)) < rng.uniform(0.05, 0.7, 15)).astype(float)
+        w = rng.random(40) / 40
+        C = (1 - gamma) ** 2 * w.sum() / (gamma * u) ** 2
+        gap = 0.1 * w.sum()
+        T = theory.frank_wolfe_gap_steps(curvature=C, start_gap=w.sum() * math.log(1 / (gamma * u)), gap=gap)
+        p, gaps = np.eye(15)[0], []
+        for t in range(1, T + 1):
+            proxies = (w / ((1 - gamma) * A @ p + gamma * u)) @ A
+            gaps.append((1 - gamma) * (proxies.max() - p @ proxies))
+            p = (1 - 2 / (2 + t)) * p + 2 / (2 + t) * np.eye(15)[int(proxies.argmax())]
+        assert min(gaps) <= gap
+        assert gaps[0] > gap

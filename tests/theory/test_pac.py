@@ -11,7 +11,7 @@ SMALL = Problem(n_actions=12, list_size=3, sparsity=2)  # ρ = 2, K/m = 4
 
 
 def test_pac_comband_gathers_the_parts() -> None:
-    plan = theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1)
+    plan = theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1, route="refined")
     assert plan.n_explore == theory.explore_rounds(SMALL, n_policies=50, delta=0.05)
     assert plan.n_estimate == theory.estimate_rounds(SMALL, n_policies=50, epsilon=0.1, delta=0.05)
     # h₁ ≤ 8·log 8, C = 128, μ/3 = 1/48
@@ -22,6 +22,16 @@ def test_pac_comband_gathers_the_parts() -> None:
     assert "refined" in text
     assert "Bernstein" in text
     assert "ASSUMED" in str(theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1, route="printed"))
+
+
+def test_the_default_is_the_gradient_route() -> None:
+    plan = theory.pac_comband(SMALL, n_policies=50, epsilon=0.1, delta=0.1)
+    assert plan.route == "gradient"
+    assert plan.n_explore == theory.gradient_rounds(SMALL, n_policies=50, delta=0.05).n_rounds
+    assert plan.n_estimate == theory.estimate_rounds(SMALL, n_policies=50, epsilon=0.1, delta=0.05)
+    assert plan.accuracy == pytest.approx(0.02 * 2)
+    assert plan.n_steps == theory.frank_wolfe_gap_steps(curvature=128, start_gap=8 * math.log(8), gap=0.04)
+    assert "gradient" in str(plan)
 
 
 def test_refined_is_never_worse_than_printed() -> None:

@@ -23,7 +23,7 @@ class PacComband(TwoPhase):
     epsilon, delta:
         The promise that the theorem's parameters are computed for; `delta` is also that of the reported ε.
     n_explore, n_estimate, n_steps:
-        N₁, N₂ and T. Left out, they are those of `theory.pac_comband`, which are enough in the worst case and enormous.
+        N₁, N₂ and T. Left out, they are those of `theory.pac_comband`, which are enough in the worst case.
         n_estimate="measured" sets N₂ once the design is made, by Bernstein's inequality with the variance that phase 1
         measured (with a margin) instead of the worst case. The ε that `result` reports is computed from phase 2 alone,
         and holds for N₂ of any origin.

@@ -1,8 +1,10 @@
 """The paper's quantities as functions: sample sizes, steps and bounds, with every constant stated.
 
-The paper hides constants behind Θ and Õ. Here each is written out and derived, in two routes:
+The paper hides constants behind Θ and Õ. Here each is written out and derived, in three routes:
 
-* ``"refined"`` (default): everything is proved with explicit constants (docs/theory.md has the
+* ``"gradient"`` (default of the schedules): N₁ by uniform convergence of the gradient of the potential, which is what
+  phase 2 needs, instead of the potential: (K/m)³ rounds (docs/open_problems.md). The rest is as in the next route.
+* ``"refined"``: the text's chain of lemmas, proved with explicit constants (docs/theory.md has the
   derivations). Three steps are sharper than the printed ones: rewards of one list are paired by
   Cauchy-Schwarz with the rewards as weights, so ρ = min(s, m) stands where the text has m; the
   vector contraction of Maurer (2016) replaces the L∞ contraction, so that N₁ grows as (K/m)⁷
@@ -10,7 +12,7 @@ The paper hides constants behind Θ and Õ. Here each is written out and derived
 * ``"printed"``: the text's own chain of lemmas. Its L∞ contraction (Foster & Rakhlin 2019) has a
   constant that no text states; it is the argument `contraction_constant`, 1 unless told, and a
   schedule that depends on it is labelled as such. The range of the estimates is the correct
-  min(s, m)·K/(γm) in both routes, not the printed K/(γm) (docs/errata.md).
+  min(s, m)·K/(γm) in all routes, not the printed K/(γm) (docs/errata.md).
 
 Letters: K = n_actions, m = list_size, s = sparsity (K when unknown: rewards lie in [0, 1]),
 ρ = min(s, m), γ = floor, P = n_policies, log is natural.
@@ -18,7 +20,12 @@ Letters: K = n_actions, m = list_size, s = sparsity (K when unknown: rewards lie
 
 from __future__ import annotations
 
-from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_steps
+from comband.theory.design import (
+    design_accuracy,
+    design_curvature,
+    frank_wolfe_gap_steps,
+    frank_wolfe_steps,
+)
 from comband.theory.estimation import (
     estimate_epsilon,
     estimate_range,
@@ -27,6 +34,7 @@ from comband.theory.estimation import (
     uniform_exploration,
 )
 from comband.theory.exploration import explore_rounds
+from comband.theory.gradient import GradientRounds, gradient_labels, gradient_rounds
 from comband.theory.lower_bound import lower_bound
 from comband.theory.pac import PacSchedule, pac_comband
 from comband.theory.regret import Barrier, RegretSchedule, exp4, exp4_comb_sparse
@@ -34,6 +42,7 @@ from comband.theory.single_label import earlier_single_label, single_label
 
 __all__ = [
     "Barrier",
+    "GradientRounds",
     "PacSchedule",
     "RegretSchedule",
     "design_accuracy",
@@ -46,7 +55,10 @@ __all__ = [
     "exp4",
     "exp4_comb_sparse",
     "explore_rounds",
+    "frank_wolfe_gap_steps",
     "frank_wolfe_steps",
+    "gradient_labels",
+    "gradient_rounds",
     "lower_bound",
     "pac_comband",
     "single_label",

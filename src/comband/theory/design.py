@@ -53,3 +53,29 @@ def frank_wolfe_steps(*, curvature: float, start_gap: float, accuracy: float) ->
     c = 2 - 2 * h / mu
     root = b * b - 4 * c
     return 1 if root <= 0 else max(1, math.ceil((-b + math.sqrt(root)) / 2 - 1e-9))
+
+
+def frank_wolfe_gap_steps(*, curvature: float, start_gap: float, gap: float) -> int:
+    """T: steps of Algorithm 2 within which some p_t has a Frank-Wolfe gap g_t of at most `gap`.
+
+    h_{t+1} ≤ h_t − η_t·g_t + η_t²C/2. If g_t were larger for all t = a, …, T, then
+    gap·Ση_t < h_a + (C/2)·Ση_t², where Ση_t ≥ 2·log((T+3)/(a+2)), Ση_t² ≤ 4/(a+1) − 4/(T+2), and
+    h_a ≤ 2(h₁ + C(a−1))/(a(a+1)) as in `frank_wolfe_steps`. With a = ⌈T/2⌉ that is about 4.4·C/T: the gap, which is
+    what the gradient needs, costs no more steps than F̂ itself.
+    """
+    C = check_positive("curvature", curvature)
+    h = check_positive("start_gap", start_gap)
+    g = check_positive("gap", gap)
+
+    def enough(T: int) -> bool:
+        a = (T + 1) // 2
+        left = 2 * (h + C * (a - 1)) / (a * (a + 1)) + 2 * C * (1 / (a + 1) - 1 / (T + 2))
+        return left <= g * 2 * math.log((T + 3) / (a + 2))
+
+    low, high = 0, 1
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from comband.problem import InputError, Problem, check_floor
 
 Route = Literal["refined", "printed"]
+PacRoute = Literal["gradient", "refined", "printed"]
 
 
 def sparsity_of(problem: Problem) -> float:
@@ -39,3 +40,15 @@ def check_route(route: str) -> str:
     if route not in ("refined", "printed"):
         raise InputError(f"route must be 'refined' or 'printed', got {route!r}.")
     return route
+
+
+def check_pac_route(route: str) -> str:
+    """The route of a whole schedule, if there is one of that name."""
+    if route not in ("gradient", "refined", "printed"):
+        raise InputError(f"route must be 'gradient', 'refined' or 'printed', got {route!r}.")
+    return route
+
+
+def estimation_route(route: str) -> Route:
+    """The constants of everything that the gradient route does not change."""
+    return "printed" if route == "printed" else "refined"

@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass, field
 
 from comband.problem import Problem, check_count, check_fraction, check_positive
-from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_steps
+from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.exploration import explore_rounds
-from comband.theory.letters import Route, check_route, design_letters, sparsity_of
+from comband.theory.gradient import SOLVER_SHARE, gradient_rounds
+from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route, sparsity_of
 
 
 @dataclass(frozen=True, slots=True)
 class PacSchedule:
     """Parameters of a two-phase learner with the constants they were computed from.
 
-    `reasons` holds, for each number, the formula and where it comes from; `print` shows them all.
+    `accuracy` is what the design's potential is solved to: μ in expectation, or, in the gradient route, the Frank-Wolfe
+    gap on the sample. `reasons` holds, for each number, the formula and where it comes from; `print` shows them all.
     """
 
     problem: Problem
@@ -24,7 +26,7 @@ class PacSchedule:
     epsilon: float
     delta: float
     floor: float
-    route: Route
+    route: PacRoute
     accuracy: float
     curvature: float
     variance_bound: float
@@ -65,44 +67,69 @@ def pac_comband(
     epsilon: float,
     delta: float,
     floor: float = 0.5,
-    route: Route = "refined",
+    route: PacRoute = "gradient",
     contraction_constant: float = 1.0,
 ) -> PacSchedule:
     """N₁, T and N₂ with which Algorithm 1 returns an ε-optimal policy with probability 1−δ
     (Theorem 1).
 
-    δ is halved between the phases, and the design is solved to μ/3.
+    δ is halved between the phases. The gradient route solves the design until its gap is at most s/50, for which some
+    of the T steps is enough; the others to μ/3 by T steps.
 
     >>> from comband.problem import Problem
-    >>> plan = pac_comband(Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05)
-    >>> plan.n_estimate < pac_comband(
-    ...     Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05, route="printed"
-    ... ).n_estimate
-    True
+    >>> plans = [
+    ...     pac_comband(Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05, route=route)
+    ...     for route in ("gradient", "refined", "printed")
+    ... ]
+    >>> [f"{plan.n_explore:.0e}" for plan in plans]
+    ['7e+04', '1e+10', '2e+20']
     """
     delta = check_fraction("delta", delta)
-    gamma, K, m, _, rho = design_letters(problem, floor)
-    refined = check_route(route) == "refined"
-    mu = design_accuracy(problem, floor=floor, route=route)
-    C = design_curvature(problem, floor=floor, route=route)
+    gamma, K, m, s, rho = design_letters(problem, floor)
     # F̂ lies in [0, ρ(K/m)·log(K/γm)], so no start is further from the minimum than that.
     start = max(rho * (K / m) * math.log(K / (gamma * m)), 1e-12)
-    reasons = {
-        "accuracy": "μ = s²γ²m²/(2ρ(1−γ)²K²), Lemma log-self-concordance with its dropped factors"
-        if refined
-        else "μ = sγ²m²/(2K²), Lemma log-self-concordance",
-        "curvature": "C = ρ(1−γ)²K³/(γ²m³), second derivative along a segment"
-        if refined
-        else "C = 4·sK³/(γ²m³), smoothness of Theorem fw-conv times the squared diameter",
-        "variance_bound": "2sρ/(1−γ), Cauchy-Schwarz with the rewards as weights"
-        if refined
-        else "2sm/(1−γ), which is 4sm at γ = ½",
+    proved = estimation_route(check_pac_route(route))  # the route of everything but N₁ and T
+    C = design_curvature(problem, floor=floor, route=proved)
+    if route == "gradient":
+        found = gradient_rounds(problem, n_policies=n_policies, delta=delta / 2, floor=floor)
+        accuracy = SOLVER_SHARE * s
+        n_explore, n_steps = found.n_rounds, frank_wolfe_gap_steps(curvature=C, start_gap=start, gap=accuracy)
+        reasons = {
+            "accuracy": f"{SOLVER_SHARE:g}·s, the gap on the sample that the proof leaves to the solver",
+            "n_explore": f"uniform convergence of the gradient, by averages of N = {found.draws} policies "
+            f"(λ = {found.excess:.3g}, τ = {found.mass:.3g})",
+            "n_steps": "Jaggi's recursion from t = 1, for the gap",
+        }
+    else:
+        accuracy = design_accuracy(problem, floor=floor, route=proved)
+        n_steps = frank_wolfe_steps(curvature=C, start_gap=start, accuracy=accuracy / 3)
+        n_explore = explore_rounds(
+            problem,
+            n_policies=n_policies,
+            delta=delta / 2,
+            accuracy=accuracy,
+            floor=floor,
+            route=proved,
+            contraction_constant=contraction_constant,
+        )
+        reasons = {
+            "accuracy": "μ = sγ²m²/(2K²), Lemma log-self-concordance"
+            if route == "printed"
+            else "μ = s²γ²m²/(2ρ(1−γ)²K²), Lemma log-self-concordance with its dropped factors",
+            "n_explore": f"L∞ contraction with an ASSUMED constant {contraction_constant:g} (hidden there)"
+            if route == "printed"
+            else "Maurer contraction, Massart, McDiarmid, Hoeffding",
+            "n_steps": "Jaggi's recursion from t = 1, to μ/3",
+        }
+    reasons |= {
+        "curvature": "C = 4·sK³/(γ²m³), smoothness of Theorem fw-conv times the squared diameter"
+        if route == "printed"
+        else "C = ρ(1−γ)²K³/(γ²m³), second derivative along a segment",
+        "variance_bound": "2sm/(1−γ), which is 4sm at γ = ½"
+        if route == "printed"
+        else "2sρ/(1−γ), Cauchy-Schwarz with the rewards as weights",
         "range_bound": "ρK/(γm)",
-        "n_explore": "Maurer contraction, Massart, McDiarmid, Hoeffding"
-        if refined
-        else f"L∞ contraction with an ASSUMED constant {contraction_constant:g} (hidden there)",
-        "n_steps": "Jaggi's recursion from t = 1, to μ/3",
-        "n_estimate": "Bernstein on paired differences" if refined else "Bernstein on every value",
+        "n_estimate": "Bernstein on every value" if route == "printed" else "Bernstein on paired differences",
     }
     return PacSchedule(
         problem=problem,
@@ -111,27 +138,19 @@ def pac_comband(
         delta=delta,
         floor=gamma,
         route=route,
-        accuracy=mu,
+        accuracy=accuracy,
         curvature=C,
-        variance_bound=estimate_variance(problem, floor=floor, route=route),
+        variance_bound=estimate_variance(problem, floor=floor, route=proved),
         range_bound=estimate_range(problem, floor=floor),
-        n_explore=explore_rounds(
-            problem,
-            n_policies=n_policies,
-            delta=delta / 2,
-            accuracy=mu,
-            floor=floor,
-            route=route,
-            contraction_constant=contraction_constant,
-        ),
-        n_steps=frank_wolfe_steps(curvature=C, start_gap=start, accuracy=mu / 3),
+        n_explore=n_explore,
+        n_steps=n_steps,
         n_estimate=estimate_rounds(
             problem,
             n_policies=n_policies,
             epsilon=epsilon,
             delta=delta / 2,
             floor=floor,
-            route=route,
+            route=proved,
         ),
         reasons=reasons,
     )

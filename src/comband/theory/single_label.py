@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from comband.problem import Problem, check_count, check_fraction, check_positive
-from comband.theory.design import design_accuracy, frank_wolfe_steps
+from comband.theory.design import design_accuracy, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
-from comband.theory.letters import Route, check_route, design_letters
+from comband.theory.gradient import SOLVER_SHARE, gradient_labels
+from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route
 from comband.theory.pac import PacSchedule
 
 
@@ -18,7 +19,7 @@ def single_label(
     epsilon: float,
     delta: float,
     floor: float = 0.5,
-    route: Route = "refined",
+    route: PacRoute = "gradient",
 ) -> PacSchedule:
     """N₁, T and N₂ of Algorithm 3: one label per context, lists of one (Theorem pac-single-label).
 
@@ -28,24 +29,31 @@ def single_label(
     McDiarmid, Hoeffding; the text has G = K/γ). n_S is binomial(N₁, 1/K), and Chernoff's
     P(n_S ≤ a − √(2a·log(4/δ))) ≤ δ/4 at a = N₁/K gives N₁ = K(√(L/2) + √(L/2 + n_S))², L =
     log(4/δ). Every context must have exactly one label. N₁ is of order K⁷, T of order K⁴.
+    The gradient route bounds the variance proxies instead (`gradient_labels`, also with probability 1−δ/4): n_S is of
+    order K²·log P, so N₁ of order K³ and T of order K².
     The printed route takes μ = γ²/(2K²), G = K/γ, C = 4K²/γ² and 2·Rad + 5B√(2·log(32/δ)/n_S).
     """
     problem = Problem(n_actions, 1, 1)
     gamma, K, _, _, _ = design_letters(problem, floor)
     P = check_count("n_policies", n_policies)
     delta = check_fraction("delta", delta)
-    refined = check_route(route) == "refined"
-    mu = design_accuracy(problem, floor=floor, route=route)
-    B = math.log(K / gamma)
-    if refined:
-        C = (1 - gamma) ** 2 * K**2 / gamma**2
-        rad = (1 - gamma) * K / gamma * math.sqrt(2 * math.log(P))
-        labelled = (3 / mu * (rad + B * math.sqrt(math.log(8 / delta) / 2))) ** 2
+    proved = estimation_route(check_pac_route(route))
+    B = max(math.log(K / gamma), 1e-12)  # of F̂, so no start is further from the minimum
+    C = 4 * K**2 / gamma**2 if route == "printed" else (1 - gamma) ** 2 * K**2 / gamma**2
+    if route == "gradient":
+        accuracy = SOLVER_SHARE
+        n_labelled = gradient_labels(n_actions, n_policies=P, delta=delta / 4, floor=floor).n_rounds
+        n_steps = frank_wolfe_gap_steps(curvature=C, start_gap=B, gap=accuracy)
     else:
-        C = 4 * K**2 / gamma**2
-        rad = K / gamma * math.sqrt(2 * math.log(2 * P))
-        labelled = (3 / (2 * mu) * (2 * rad + 5 * B * math.sqrt(2 * math.log(32 / delta)))) ** 2
-    n_labelled = max(1, math.ceil(labelled))
+        accuracy = design_accuracy(problem, floor=floor, route=proved)
+        if route == "refined":
+            rad = (1 - gamma) * K / gamma * math.sqrt(2 * math.log(P))
+            labelled = (3 / accuracy * (rad + B * math.sqrt(math.log(8 / delta) / 2))) ** 2
+        else:
+            rad = K / gamma * math.sqrt(2 * math.log(2 * P))
+            labelled = (3 / (2 * accuracy) * (2 * rad + 5 * B * math.sqrt(2 * math.log(32 / delta)))) ** 2
+        n_labelled = max(1, math.ceil(labelled))
+        n_steps = frank_wolfe_steps(curvature=C, start_gap=B, accuracy=accuracy / 3)
     L = math.log(4 / delta)
     n_explore = math.ceil(K * (math.sqrt(L / 2) + math.sqrt(L / 2 + n_labelled)) ** 2)
     return PacSchedule(
@@ -55,32 +63,38 @@ def single_label(
         delta=delta,
         floor=gamma,
         route=route,
-        accuracy=mu,
+        accuracy=accuracy,
         curvature=C,
-        variance_bound=estimate_variance(problem, floor=floor, route=route),
+        variance_bound=estimate_variance(problem, floor=floor, route=proved),
         range_bound=estimate_range(problem, floor=floor),
         n_explore=n_explore,
-        n_steps=frank_wolfe_steps(curvature=C, start_gap=max(B, 1e-12), accuracy=mu / 3),
+        n_steps=n_steps,
         n_estimate=estimate_rounds(
             problem,
             n_policies=P,
             epsilon=epsilon,
             delta=delta / 2,
             floor=floor,
-            route=route,
+            route=proved,
         ),
         n_labelled=n_labelled,
         reasons={
-            "accuracy": "μ = γ²/(2(1−γ)²K²)" if refined else "μ = γ²/(2K²)",
-            "curvature": "C = (1−γ)²K²/γ²" if refined else "C = 4K²/γ²",
+            "accuracy": {
+                "gradient": "the gap on the sample that the proof leaves to the solver",
+                "refined": "μ = γ²/(2(1−γ)²K²)",
+                "printed": "μ = γ²/(2K²)",
+            }[route],
+            "curvature": "C = 4K²/γ²" if route == "printed" else "C = (1−γ)²K²/γ²",
             "variance_bound": "2/(1−γ)",
             "range_bound": "K/γ",
             "n_explore": "K times n_labelled, and Chernoff's margin",
-            "n_steps": "Jaggi's recursion from t = 1, to μ/3",
-            "n_labelled": "contraction, Massart, McDiarmid, Hoeffding"
-            if refined
-            else "Lemma uniform-rademacher, Hoeffding",
-            "n_estimate": "Bernstein on paired differences" if refined else "Bernstein on every value",
+            "n_steps": f"Jaggi's recursion from t = 1, {'for the gap' if route == 'gradient' else 'to μ/3'}",
+            "n_labelled": {
+                "gradient": "uniform convergence of the gradient",
+                "refined": "contraction, Massart, McDiarmid, Hoeffding",
+                "printed": "Lemma uniform-rademacher, Hoeffding",
+            }[route],
+            "n_estimate": "Bernstein on every value" if route == "printed" else "Bernstein on paired differences",
         },
     )
 

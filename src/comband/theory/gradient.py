@@ -1,0 +1,112 @@
+"""N₁ by uniform convergence of the gradient: phase 1 in (K/m)³ rounds, with no ε in them.
+
+Phase 2 needs small variance proxies V_π(p̂) = E Σ_{y∈π(x)} r(y)/Q^γ_p̂(x, y), which make the gradient of F, and no small
+value of F. A proxy is a mean of nonnegative terms, so that it can be bounded by its sample from one side and
+multiplicatively. With u = m/K, b = ρ/(γu²), V̂ the proxies on n uniform rounds and M̂ their Σ_e w_e:
+
+1. Sparsify. p′ is the average of N policies drawn from p̂. Then V_π(p̂) ≤ E V_π(p′) (Jensen), and
+   E V̂_π(p′) ≤ (1 + λ)·V̂_π(p̂), λ = (1−γ)/(Nγu).
+2. Union over all pairs (p′, π). There are at most C(P+N−1, N)·P; with probability 1 − δ/2 every V_π(p′) is at most the
+   root of D(V̂_π(p′), V) = bL/n, L = log C(P+N−1, N) + log P + log(2/δ) (`comband.estimates.chernoff`). The root is
+   concave and grows, so step 1 carries over: V_π(p̂) is at most the root at (1 + λ)·V̂_π(p̂).
+3. KKT on the sample. (1−γ)·max V̂_π(p̂) ≤ M̂ + gap, and M̂ ≤ s(1 + τ) with probability 1 − δ/2 once
+   n ≥ ρ·log(2/δ)/(su·((1+τ)log(1+τ) − τ)), the upper tail of a mean of terms in [0, ρ/u]. The solver's gap may be σs.
+
+Together (1−γ)·max_π V_π(p̂) ≤ 2s once also n ≥ (1−γ)·b·L/(s·D(v, 2)), v = (1 + λ)(1 + τ + σ) < 2. N and τ are those of a
+grid for which n is smallest. docs/open_problems.md has every step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from comband.estimates.chernoff import poisson_divergence
+from comband.problem import Problem, check_count, check_fraction
+from comband.theory.letters import design_letters
+
+SOLVER_SHARE = 0.02  # σ: the share of s that is left to the solver's gap
+_EXCESSES = [i / 100 for i in range(1, 100)]  # λ
+_MASSES = [10 ** (-i / 20) for i in range(60)]  # τ, from 1 down to about 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class GradientRounds:
+    """N₁ of the gradient route, and the free parameters of its proof at which it is smallest.
+
+    n_rounds:
+        N₁.
+    draws:
+        N, how many policies stand for a mixture.
+    excess, mass:
+        λ, what that costs on the sample; τ, what the sum of weights may exceed s by.
+    log_pairs:
+        L, the logarithm of all pairs over δ/2.
+    """
+
+    n_rounds: int
+    draws: int
+    excess: float
+    mass: float
+    log_pairs: float
+
+
+def log_multisets(n_policies: int, draws: int) -> float:
+    """A bound on log C(P+N−1, N), the number of averages of N out of P policies: N·log P, or the entropy bound."""
+    P, N = n_policies, draws
+    if P == 1:
+        return 0.0
+    return min(N * math.log(P), N * math.log1p((P - 1) / N) + (P - 1) * math.log1p(N / (P - 1)))
+
+
+def gradient_rounds(problem: Problem, *, n_policies: int, delta: float, floor: float = 0.5) -> GradientRounds:
+    """Uniform rounds after which, with probability 1−δ, (1−γ)·max_π V_π ≤ 2s for a design with a gap of at most s/50.
+
+    Of order (ρ/s)(K/m)³·log P, or (ρ/s)(K/m)²·P·log(K/m) where K/m is larger than the class.
+
+    >>> gradient_rounds(Problem(10, 2, 1), n_policies=100, delta=0.025).n_rounds < 20_000
+    True
+    """
+    gamma, K, m, s, rho = design_letters(problem, floor)
+    delta = check_fraction("delta", delta)
+    u = m / K
+    best = None
+    for tau in _MASSES:
+        rounds = _smallest(rho / (gamma * u**2) / s, u, gamma, tau, n_policies, math.log(2 / delta))
+        if rounds is None:
+            continue
+        mass = rho * math.log(2 / delta) / (s * u * ((1 + tau) * math.log1p(tau) - tau))
+        rounds = replace(rounds, n_rounds=max(rounds.n_rounds, math.ceil(mass)))
+        if best is None or rounds.n_rounds < best.n_rounds:
+            best = rounds
+    assert best is not None  # a small τ always leaves room
+    return best
+
+
+def gradient_labels(n_actions: int, *, n_policies: int, delta: float, floor: float = 0.5) -> GradientRounds:
+    """The same for a sample of labels, one for each context (Algorithm 3): order K²·log P of them.
+
+    A labelled context has terms of at most b = K/γ, and the weights of the sample sum to 1 exactly: τ = 0.
+    """
+    gamma, K, *_ = design_letters(Problem(n_actions, 1, 1), floor)
+    log_odds = math.log(1 / check_fraction("delta", delta))
+    best = _smallest(K / gamma, 1 / K, gamma, 0.0, n_policies, log_odds)
+    assert best is not None
+    return best
+
+
+def _smallest(b: float, u: float, gamma: float, tau: float, n_policies: int, log_odds: float) -> GradientRounds | None:
+    """The fewest terms in [0, b·s] by steps 1 and 2 over a grid of λ, given τ; None if τ leaves no room."""
+    P = check_count("n_policies", n_policies)
+    best = None
+    for wanted in _EXCESSES:
+        N = math.ceil((1 - gamma) / (wanted * gamma * u))
+        excess = (1 - gamma) / (N * gamma * u)
+        v = (1 + excess) * (1 + tau + SOLVER_SHARE)
+        if v >= 2:
+            continue
+        L = log_multisets(P, N) + math.log(P) + log_odds
+        n = math.ceil((1 - gamma) * b * L / poisson_divergence(v, 2.0))
+        if best is None or n < best.n_rounds:
+            best = GradientRounds(n, N, excess, tau, L)
+    return best
