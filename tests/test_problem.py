@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import comband as cb
 from comband.problem import as_generator, check_lists, check_rewards
+from tests.states import plain
 
 PROBLEM = cb.Problem(n_actions=6, list_size=2, sparsity=1)
 LISTS = np.array([[[0, 1], [2, 3]], [[4, 5], [1, 0]]])
@@ -36,11 +37,11 @@ def log(**changes: Any) -> cb.Rounds:
 def tell(rewards: Any, *, spoil: Callable[[cb.Decisions], cb.Decisions] = lambda d: d) -> None:
     one = learner()
     decisions = one.ask(np.array([0, 1, 1]))
-    before = one.status(), one.rounds, {k: v.tolist() for k, v in one._state().items()}
+    before = one.status(), one.rounds, plain(one._state())
     try:
         one.tell(spoil(decisions), rewards)
     finally:
-        assert (one.status(), one.rounds, {k: v.tolist() for k, v in one._state().items()}) == before
+        assert (one.status(), one.rounds, plain(one._state())) == before
 
 
 def altered(decisions: cb.Decisions, **columns: Any) -> cb.Decisions:

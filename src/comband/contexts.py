@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from comband.problem import InputError
+from comband.storage import Array, State, check, require
 
 Contexts = Any
 """A batch of contexts: ndarray (first axis = contexts), scipy sparse matrix, data frame or sequence."""
@@ -62,8 +63,8 @@ def concat_contexts(batches: Sequence[Contexts]) -> Contexts:
     return [x for batch in batches for x in batch]
 
 
-def pack_contexts(X: Contexts) -> dict[str, NDArray[Any]]:
-    """Contexts as plain arrays for an npz file, without pickle."""
+def pack_contexts(X: Contexts) -> State:
+    """Contexts as plain arrays for a file, without pickle."""
     if sp.issparse(X):
         csr = X.tocsr()
         return {
@@ -76,7 +77,7 @@ def pack_contexts(X: Contexts) -> dict[str, NDArray[Any]]:
         array = np.asarray(X)
     except ValueError:
         array = np.empty(0, dtype=object)
-    if array.dtype == object:
+    if array.dtype.hasobject:
         raise InputError(
             "contexts of this kind cannot be saved without pickle; use arrays, scipy sparse matrices, "
             "or ids (whole numbers or strings) that your policies look up."
@@ -84,11 +85,30 @@ def pack_contexts(X: Contexts) -> dict[str, NDArray[Any]]:
     return {"array": array}
 
 
-def unpack_contexts(arrays: dict[str, NDArray[Any]]) -> Contexts:
-    """The inverse of `pack_contexts` (sequences of plain values come back as arrays)."""
-    if "array" in arrays:
-        return arrays["array"]
-    return sp.csr_array(
-        (arrays["csr_data"], arrays["csr_indices"], arrays["csr_indptr"]),
-        shape=tuple(int(v) for v in arrays["csr_shape"]),
+def unpack_contexts(state: State, *, n: int | None = None) -> Contexts:
+    """The inverse of `pack_contexts` (sequences of plain values come back as arrays), `n` of them if that is known."""
+    known = {} if n is None else {"n": n}
+    if "array" in state:
+        check(state, {"array": Array("", ("n", ...))}, place="contexts", **known)
+        return state["array"]
+    check(state, _CSR, place="contexts")
+    indptr, (rows, columns) = state["csr_indptr"], state["csr_shape"].tolist()
+    require(
+        state["csr_data"].dtype.kind in "biufc"
+        and len(indptr) == rows + 1
+        and indptr[0] == 0
+        and indptr[-1] == len(state["csr_data"])
+        and not (indptr[1:] < indptr[:-1]).any()
+        and int(state["csr_indices"].max(initial=-1)) < columns
+        and rows == known.get("n", rows),
+        f"contexts must be a sparse matrix of the shape ({known.get('n', rows)}, {columns}) that it names.",
     )
+    return sp.csr_array((state["csr_data"], state["csr_indices"], indptr), shape=(rows, columns))
+
+
+_CSR = {
+    "csr_data": Array("", ("events",)),
+    "csr_indices": Array("i", ("events",), 0),
+    "csr_indptr": Array("i", ("rows",), 0),
+    "csr_shape": Array("i8", (2,), 0),
+}

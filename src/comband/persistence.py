@@ -6,11 +6,11 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from comband.classifier import BanditListClassifier
 from comband.problem import InputError, check_count
+from comband.storage import whole_file
 
 _SKLEARN = {
     "sklearn.linear_model._ridge": ("Ridge", "RidgeClassifier"),
@@ -83,10 +83,8 @@ def save_model(model: BanditListClassifier, path: str | os.PathLike[str]) -> Non
     if not isinstance(model, BanditListClassifier):
         raise InputError(f"only a BanditListClassifier can be saved, got {type(model).__name__}.")
     data = skops.dumps(model, compression=zipfile.ZIP_DEFLATED)
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_bytes(data)
-    os.replace(part, target)
+    with whole_file(path) as part:
+        part.write_bytes(data)
 
 
 def load_model(

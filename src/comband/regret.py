@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from comband.learners.base import Learner
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_count
 from comband.running import progress_bar
+from comband.storage import whole_file
 
 
 def play(
@@ -108,4 +110,5 @@ def plot_regret(
         axes.axhline(bound, color="black", linestyle=":", label="bound")
     axes.set(xlabel="rounds", ylabel="regret against the best policy in hindsight", title=title)
     axes.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    with whole_file(path) as part:
+        figure.savefig(part, format=Path(path).suffix[1:] or "png", dpi=120)

@@ -24,7 +24,7 @@ from comband.contexts import (
     unpack_contexts,
 )
 from comband.problem import InputError, Problem, check_lists, check_propensities, check_rewards
-from comband.storage import read_npz, write_npz
+from comband.storage import Array, Part, State, Whole, check, load, require, save
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -85,21 +85,37 @@ class Decisions:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
-        write_npz(path, "decisions", self.pack())
+        save(path, "decisions", self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return cls.unpack(read_npz(path, "decisions"))
+        return load(path, "decisions", cls.from_state, first=dict)
 
-    def pack(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays, to go into a file with others."""
-        return _pack(self)
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return _state(self)
 
     @classmethod
-    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """The inverse of `pack`."""
-        return cls(**_unpack(arrays))
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        sizes = check(
+            state,
+            {
+                "ids": Array("i8", ("n",)),
+                "lists": Array("i4", ("n", "m"), 0),
+                "propensities": Array("f8", ("n", "m"), _TINY, 1, missing=True),
+                "versions": Array("i8", ("n",)),
+                "contexts": Part(),
+            },
+        )
+        check_lists(state["lists"])
+        open_rows = np.isnan(state["propensities"])
+        require(
+            bool((open_rows.any(axis=1) == open_rows.all(axis=1)).all()),
+            "propensities must be known for all shown actions of a round, or left open for all.",
+        )
+        return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=sizes["n"])})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -167,23 +183,27 @@ class Rounds:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
-        write_npz(path, "rounds", self.pack())
+        save(path, "rounds", self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return cls.unpack(read_npz(path, "rounds"))
+        return load(path, "rounds", cls.from_state, first=_first_rounds)
 
-    def pack(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays, to go into a file with others."""
-        return {**self.decisions.pack(), "rewards": self.rewards}
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return {"decisions": self.decisions.state(), "rewards": self.rewards}
 
     @classmethod
-    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """The inverse of `pack`."""
-        columns = dict(arrays)
-        rewards = columns.pop("rewards")
-        return cls(Decisions.unpack(columns), rewards)
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        check(state, {"decisions": Part(), "rewards": Array("f8", ("n", "m"), 0, 1)})
+        rounds = cls(Decisions.from_state(state["decisions"]), state["rewards"])
+        require(
+            not np.isnan(rounds.decisions.propensities[rounds.rewards > 0]).any(),
+            "propensities must be known where a reward was seen.",
+        )
+        return rounds
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -246,22 +266,39 @@ class Events:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
-        write_npz(path, "events", self.pack())
+        save(path, "events", self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return cls.unpack(read_npz(path, "events"))
+        return load(path, "events", cls.from_state, first=dict)
 
-    def pack(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays, to go into a file with others."""
-        return _pack(self)
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return _state(self)
 
     @classmethod
-    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """The inverse of `pack`."""
-        columns = _unpack(arrays)
-        return cls(**{**columns, "n_rounds": int(columns["n_rounds"])})
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        sizes = check(
+            state,
+            {
+                "n_rounds": Whole(0),
+                "ids": Array("i8", ("C",)),
+                "versions": Array("i8", ("C",)),
+                "contexts": Part(),
+                "rows": Array("i8", ("E",), 0, "C-1"),
+                "actions": Array("i4", ("E",), 0),
+                "rewards": Array("f8", ("E",), _TINY, 1),
+                "propensities": Array("f8", ("E",), _TINY, 1),
+            },
+        )
+        C = sizes["C"]
+        require(
+            len(np.unique(state["rows"])) == C and len(np.unique(state["ids"])) == C,
+            "each rewarded round must have an id of its own and at least one event.",
+        )
+        return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=C)})
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -270,6 +307,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+_TINY = float(np.finfo(np.float64).tiny)  # what is smaller has lost digits, and its inverse is no number
 _JOINED = ("ids", "versions", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
@@ -309,18 +347,14 @@ def _rows(index: Any, n: int) -> Any:
     return index if isinstance(index, slice) else np.asarray(index)
 
 
-def _pack(record: Any) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if field.name == "contexts":
-            arrays |= {f"contexts.{key}": part for key, part in pack_contexts(value).items()}
-        else:
-            arrays[field.name] = np.asarray(value)
-    return arrays
+def _state(record: Any) -> State:
+    state = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {**state, "contexts": pack_contexts(record.contexts)}
 
 
-def _unpack(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    plain = {name: value for name, value in arrays.items() if "." not in name}
-    packed = {name.split(".", 1)[1]: value for name, value in arrays.items() if "." in name}
-    return {**plain, "contexts": unpack_contexts(packed)}
+def _first_rounds(state: State) -> State:
+    """As the first release wrote them: all columns side by side."""
+    return {
+        "decisions": {name: part for name, part in state.items() if name != "rewards"},
+        "rewards": state.get("rewards"),
+    }

@@ -1,55 +1,479 @@
-"""One portable file for columns and learner states: npz, written whole or not at all, never pickle."""
+"""One way to save: named states, checked against a schema, in one npz file that is there as a whole or not at all.
+
+A *state* is a dict by name of arrays, plain values (None, bool, int, float, text), lists and further states. In the
+file each array has an entry of its own, called by its dotted place; all else is one JSON document; and a checksum
+covers everything. Nothing is ever pickled. A file is taken apart only when its directory says that it does not unpack
+to much more than its size, and whatever is wrong with it is told by an `InputError`; errors of the system (no such
+file, no right to read it) stay what they are.
+
+A *schema* is a dict by name of what a state must hold; `check` compares. The checksum finds damage. The schema, with
+what each `from_state` checks besides, holds for files that somebody made on purpose, too: what passes is a state that
+could have come about. Whether it did, no file can tell: evidence from somebody you do not trust proves nothing.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
+import json
+import math
 import os
-import tempfile
+import secrets
+import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.problem import InputError
 
-FORMAT = 1
+FORMAT = 2
+State = dict[str, Any]
+Loaded = TypeVar("Loaded")
+
+_MARK = "$array"  # stands in the JSON document where an array belongs
+_ROOM = 1 << 28  # bytes to which any file may unpack,
+_RATIO = 100  # or so many times its size
+_LONGEST = 1 << 128  # whole numbers stay below: generators have states of 128 bits
 
 
-def write_npz(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write `arrays` under `kind` to exactly `path`; an interrupted write leaves the old file."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+# ---- whole files -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new file to write to, which takes the place of `path` when the block ends without error.
+
+    Readers, other writers, and a process that is killed see the old file or the new one, never a part. The mode of an
+    existing file is kept; a symbolic link stays, and what it points to is replaced. What is no file (a pipe, a device)
+    is written to as it is.
+    """
+    target = Path(os.path.realpath(path))
     try:
-        with os.fdopen(handle, "wb") as file:
-            columns: dict[str, Any] = {"kind": np.asarray(kind), "format": np.asarray(FORMAT), **arrays}
-            np.savez_compressed(file, **columns)
-        readable(temporary)
-        os.replace(temporary, target)
+        there = target.stat().st_mode
+    except FileNotFoundError:
+        there = None
+    if there is not None and stat.S_ISDIR(there):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if there is not None and not stat.S_ISREG(there):
+        yield target
+        return
+    part = target.with_name(f".comband-{secrets.token_hex(8)}.part")
+    mode = 0o666 if there is None else stat.S_IMODE(there) | 0o600
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None  # nobody knows the other name
+    try:
+        yield part
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        if there is not None:
+            os.chmod(part, stat.S_IMODE(there))
+        os.replace(part, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere a folder cannot be opened
+        with suppress(OSError):  # nor synchronised everywhere
+            folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
-def readable(path: str) -> None:
-    """Give a temporary file the rights that a new file would have had."""
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(path, 0o666 & ~mask)
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file as a whole or not at all."""
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8", newline="")
 
 
-def read_npz(path: str | os.PathLike[str], kind: str) -> dict[str, NDArray[Any]]:
-    """Read what `write_npz` wrote, refusing any other file with a sentence that says why."""
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} is not a complete comband file: {error}.") from None
-    found = str(arrays.pop("kind", "something else"))
-    version = int(arrays.pop("format", 0))
+# ---- states in files -------------------------------------------------------------------------------------------------
+
+
+def save(path: str | os.PathLike[str], kind: str, state: State) -> None:
+    """Write a state to exactly `path`, as a file that holds a `kind`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    document = json.dumps(_planted(state, "state", arrays), separators=(",", ":"))
+    entries: dict[str, NDArray[Any]] = {
+        "kind": np.asarray(kind),
+        "format": np.asarray(FORMAT),
+        "header": np.frombuffer(document.encode(), dtype=np.uint8),
+        **arrays,
+    }
+    entries["checksum"] = _digest(entries)
+    unpacked = sum(array.nbytes + 256 for array in entries.values())
+    with whole_file(path) as part:
+        for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+            with zipfile.ZipFile(part, "w", method) as archive:
+                for name, array in entries.items():
+                    info = zipfile.ZipInfo(f"{name}.npy")
+                    info.compress_type = method
+                    with archive.open(info, "w", force_zip64=True) as file:
+                        np.lib.format.write_array(file, array, version=(2, 0), allow_pickle=False)
+            if unpacked <= _most(part.stat().st_size):  # else nobody could tell it from a trap
+                break
+
+
+def load(
+    path: str | os.PathLike[str],
+    kind: str,
+    build: Callable[[State], Loaded],
+    *,
+    first: Callable[[State], State] | None = None,
+) -> Loaded:
+    """Read what `save` wrote, and `build` from its state; anything else is refused with a sentence that says why.
+
+    `first` makes a state of what a file of the first release (format 1) holds: its entries, nested by their dotted
+    names. Without it such files are refused.
+    """
+    with open(path, "rb") as handle:
+        found, version, state = _read(path, handle)
     if found != kind:
-        raise InputError(f"{path} should hold {kind}, but it holds {found}.")
-    if version > FORMAT:
-        raise InputError(f"{path} was written by a newer comband (format {version}, this one reads {FORMAT}).")
-    return arrays
+        known = found if len(found) < 40 and found.isprintable() else "something else"
+        raise InputError(f"{path} should hold {kind}, but it holds {known}.")
+    if version == 1 and first is None:
+        raise InputError(
+            f"{path} was written by the first release of comband, whose {kind} files this one does not read; "
+            "go on with that release, or begin anew."
+        )
+    try:
+        return build(first(state) if version == 1 and first is not None else state)
+    except InputError as error:
+        raise type(error)(f"{path} cannot be used: {error}") from None
+
+
+def _read(path: str | os.PathLike[str], handle: Any) -> tuple[str, int, State]:
+    """What the file holds, its format, and its state, of which only the checksum has been compared."""
+    try:
+        entries = _entries(path, handle)
+        if "kind" not in entries or "format" not in entries:
+            return "something else", FORMAT, {}
+        kind, version = str(entries["kind"].item()), int(entries["format"].item())
+        if version > FORMAT:
+            raise InputError(f"{path} was written by a newer comband (format {version}, this one reads {FORMAT}).")
+        if version == 1:
+            del entries["kind"], entries["format"]
+            return kind, version, _nested(entries)
+        if version != FORMAT:
+            raise ValueError(f"there is no format {version}")
+        if entries.pop("checksum").tobytes() != _digest(entries).tobytes():
+            raise InputError(f"{path} was damaged or altered since it was written: its checksum differs.")
+        arrays = {name: array for name, array in entries.items() if name not in ("kind", "format", "header")}
+        state = _grown(json.loads(entries["header"].tobytes()), arrays)
+        if arrays or not isinstance(state, dict):
+            raise ValueError("its header does not describe it")
+        return kind, version, state
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # these two come from places that the file names wrongly
+            raise
+        raise InputError(f"{path} is not a complete comband file: {error}.") from None
+    except Exception as error:  # a damaged archive may fail anywhere while it is taken apart
+        raise InputError(f"{path} is not a complete comband file: {error or type(error).__name__}.") from None
+
+
+def _entries(path: str | os.PathLike[str], handle: Any) -> dict[str, NDArray[Any]]:
+    entries: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(handle) as archive:
+        infos, size = archive.infolist(), os.fstat(handle.fileno()).st_size
+        unpacked = sum(info.file_size for info in infos)
+        if unpacked > _most(size):
+            raise InputError(
+                f"{path} has {size:,} bytes but would unpack to {unpacked:,}, more than any file that comband writes; "
+                "it was not unpacked."
+            )
+        for info in infos:
+            name, dot, _ = info.filename.rpartition(".npy")
+            if not dot or name in entries or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"its entry {info.filename[:60]!r} is not one that comband writes")
+            entries[name] = _array(archive.read(info))
+    return entries
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """The array of one npy entry; its claims are compared with the bytes that are there before any room is made."""
+    file = io.BytesIO(data)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, fortran, dtype = headers[np.lib.format.read_magic(file)](file)
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise ValueError("it holds objects that would have to be unpickled")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(data) - file.tell():
+        raise ValueError("an array is longer or shorter than it should be")
+    flat = np.frombuffer(data, dtype, count, file.tell()) if count else np.empty(0, dtype)
+    array = np.array(flat.reshape(shape, order="F" if fortran else "C"), dtype=dtype.newbyteorder("="))
+    for kind, unsigned, most in (("b", np.uint8, 1), ("U", np.uint32, 0x10FFFF)):  # else no truth value, no letter
+        if dtype.kind == kind and array.reshape(-1).view(unsigned).max(initial=0) > most:
+            raise ValueError("an array holds bytes that its type does not have")
+    return array
+
+
+def _digest(entries: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    total = hashlib.blake2b(digest_size=32)
+    for name in sorted(entries):
+        array = np.asarray(entries[name], dtype=entries[name].dtype.newbyteorder("<"), order="C")
+        total.update(json.dumps([name, np.lib.format.dtype_to_descr(array.dtype), array.shape]).encode())
+        total.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    return np.frombuffer(total.digest(), dtype=np.uint8)
+
+
+def _most(size: int) -> int:
+    return max(_ROOM, _RATIO * size)
+
+
+def _planted(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A state as JSON holds it; its arrays go into `arrays`."""
+    if isinstance(value, np.ndarray):
+        arrays[place] = np.asarray(value, order="C")
+        return {_MARK: place}
+    if isinstance(value, dict):
+        return {name: _planted(part, f"{place}.{name}", arrays) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_planted(part, f"{place}.{i}", arrays) for i, part in enumerate(value)]
+    return value
+
+
+def _grown(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """The inverse of `_planted`; takes the arrays out of `arrays`."""
+    if isinstance(value, dict):
+        if _MARK in value:
+            return arrays.pop(value[_MARK])
+        return {name: _grown(part, arrays) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_grown(part, arrays) for part in value]
+    if isinstance(value, int) and abs(value) >= _LONGEST:
+        raise ValueError("it holds a number that is too long")
+    return value
+
+
+def _nested(entries: Mapping[str, NDArray[Any]]) -> State:
+    """Entries of the first release by their dotted names, arrays without axes as plain values."""
+    state: State = {}
+    for name, array in entries.items():
+        *places, last = name.split(".")
+        inner = state
+        for place in places:
+            inner = inner.setdefault(place, {})
+        inner[last] = array if array.ndim else array.item()
+    return state
+
+
+# ---- schemas ---------------------------------------------------------------------------------------------------------
+
+Size = int | str
+"""A number, or the name of one ("P"), which must be the same wherever it stands; also one more or less ("P+1")."""
+
+
+def check(state: Any, schema: Mapping[str, Any], *, place: str = "", **sizes: int) -> dict[str, int]:
+    """Refuse a state that is not as `schema` says, with a sentence; returns the sizes that were met.
+
+    `sizes` are those that are known already. Names in a nested schema are its own, unless they were known before.
+    """
+    if not isinstance(state, dict):
+        raise InputError(f"{place or 'a state'} must hold parts by name.")
+    missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
+    if missing or extra:
+        word, names = ("lacks", missing) if missing else ("holds unexpected", extra)
+        raise InputError(f"{place or 'the state'} {word} {', '.join(sorted(map(repr, names)))[:200]}.")
+    known = dict(sizes)
+    for name, spec in schema.items():
+        _compare(state[name], spec, f"{place}.{name}" if place else name, known)
+    return known
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array: type as numpy writes it ("i8"; "i" has any length, "" is any without objects), shape (`...` at the
+    end: any further axes), smallest and largest value, `rising` if each value must exceed the one before.
+
+    Floats are finite, but for `missing` (NaN) and `infinite` ones.
+    """
+
+    dtype: str
+    shape: tuple[Any, ...]
+    low: float | Size | None = None
+    high: float | Size | None = None
+    rising: bool = False
+    missing: bool = False
+    infinite: bool = False
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse another array."""
+        if not isinstance(value, np.ndarray) or not (
+            self.dtype in ("", value.dtype.kind) or value.dtype == np.dtype(self.dtype)
+        ):
+            found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+            raise InputError(f"{place} must be an array of {self.dtype or 'values'}, got {found}.")
+        shape: tuple[Any, ...] = self.shape
+        if shape and shape[-1] is ...:
+            shape = (*shape[:-1], *value.shape[len(shape) - 1 :])
+        if value.ndim != len(shape) or not all(_is(n, size, sizes) for n, size in zip(value.shape, shape, strict=True)):
+            wanted = ", ".join(str(sizes.get(size, size)) for size in self.shape)
+            raise InputError(f"{place} must have the shape ({wanted}), got {value.shape}.")
+        if value.size == 0 or value.dtype.kind not in "biuf" or (not self.dtype and self.low is None):
+            return
+        some = value[~np.isnan(value)] if self.missing else value
+        if some.size:
+            _within(some.min(), some.max(), self.low, self.high, place, sizes, infinite=self.infinite)
+        if self.rising and (value[1:] <= value[:-1]).any():
+            raise InputError(f"{place} must rise from each value to the next.")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number; `size` names it."""
+
+    low: Size | None = None
+    high: Size | None = 1 << 62
+    size: str | None = None
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"{place} must be a whole number, got {_short(value)}.")
+        _within(value, value, self.low, self.high, place, sizes)
+        if self.size is not None and not _is(value, self.size, sizes):
+            raise InputError(f"{place} must be {sizes[self.size]}, got {value}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A number, finite unless it may be `infinite`."""
+
+    low: float | None = None
+    high: float | None = None
+    infinite: bool = False
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"{place} must be a number, got {_short(value)}.")
+        _within(float(value), float(value), self.low, self.high, place, sizes, infinite=self.infinite)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, one of the `choices` if there are any."""
+
+    choices: tuple[str, ...] = ()
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if not isinstance(value, str) or (self.choices and value not in self.choices):
+            wanted = f"one of {', '.join(map(repr, self.choices))}" if self.choices else "text"
+            raise InputError(f"{place} must be {wanted}, got {_short(value)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A name: text or a whole number."""
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        (Text() if isinstance(value, str) else Whole(-(1 << 63), (1 << 64) - 1)).compare(value, place, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if not isinstance(value, bool):
+            raise InputError(f"{place} must be true or false, got {_short(value)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """None, or what `inner` says."""
+
+    inner: Any
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if value is not None:
+            _compare(value, self.inner, place, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list, each part of it as `inner` says; `size` names its length."""
+
+    inner: Any
+    size: Size | None = None
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if not isinstance(value, list) or (self.size is not None and not _is(len(value), self.size, sizes)):
+            wanted = "" if self.size is None else f" of {sizes.get(str(self.size), self.size)}"
+            raise InputError(f"{place} must be a list{wanted}, got {_short(value)}.")
+        for i, part in enumerate(value):
+            _compare(part, self.inner, f"{place}.{i}", sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The state of something else, which its own `from_state` checks."""
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse what is no state."""
+        if not isinstance(value, dict):
+            raise InputError(f"{place} must hold parts by name, got {_short(value)}.")
+
+
+PROBLEM = {"n_actions": Whole(1), "list_size": Whole(1), "sparsity": Maybe(Real(0))}
+"""The schema of `asdict(problem)`; `Problem` itself checks the rest."""
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Refuse a state whose parts do not go together."""
+    if not condition:
+        raise InputError(sentence)
+
+
+def _compare(value: Any, spec: Any, place: str, sizes: dict[str, int]) -> None:
+    if isinstance(spec, Mapping):
+        check(value, spec, place=place, **sizes)
+    else:
+        spec.compare(value, place, sizes)
+
+
+def _is(n: int, size: Size, sizes: dict[str, int]) -> bool:
+    """Whether `n` is the size of that name; the first that comes names it."""
+    if isinstance(size, str) and size.isidentifier():
+        return sizes.setdefault(size, n) == n
+    return n == _number(size, sizes)
+
+
+def _number(size: float | Size, sizes: dict[str, int]) -> float:
+    if not isinstance(size, str):
+        return size
+    for sign in "+-":
+        name, found, more = size.partition(sign)
+        if found:
+            return sizes[name] + int(sign + more)
+    return sizes[size]
+
+
+def _within(
+    least: Any, most: Any, low: Any, high: Any, place: str, sizes: dict[str, int], *, infinite: bool = False
+) -> None:
+    if math.isnan(least) or (not infinite and not (math.isfinite(least) and math.isfinite(most))):
+        raise InputError(f"{place} must be finite, got NaN or infinity.")
+    if low is not None and least < _number(low, sizes):
+        raise InputError(f"{place} must not be below {_number(low, sizes):g}, got {least!s:.40}.")
+    if high is not None and most > _number(high, sizes):
+        raise InputError(f"{place} must not be above {_number(high, sizes):g}, got {most!s:.40}.")
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:60] if isinstance(value, (str, int, float, type(None))) else type(value).__name__

@@ -11,6 +11,7 @@ import pytest
 
 import comband as cb
 from comband.problem import as_generator
+from tests.states import plain
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -40,7 +41,7 @@ every_learner = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys
 
 
 def state(learner: cb.Learner) -> dict[str, Any]:
-    return {name: array.tolist() for name, array in learner._state().items()} | {"rounds": learner.rounds}
+    return {"state": plain(learner._state()), "rounds": learner.rounds}
 
 
 def play(learner: cb.Learner, batches: list[int], seed: int = 9) -> list[list[list[int]]]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,7 +10,6 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from comband.problem import InputError
-from comband.storage import readable
 
 REFUSED = 1
 
@@ -49,16 +45,3 @@ def said() -> Console:
 def print_json(value: dict[str, Any]) -> None:
     """One JSON document on standard output; floats in full, so that nothing is lost."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        readable(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

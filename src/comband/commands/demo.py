@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from comband.commands.common import console, said, write_text
+from comband.commands.common import console, said
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -18,6 +18,7 @@ from comband.policies import PolicySet
 from comband.problem import Problem
 from comband.reports import Needed, selection_page
 from comband.running import run
+from comband.storage import write_text
 
 _OTHERS: dict[str, type[CertifyingLearner]] = {
     "mixture of all candidates": UniformMixture,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from comband.commands.common import REFUSED, console, print_json, said, write_text
+from comband.commands.common import REFUSED, console, print_json, said
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -22,6 +22,7 @@ from comband.commands.log_options import (
 )
 from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
 from comband.reports import evaluation_page
+from comband.storage import write_text
 
 
 def evaluate(

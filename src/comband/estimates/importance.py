@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Events
+from comband.storage import Array, State, Whole, check, require
 
 
 def round_values(
@@ -50,6 +51,24 @@ class ValueSums:
             sums += values.sum(axis=0)
             squares += np.square(values).sum(axis=0)
         return cls(events.n_rounds, sums, squares)
+
+    def state(self) -> State:
+        """The sums by name, for a file; see `comband.storage`."""
+        return {"n_rounds": self.n_rounds, "sums": self.sums, "squares": self.squares}
+
+    @classmethod
+    def from_state(cls, state: State, *, n_policies: int) -> ValueSums:
+        """The inverse of `state`, checked."""
+        sums = Array("f8", ("P",), 0)
+        check(state, {"n_rounds": Whole(0), "sums": sums, "squares": sums}, P=n_policies)
+        with np.errstate(over="ignore"):
+            mean_square = np.square(state["sums"]) / max(state["n_rounds"], 1)
+            limit = state["squares"] * (1 + 1e-9)
+        require(
+            bool((mean_square <= limit).all()) and (state["n_rounds"] > 0 or not state["sums"].any()),
+            "sums, squares and n_rounds must be those of one sample.",
+        )
+        return cls(**state)
 
     def __add__(self, other: ValueSums) -> ValueSums:
         return ValueSums(self.n_rounds + other.n_rounds, self.sums + other.sums, self.squares + other.squares)

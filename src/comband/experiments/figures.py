@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from comband.experiments.claim import Record, group_by
 from comband.problem import InputError
+from comband.storage import whole_file
 
 # Okabe & Ito's palette without yellow, which is too light for lines; markers and dashes repeat the distinction.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -47,8 +48,10 @@ def render(draw: Callable[[Sequence[Record], Any], None], records: Sequence[Reco
         for axes in figure.axes:
             _readable_ticks(axes)
         stem.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-        figure.savefig(stem.with_suffix(".png"), dpi=110)
+        with whole_file(stem.with_suffix(".svg")) as part:
+            figure.savefig(part, format="svg", metadata={"Date": None})
+        with whole_file(stem.with_suffix(".png")) as part:
+            figure.savefig(part, format="png", dpi=110)
 
 
 def panel(axes: Any, title: str, x: str, y: str, *, log: str = "xy") -> Any:

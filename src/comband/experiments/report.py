@@ -12,6 +12,7 @@ from pathlib import Path
 from comband.experiments.checks import Answer, Verdict
 from comband.experiments.claim import Claim, Plan
 from comband.experiments.statistics import LEVEL
+from comband.storage import write_text
 
 _MARK = {"supported": "✓", "not supported": "✗", "undecided": "?"}
 
@@ -104,7 +105,7 @@ def write_report(findings: Sequence[Finding], path: Path, *, how: str) -> None:
     page = _PAGE.format(
         level=LEVEL, summary=summary, how=escape(how), sections="\n".join(_section(finding) for finding in findings)
     )
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
 
 
 def _section(finding: Finding) -> str:

@@ -20,6 +20,7 @@ from comband.experiments.figures import render
 from comband.experiments.report import Finding, write_report
 from comband.experiments.runner import run_tasks
 from comband.problem import InputError
+from comband.storage import write_text
 
 
 def reproduce(
@@ -48,7 +49,7 @@ def reproduce(
         render(claim.draw, records[claim.name], figure)
         plan = claim.quick if quick else claim.full
         findings.append(Finding(claim, plan, verdict, answers, figure.with_suffix(".svg")))
-    (out / "verdicts.json").write_text(json.dumps([_summary(f) for f in findings], indent=2) + "\n", encoding="utf-8")
+    write_text(out / "verdicts.json", json.dumps([_summary(f) for f in findings], indent=2) + "\n")
     write_report(findings, out / "report.html", how=_how(quick))
     return findings
 

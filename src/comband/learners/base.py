@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds, read_only
-from comband.storage import read_npz, write_npz
+from comband.storage import PROBLEM, Many, Part, State, Text, check, load, save
 
 Seed = int | np.random.SeedSequence | np.random.Generator
 
@@ -196,30 +195,33 @@ class Learner(ABC):
         """Write the whole state, but for the policies, to one npz file."""
         if not isinstance(self._class, PolicySet):
             raise InputError("a learner whose policies come from an oracle cannot be saved: they are not in any list.")
-        state = {f"state.{name}": array for name, array in self._state().items()}
-        ledger = {f"ledger.{name}": array for name, array in self._ledger.pack().items()}
-        header = {
+        state = {
             "class": type(self).__name__,
             "problem": asdict(self.problem),
             "policies": list(self.policies.names),
             "config": self._config(),
             "rng": self._rng.bit_generator.state,
+            "ledger": self._ledger.pack(),
+            "state": self._state(),
         }
-        write_npz(path, "learner", {"header": np.asarray(json.dumps(header)), **ledger, **state})
+        save(path, "learner", state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
         """Go on where `save` stopped, with the same policies in the same order."""
-        arrays = read_npz(path, "learner")
-        header = json.loads(str(arrays.pop("header")))
-        if header["class"] != cls.__name__:
-            raise InputError(f"{path} holds a {header['class']}, not a {cls.__name__}.")
-        if header["policies"] != list(policies.names):
-            raise InputError(f"{path} was saved with other policies (names or order differ).")
-        learner = cls(Problem(**header["problem"]), policies, **header["config"])
-        learner._rng = restore_rng(header["rng"])
-        learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
-        learner._restore(with_prefix(arrays, "state."))
+        return load(path, "learner", lambda state: cls._from_state(state, policies))
+
+    @classmethod
+    def _from_state(cls, state: State, policies: PolicySet) -> Self:
+        check(state, _SCHEMA)
+        if state["class"] != cls.__name__:
+            raise InputError(f"it holds a {state['class']}, not a {cls.__name__}.")
+        if state["policies"] != list(policies.names):
+            raise InputError("it was saved with other policies (names or order differ).")
+        learner = cls(Problem(**state["problem"]), policies, **state["config"])
+        learner._rng = restore_rng(state["rng"])
+        learner._ledger = Ledger.unpack(state["ledger"])
+        learner._restore(state["state"])
         return learner
 
     @abstractmethod
@@ -243,16 +245,46 @@ class Learner(ABC):
         """The inverse of `_state`."""
 
 
+_SCHEMA = {
+    "class": Text(),
+    "problem": PROBLEM,
+    "policies": Many(Text()),
+    "config": Part(),
+    "rng": Part(),
+    "ledger": Part(),
+    "state": Part(),
+}
+
+
 def with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def restore_rng(state: dict[str, Any]) -> np.random.Generator:
+_GENERATORS = {
+    kind.__name__: kind
+    for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+}
+
+
+def restore_rng(state: State) -> np.random.Generator:
     """A generator of numpy's that goes on where `state` was taken."""
-    kind = getattr(np.random, str(state.get("bit_generator")), None)
-    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+    kind = _GENERATORS.get(str(state.get("bit_generator")))
+    if kind is None:
         raise InputError(f"the saved random generator {state.get('bit_generator')!r} is not one of numpy's.")
-    bits = kind()
-    bits.state = state
+    bits: Any = kind()
+    try:
+        bits.state = state
+        # An increment that is even makes streams that repeat, up to one that only gives zeros.
+        same = _plain(bits.state) == _plain(state) and bits.state["state"].get("inc", 1) % 2 == 1
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError):
+        same = False
+    if not same:
+        raise InputError("the saved state of the random generator is not one that it can have.")
     return np.random.Generator(bits)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -686,10 +686,10 @@ class CertifyingLearner(Learner):
             "certified": np.array([] if self._certified is None else self._certified),
             "best_claim": np.array([] if self._best_claim is None else self._best_claim),
         }
-        state |= {f"events.{name}": array for name, array in self._seen.events.pack().items()}
-        state |= {f"held.{name}": array for name, array in self._held.pack().items()}
+        state |= {f"events.{name}": array for name, array in self._seen.events.state().items()}
+        state |= {f"held.{name}": array for name, array in self._held.state().items()}
         for k, decisions in enumerate(self._open):
-            state |= {f"open{k}.{name}": array for name, array in decisions.pack().items()}
+            state |= {f"open{k}.{name}": array for name, array in decisions.state().items()}
         if self._recent is not None:
             state |= {f"recent.{name}": array for name, array in pack_contexts(self._recent).items()}
         for k, epoch in enumerate(self._epochs):
@@ -710,7 +710,7 @@ class CertifyingLearner(Learner):
         ]
         self._versions, self._answered = arrays["versions"], arrays["answered"]
         self._front, self._missing, self._late, n_epochs, n_open = (int(v) for v in arrays["counts"])
-        self._open = [Decisions.unpack(with_prefix(arrays, f"open{k}.")) for k in range(n_open)]
+        self._open = [Decisions.from_state(with_prefix(arrays, f"open{k}.")) for k in range(n_open)]
         self._reward = float(arrays["reward"])
         self._tie_seed = int(arrays["tie_seed"])
         self._for, self._against = arrays["for"], arrays["against"]
@@ -721,9 +721,9 @@ class CertifyingLearner(Learner):
             (int(claim[0]), float(claim[1])) if len(claim) else None
             for claim in (arrays["certified"], arrays["best_claim"])
         )
-        events = Events.unpack(with_prefix(arrays, "events."))
+        events = Events.from_state(with_prefix(arrays, "events."))
         self._seen = Seen.of(events, arrays["bits"], arrays["columns"])
-        self._held = Events.unpack(with_prefix(arrays, "held."))
+        self._held = Events.from_state(with_prefix(arrays, "held."))
         recent = with_prefix(arrays, "recent.")
         self._recent = unpack_contexts(recent) if recent else None
         self._epochs = [_unpack_epoch(with_prefix(arrays, f"epoch{k}.")) for k in range(n_epochs)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
-from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng, with_prefix
+from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng
 from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
@@ -27,13 +26,15 @@ from comband.problem import (
     Problem,
     check_count,
     check_fraction,
+    check_lists,
     check_number,
     check_positive,
+    check_propensities,
     check_rewards,
     learner_generator,
 )
 from comband.rounds import Decisions, Rounds
-from comband.storage import read_npz, write_npz
+from comband.storage import PROBLEM, Maybe, Part, Real, State, Text, Whole, check, load, require, save
 
 # Contexts on which a label's scores are centred and scaled.
 _REFERENCE = 4096
@@ -189,7 +190,16 @@ class OnlineListClassifier:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write rounds and state to one npz file; models are fitted again when it is loaded."""
-        header = {
+        save(path, "online list classifier", self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], classifier: BanditListClassifier | None = None) -> Self:
+        """Go on where `save` stopped, with the same classifier (unfitted) as the one it was made with."""
+        return load(path, "online list classifier", lambda state: cls.from_state(state, classifier))
+
+    def state(self) -> State:
+        """All but the classifier, for a file; see `comband.storage`."""
+        return {
             "problem": asdict(self.problem),
             "config": {
                 "first_epoch": self.first_epoch,
@@ -201,40 +211,51 @@ class OnlineListClassifier:
             "classifier": repr(self.classifier),
             "epoch": self.epoch,
             "epoch_start": self._epoch_start,
-            "next_epoch": self._next_epoch,
             "rng": self._rng.bit_generator.state,
+            "ledger": self._ledger.pack(),
+            "rounds": self._log().state() if self._batches else None,
+            "checked": None if self._checked is None else self._checked.state(),
         }
-        arrays = {f"ledger.{name}": array for name, array in self._ledger.pack().items()}
-        if self._batches:
-            arrays |= {f"rounds.{name}": array for name, array in self._log().pack().items()}
-        if self._checked is not None:
-            arrays["checked"] = np.array([self._checked.n_rounds, self._checked.sums[0], self._checked.squares[0]])
-        write_npz(path, "online list classifier", {"header": np.asarray(json.dumps(header)), **arrays})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], classifier: BanditListClassifier | None = None) -> Self:
-        """Go on where `save` stopped, with the same classifier (unfitted) as the one it was made with."""
-        arrays = read_npz(path, "online list classifier")
-        header = json.loads(str(arrays.pop("header")))
-        learner = cls(Problem(**header["problem"]), classifier, **header["config"])
-        if repr(learner.classifier) != header["classifier"]:
-            raise InputError(f"{path} was saved with {header['classifier']}, but it is loaded with {classifier!r}.")
-        learner._rng = restore_rng(header["rng"])
-        learner._ledger = Ledger.unpack(with_prefix(arrays, "ledger."))
-        learner.epoch = header["epoch"]
-        learner._epoch_start, learner._next_epoch = header["epoch_start"], header["next_epoch"]
-        rounds = with_prefix(arrays, "rounds.")
-        if rounds:
-            log = Rounds.unpack(rounds)
+    def from_state(cls, state: State, classifier: BanditListClassifier | None = None) -> Self:
+        """The inverse of `state`, checked, with the same classifier (unfitted)."""
+        check(state, _SCHEMA)
+        learner = cls(Problem(**state["problem"]), classifier, **state["config"])
+        if repr(learner.classifier) != state["classifier"]:
+            raise InputError(f"it was saved with {state['classifier']}, but it is loaded with {classifier!r}.")
+        learner._rng = restore_rng(state["rng"])
+        learner._ledger = Ledger.unpack(state["ledger"])
+        learner.epoch, learner._epoch_start = state["epoch"], state["epoch_start"]
+        learner._set_next_epoch()
+        require(
+            (learner.epoch == 0) == (learner._epoch_start == 0)
+            and learner.epoch <= learner._epoch_start <= learner.rounds < learner._next_epoch,
+            "its epochs do not fit its rounds.",
+        )
+        log = None if state["rounds"] is None else Rounds.from_state(state["rounds"])
+        require(learner.rounds == (0 if log is None else len(log)), "it must hold as many rounds as were answered.")
+        if log is not None:
+            shown = log.decisions
+            check_matrix(shown.contexts)
+            check_lists(shown.lists, learner.problem)
+            check_propensities(shown.propensities, shape=shown.lists.shape)
+            check_rewards(log.rewards, learner.problem, n=len(log))
+            require(
+                len(np.unique(shown.ids)) == len(log)
+                and 0 <= int(shown.ids.min(initial=0)) <= int(shown.ids.max(initial=0)) < learner._ledger.issued
+                and 0 <= int(shown.versions.min(initial=0)) <= int(shown.versions.max(initial=0)) <= learner.epoch,
+                "its rounds must be its own, each once.",
+            )
             learner._batches = [log]
             learner._remember(log)
             if learner.epoch > 0:
                 before = log[: learner._epoch_start]
                 learner._fitted = (len(before), learner._fit(before))
                 learner._enter(learner._fitted[1], before)
-        if "checked" in arrays:
-            n, total, square = arrays["checked"]
-            learner._checked = ValueSums(int(n), np.array([total]), np.array([square]))
+        if state["checked"] is not None:
+            learner._checked = ValueSums.from_state(state["checked"], n_policies=1)
+            require(learner._checked.n_rounds <= learner.rounds, "its value must be that of its own rounds.")
         return learner
 
     def _log(self) -> Rounds:
@@ -268,7 +289,11 @@ class OnlineListClassifier:
         self._enter(self.model(), log)
         self.epoch += 1
         self._epoch_start = self.rounds
-        while self._next_epoch <= self.rounds:
+        self._set_next_epoch()
+
+    def _set_next_epoch(self) -> None:
+        """The first of n₁, n₁·growth, … (rounded up) that lies after the current epoch's start."""
+        while self._next_epoch <= self._epoch_start:
             self._next_epoch = int(np.ceil(self._next_epoch * self.growth))
 
     def _enter(self, model: BanditListClassifier, log: Rounds) -> None:
@@ -299,6 +324,25 @@ class OnlineListClassifier:
         model: BanditListClassifier = clone(self.classifier)
         shown = log.decisions
         return model.fit(shown.contexts, lists=shown.lists, rewards=log.rewards, propensities=shown.propensities)
+
+
+_SCHEMA = {
+    "problem": PROBLEM,
+    "config": {
+        "first_epoch": Whole(1),
+        "growth": Real(1),
+        "exploit": Real(0, 1),
+        "least_floor": Real(0, 1),
+        "n_rounds": Maybe(Whole(1)),
+    },
+    "classifier": Text(),
+    "epoch": Whole(0),
+    "epoch_start": Whole(0),
+    "rng": Part(),
+    "ledger": Part(),
+    "rounds": Maybe(Part()),
+    "checked": Maybe(Part()),
+}
 
 
 class _Balanced:

@@ -405,13 +405,13 @@ class TwoPhase(Learner):
 
     def _state(self) -> dict[str, NDArray[Any]]:
         parts = {"explored": self._explored, "estimated": self._estimated}
-        packed = {f"{name}.{key}": array for name, events in parts.items() for key, array in events.pack().items()}
+        packed = {f"{name}.{key}": array for name, events in parts.items() for key, array in events.state().items()}
         return {"late": np.asarray(self._late), "first_estimate": np.asarray(self._first_estimate), **packed}
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         def part(name: str) -> Events:
             prefix = f"{name}."
-            return Events.unpack({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
+            return Events.from_state({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
 
         self._late = int(arrays["late"])
         self._first_estimate = int(arrays["first_estimate"])

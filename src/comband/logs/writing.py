@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from comband.logs.tables import arrow
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.rounds import Rounds
+from comband.storage import whole_file
 
 _STEP = 1 << 16
 _PARQUET = (".parquet", ".pq")
@@ -110,17 +110,13 @@ def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
 
 
 def _write(path: str | Path, blocks: Iterator[Block]) -> None:
-    """Write to a temporary file beside `path` and rename: a log is there as a whole or not at all."""
-    target = Path(path)
+    """Write a log as a whole or not at all."""
+    suffix = Path(path).suffix.lower()
     writers = {**dict.fromkeys(_PARQUET, _write_parquet), ".csv": _write_csv, ".jsonl": _write_jsonl}
-    if target.suffix.lower() not in writers:
+    if suffix not in writers:
         raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        writers[target.suffix.lower()](temporary, blocks)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as part:
+        writers[suffix](part, blocks)
 
 
 def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:
@@ -143,6 +139,8 @@ def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:
     finally:
         if writer is not None:
             writer.close()
+    if writer is None:
+        raise InputError("there must be at least one round to write to a Parquet file, got none.")
 
 
 def _write_csv(path: Path, blocks: Iterator[Block]) -> None:

@@ -16,7 +16,7 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem, check_floor, check_lists, check_weights
 from comband.rounds import Decisions
-from comband.storage import read_npz, write_npz
+from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 
 
 class Mixture:
@@ -114,30 +114,47 @@ class Mixture:
         """Write the weights, by the policies' names, with K, m, s, the floor and the items' names to one npz file; not
         the policies.
         """
-        header = {
-            "problem": asdict(self.problem),
-            "floor": self.floor,
-            "policies": list(self.policies.names),
-            "items": None if self.items is None else self.items.tolist(),
-        }
-        write_npz(path, "mixture", {"header": np.asarray(json.dumps(header)), "weights": self.weights})
+        save(path, "mixture", self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
         """The mixture that `save` wrote, over policies found by name: those of positive weight must all be there."""
-        arrays = read_npz(path, "mixture")
-        header = json.loads(str(arrays["header"]))
+        return load(path, "mixture", lambda state: cls.from_state(state, policies), first=_first_mixture)
+
+    def state(self) -> State:
+        """All but the policies, for a file; see `comband.storage`."""
+        return {
+            "problem": asdict(self.problem),
+            "floor": self.floor,
+            "policies": list(self.policies.names),
+            "items": None if self.items is None else self.items.tolist(),
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet) -> Self:
+        """The inverse of `state`, checked; policies are found by name."""
+        check(
+            state,
+            {
+                "problem": PROBLEM,
+                "floor": Real(0, 1),
+                "policies": Many(Text(), "P"),
+                "items": Maybe(Many(Key())),
+                "weights": Array("f8", ("P",), 0, 1),
+            },
+        )
+        names = state["policies"]
+        require(len(set(names)) == len(names), "its policies must have different names.")
         place = {name: i for i, name in enumerate(policies.names)}
         weights = np.zeros(len(policies))
-        for name, weight in zip(header["policies"], arrays["weights"], strict=True):
+        for name, weight in zip(names, state["weights"], strict=True):
             if name in place:
                 weights[place[name]] = weight
             elif weight > 0:
-                raise InputError(
-                    f"{path} needs a policy named {name!r} (weight {weight:.4g}), which is not in the set."
-                )
-        problem = Problem(**header["problem"])
-        return cls(policies, weights, problem=problem, floor=header["floor"], items=header.get("items"))
+                raise InputError(f"it needs a policy named {name!r} (weight {weight:.4g}), which is not in the set.")
+        problem = Problem(**state["problem"])
+        return cls(policies, weights, problem=problem, floor=state["floor"], items=state["items"])
 
     def _row_blocks(self, n: int) -> list[slice]:
         step = max(1, BLOCK // max(len(self.support) * self.problem.list_size, 1))
@@ -163,3 +180,11 @@ def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:
     if names.shape != (problem.n_actions,):
         raise InputError(f"items must hold one name for each of the {problem.n_actions} actions, got {names.shape}.")
     return names
+
+
+def _first_mixture(state: State) -> State:
+    """As the first release wrote it: a JSON document, in which items came later, beside the weights."""
+    try:
+        return {"items": None, **json.loads(str(state["header"])), "weights": state["weights"]}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise InputError("its header is no JSON document.") from None
