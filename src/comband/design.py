@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband import _kernels
 from comband.contexts import n_contexts
+from comband.held_out import HeldOutCertificate, certify_mixture
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
 from comband.problem import InputError, Problem, check_count, check_floor, check_lists
@@ -47,7 +48,7 @@ class Design:
     - `gradient_norm` = (1−γ)·max_variance = ‖∇F̂(p)‖∞, which the paper's lemma bounds by 2s at accuracy μ.
 
     `certified` says whether these hold for the whole class. With an approximate oracle they are with
-    respect to that oracle only, and `certified` is False.
+    respect to that oracle only, and `certified` is False. What holds beyond these data, `certify` says.
     """
 
     mixture: Mixture
@@ -63,6 +64,33 @@ class Design:
     n_events: int
     status: Outcome
     message: str
+    oracle: Oracle = field(repr=False, compare=False)
+
+    def certify(
+        self,
+        held_out: Rounds | Events,
+        delta: float,
+        *,
+        n_policies: int | None = None,
+        least_propensity: float | None = None,
+    ) -> HeldOutCertificate:
+        """A bound on the largest variance proxy of the class that holds with probability 1 − δ, by one oracle call.
+
+        Parameters
+        ----------
+        held_out:
+            Rounds that the design was not made from; how many was decided beforehand. With 20·(ρ/s)(K/m)²·log(P/δ)
+            uniform ones the bound is mostly within 1.5 times the truth.
+        delta:
+            The probability with which it may be wrong.
+        n_policies:
+            The size of a class behind an oracle. A set of policies, or the survivors of one, knows its own.
+        least_propensity:
+            Unless lists were uniform: the smallest probability with which the logging rule shows any action.
+        """
+        return certify_mixture(
+            self.mixture, held_out, self.oracle, delta=delta, n_policies=n_policies, least_propensity=least_propensity
+        )
 
     @property
     def support(self) -> NDArray[np.int64]:
@@ -191,6 +219,7 @@ def design_exploration(
         n_events=len(events),
         status=solution.status,
         message=sentence(solution.status, state, exact=final.exact),
+        oracle=_restricted(oracle, survivors),
     )
 
 
@@ -296,6 +325,13 @@ def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int
     return np.unique(given).astype(np.int64)
 
 
+def _restricted(oracle: Oracle, survivors: NDArray[np.int64] | None) -> Oracle:
+    """The oracle of the policies that the design is for."""
+    if isinstance(oracle, EnumerationOracle) and survivors is not None and len(survivors) < len(oracle.policies):
+        return EnumerationOracle(oracle.policies.subset(survivors))
+    return oracle
+
+
 def _without_events(oracle: Oracle, survivors: NDArray[np.int64] | None, problem: Problem, floor: float) -> Design:
     """Nothing is known: all (surviving) policies alike, or uniform lists if the class cannot be listed."""
     if isinstance(oracle, EnumerationOracle) and survivors is not None:
@@ -320,4 +356,5 @@ def _without_events(oracle: Oracle, survivors: NDArray[np.int64] | None, problem
         n_events=0,
         status=Outcome.NO_EVENTS,
         message=NO_EVENTS,
+        oracle=_restricted(oracle, survivors),
     )
