@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import comband as cb
 from tests.logs.worlds import PROBLEM, small_log
@@ -38,7 +42,164 @@ def test_values_by_hand() -> None:
     assert result.min_propensity == 0.25
     assert result.epsilon == b.gap_bound
     assert a.gap_bound == 0
-    assert "assume" in result.notes[0]
+    assert "assume nothing" in result.notes[0]
+
+
+def test_a_value_lies_in_its_interval_whatever_the_weights() -> None:
+    problem = cb.Problem(4, 1, 1)
+    log = cb.Rounds.from_log(
+        np.zeros(3, dtype=int), lists=[[0]] * 3, rewards=[[1]] * 3, propensities=[[0.01]] * 3, problem=problem
+    )
+    for stated in (None, 0.01):
+        (one,) = cb.evaluate(
+            log, cb.PolicySet.from_lists([[[0]]], problem), max_reward=1, min_propensity=stated
+        ).candidates
+        assert one.interval[0] <= one.value <= one.interval[1] <= 1
+
+
+def _one_item_log(
+    contexts: NDArray[np.int64], shown: NDArray[np.int64], rewards: NDArray[np.float64], chances: NDArray[np.float64]
+) -> cb.Rounds:
+    return cb.Rounds.from_log(
+        contexts,
+        lists=shown[:, None],
+        rewards=rewards[:, None],
+        propensities=chances[:, None],
+        problem=cb.Problem(3, 1, 1),
+    )
+
+
+@pytest.mark.parametrize("stated", [None, 1.0])
+def test_items_that_were_never_possible_are_not_judged(stated: float | None) -> None:
+    problem = cb.Problem(n_actions=4, list_size=2)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["shown", "never"])
+    n = 200
+    log = cb.Rounds.from_log(
+        np.zeros(n, dtype=int),
+        lists=np.tile([0, 1], (n, 1)),
+        rewards=np.tile([1.0, 0.0], (n, 1)),
+        propensities=np.ones((n, 2)),
+        problem=problem,
+    )
+    result = cb.evaluate(log, policies, max_reward=2, min_propensity=stated)
+    assert 1 <= result.epsilon < 1.1  # "never" could bring 2, "shown" brings 1
+    shown, never = result.candidates
+    assert shown.name == "shown"
+    assert not shown.unjudged
+    assert never.gap_bound == result.epsilon
+    assert never.interval == pytest.approx((0, 2))
+    assert "weigh 0 per round" in never.unjudged
+    assert result.unjudged == (never,)
+    assert result.promise.startswith("Cannot be judged, since the log could not show all of their items: never.")
+    assert any("'never' cannot be judged" in note for note in result.notes)
+    assert result.trusted
+    check = result.propensity_check
+    assert check is not None
+    assert (check.fits, check.usable, check.uncovered) == (False, True, ("never",))
+    alone = cb.evaluate(log, policies.subset([1]), max_reward=2, min_propensity=stated)
+    assert not alone.trusted  # no candidate can be judged
+    assert "DO NOT FIT" in alone.notes[0]
+
+
+def _weights_of_outcomes(n: int, chances: list[float]) -> Iterator[tuple[NDArray[np.int64], float]]:
+    """How often each outcome comes in n rounds, with the exact probability of that."""
+    for bars in combinations(range(n + len(chances) - 1), len(chances) - 1):
+        counts = np.diff([-1, *bars, n + len(chances) - 1]) - 1
+        log = math.lgamma(n + 1) - sum(
+            math.lgamma(c + 1) - c * math.log(p) for c, p in zip(counts, chances, strict=True)
+        )
+        yield counts, math.exp(log)
+
+
+@pytest.mark.parametrize("overlap", ["full", "partial", "none"])
+def test_nothing_is_promised_wrongly_by_exact_enumeration(overlap: str) -> None:
+    """All logs of 24 or 9 rounds, where item 2 is shown on both contexts (half of the time), on one of them, or never.
+
+    Item 2 always pays, item 0 only on B and half. Probabilities of a wrong statement are exact sums, so the only margin
+    is rounding. Assuming that every item had a chance, "2 is not better by more than …" is wrong far too often.
+    """
+    n, delta = 24 if overlap != "full" else 9, 0.25
+    shows_2 = {"full": [True, True], "partial": [True, False], "none": [False, False]}[overlap]
+    outcomes = [(x, y) for x in (0, 1) for y in ((0, 2) if shows_2[x] else (0,))]
+    context, item = np.array(outcomes).T
+    share = np.where(np.array(shows_2)[context], 0.5, 1.0)
+    pays = np.where(item == 2, 1.0, np.where(context == 1, 0.5, 0.0))
+    truth = {"zero": 0.25, "two": 1.0}
+    policies = cb.PolicySet.from_lists([[[0], [0]], [[2], [2]]], cb.Problem(3, 1, 1), names=list(truth))
+    wrong = outside = assumed = whole = 0.0
+    for counts, chance in _weights_of_outcomes(n, list(0.5 * share)):
+        e = np.repeat(np.arange(len(outcomes)), counts)
+        result = cb.evaluate(_one_item_log(context[e], item[e], pays[e], share[e]), policies, max_reward=1, delta=delta)
+        gap = max(truth.values()) - truth[result.best.name]
+        whole += chance
+        wrong += chance * (gap > result.epsilon + 1e-9)
+        assumed += chance * (gap > result.covered_epsilon + 1e-9)
+        outside += chance * any(
+            not c.interval[0] - 1e-9 <= truth[c.name] <= c.interval[1] + 1e-9 for c in result.candidates
+        )
+    assert whole == pytest.approx(1)
+    assert wrong <= delta
+    assert outside <= delta
+    if overlap == "none":
+        assert assumed > 0.9
+
+
+@pytest.mark.parametrize("overlap", ["full", "partial", "none"])
+def test_guarantees_hold_whatever_could_be_shown(overlap: str) -> None:
+    """60 logs at delta = .1, looked at three times: more than 24 failures of a statement have probability < 1e-8."""
+    rng = np.random.default_rng(8)
+    problem = cb.Problem(n_actions=8, list_size=2, sparsity=1)
+    n_contexts = 12
+    lists = np.argsort(rng.random((4, n_contexts, 8)), axis=2)[:, :, :2]
+    policies = cb.PolicySet.from_lists(lists, problem)
+    # Each context likes one item; the last candidate always has it, and logging hides it where `hidden`.
+    liked = lists[3, :, 0]
+    hidden = rng.random(n_contexts) < {"full": 0.0, "partial": 0.8, "none": 1.0}[overlap]
+    truth = (lists == liked[None, :, None]).any(axis=2).mean(axis=1) * 0.8
+    allowed = np.ones((n_contexts, 8), dtype=bool)
+    allowed[np.arange(n_contexts)[hidden], liked[hidden]] = False
+    propensity = 2 / allowed.sum(axis=1)
+    wrong = outside = assumed = 0
+    for _ in range(60):
+        x = rng.integers(0, n_contexts, size=900)
+        shown = np.argsort(np.where(allowed[x], rng.random((900, 8)), 2.0), axis=1)[:, :2]
+        rewards = (shown == liked[x][:, None]) & (rng.random((900, 1)) < 0.8)
+        log = cb.Rounds.from_log(
+            x, lists=shown, rewards=rewards, propensities=np.repeat(propensity[x][:, None], 2, axis=1), problem=problem
+        )
+        failed = np.zeros(3, dtype=bool)
+        for n in (100, 300, 900):
+            result = cb.evaluate(log[:n], policies, max_reward=1, delta=0.1)
+            gap = truth.max() - truth[result.best.index]
+            failed |= [
+                gap > result.epsilon,
+                any(not c.interval[0] <= truth[c.index] <= c.interval[1] for c in result.candidates),
+                gap > result.covered_epsilon,
+            ]
+        wrong, outside, assumed = wrong + failed[0], outside + failed[1], assumed + failed[2]
+    assert wrong <= 24
+    assert outside <= 24
+    if overlap == "full":
+        assert result.epsilon < 0.5  # not by promising nothing
+    else:
+        assert assumed > 30  # with a missing item taken for a worthless one, most logs mislead
+
+
+def test_a_stated_bound_holds_for_the_candidates_that_keep_it() -> None:
+    """One candidate's items are missing: it is named, and the others are judged as if it were not there."""
+    rounds, policies = small_log(6000)
+    lists = np.stack([policies[i].predict(np.arange(30)) for i in range(5)])
+    problem = cb.Problem(n_actions=30, list_size=3, sparsity=1)
+    strange = cb.PolicySet.from_lists(
+        np.concatenate([lists, np.tile([25, 26, 27], (1, 30, 1))]), problem, names=[*policies.names, "strange"]
+    )
+    least = 0.4 * PROBLEM.uniform_propensity
+    with_it = cb.evaluate(rounds, strange, max_reward=1, min_propensity=least)
+    without = cb.evaluate(rounds, policies, max_reward=1, min_propensity=least)
+    assert [c.name for c in with_it.unjudged] == ["strange"]
+    assert with_it.epsilon == 1
+    assert without.epsilon <= with_it.covered_epsilon < 1.1 * without.epsilon < 0.2
+    assert with_it.best.name == without.best.name
 
 
 def test_events_add_up_to_the_whole() -> None:
@@ -46,7 +207,10 @@ def test_events_add_up_to_the_whole() -> None:
     parts = (slice(0, 99), slice(99, None))
     halves = [cb.Rounds(rounds.decisions[part], rounds.rewards[part]).events() for part in parts]
     settings = {"max_reward": 1.0, "min_propensity": float(rounds.decisions.propensities.min())}
-    assert cb.evaluate(halves[0] + halves[1], policies, **settings) == cb.evaluate(rounds, policies, **settings)
+    apart, whole = cb.evaluate(halves[0] + halves[1], policies, **settings), cb.evaluate(rounds, policies, **settings)
+    assert (apart.candidates, apart.epsilon) == (whole.candidates, whole.epsilon)
+    assert apart.propensity_check is None
+    assert "could not be checked" in apart.notes[-1]
 
 
 def test_min_propensity_must_hold_and_only_widens() -> None:
@@ -54,7 +218,8 @@ def test_min_propensity_must_hold_and_only_widens() -> None:
     smallest = float(rounds.decisions.propensities.min())
     known = cb.evaluate(rounds, policies, max_reward=1, min_propensity=smallest)
     cautious = cb.evaluate(rounds, policies, max_reward=1, min_propensity=smallest / 4)
-    assert known.notes == ()
+    assert known.covered_epsilon == known.epsilon
+    assert not any("smallest in the log" in note for note in known.notes)
     assert cautious.epsilon >= known.epsilon
     with pytest.raises(cb.InputError, match="must not exceed any propensity"):
         cb.evaluate(rounds, policies, max_reward=1, min_propensity=smallest * 1.1)
@@ -111,7 +276,8 @@ def test_pairs_certify_far_more_than_separate_intervals() -> None:
     batch = world.sample(20_000, rng)
     decisions = cb.Mixture(policies, np.full(8, 1 / 8), problem=PROBLEM, floor=0.5).draw(batch.contexts, rng)
     rounds = cb.Rounds(decisions, batch.answer(decisions.lists))
-    result = cb.evaluate(rounds, policies, max_reward=1)
+    least = 0.5 * PROBLEM.uniform_propensity
+    result = cb.evaluate(rounds, policies, max_reward=1, min_propensity=least)
     separate = max(c.interval[1] for c in result.candidates[1:]) - result.best.interval[0]
     assert result.epsilon < separate / 2
 

@@ -71,9 +71,8 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
 
 def _best(result: Evaluation) -> str:
     return (
-        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards a '
-        f"round. With probability {1 - result.delta:g} no candidate is better by more than "
-        f"<strong>{result.epsilon:.4g}</strong>.</p>"
+        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards per '
+        f"round. {escape(result.promise)}</p>"
     )
 
 
@@ -244,7 +243,7 @@ def _table(candidates: Sequence[EvaluatedCandidate]) -> str:
     rows = "".join(
         f"<tr{' class=best' if i == 0 else ''}><td>{escape(c.name)}</td><td>{c.value:.5g}</td>"
         f"<td>{c.interval[0]:.5g}</td><td>{c.interval[1]:.5g}</td><td>{'' if i == 0 else f'{c.gap_bound:.5g}'}</td>"
-        f"<td>{c.effective_rewards:,.0f}</td></tr>"
+        f"<td>{'cannot be judged' if c.unjudged else f'{c.effective_rewards:,.0f}'}</td></tr>"
         for i, c in enumerate(candidates)
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -20,7 +20,9 @@ LISTS = "context,candidate,item_0,item_1\n"
 
 
 def _values(reading: cb.LogReading) -> dict[str, float]:
-    return {c.name: c.value for c in cb.evaluate_log(reading).evaluation.candidates}
+    return dict(
+        zip(reading.policies.names, cb.ValueSums.from_events(reading.events, reading.policies).means, strict=True)
+    )
 
 
 # ---- Open Bandit dataset ---------------------------------------------------------------------------------------------

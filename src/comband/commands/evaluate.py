@@ -36,7 +36,8 @@ def evaluate(
     min_propensity: Annotated[
         float | None,
         typer.Option(
-            help="A lower bound on propensities that your logging ensures; the log's smallest otherwise.",
+            help="A lower bound on propensities that your logging ensures for all items that candidates show, on every "
+            "context; nothing is assumed otherwise.",
             show_default=False,
         ),
     ] = None,
@@ -94,7 +95,7 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
             f"{candidate.interval[0]:.5g}",
             f"{candidate.interval[1]:.5g}",
             "the best" if candidate is result.best else f"{candidate.gap_bound:.5g}",
-            f"{candidate.effective_rewards:,.0f}",
+            "cannot be judged" if candidate.unjudged else f"{candidate.effective_rewards:,.0f}",
         )
     out = console()
     out.print(table)
@@ -102,11 +103,7 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()
     if answer.trusted:
-        out.print(
-            f"Best: {result.best.name}. With probability {1 - result.delta:g} no candidate is better by more than "
-            f"{result.epsilon:.5g} (rewards a round). {PAIRED}",
-            markup=False,
-        )
+        out.print(f"Best: {result.best.name}. {result.promise} {PAIRED}", markup=False)
     out.print(
         f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
         f"{result.min_propensity:.4g}; {answer.meaning}.",

@@ -22,6 +22,7 @@ from comband.logs.obd import COLUMNS as OBD_COLUMNS
 from comband.logs.obd import OPEN_BANDIT
 from comband.logs.obp import COLUMNS as OBP_COLUMNS
 from comband.logs.obp import SLATES_BY_CASCADE, SLATES_BY_POSITION
+from comband.logs.sampling import in_sample
 from comband.logs.tables import TableFile, open_table
 from comband.logs.vw import VOWPAL_WABBIT
 from comband.policies.policy_set import PolicySet
@@ -29,10 +30,6 @@ from comband.problem import InputError, Problem
 from comband.rounds import Decisions, Events, Rounds
 
 FORMATS = ("auto", "comband", "obd", "obp", "vw")
-
-# Rounds kept, rewarded or not, to check the propensities on.
-_SAMPLE = 20_000
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,7 +41,7 @@ class LogReading:
     policies:
         The candidates, as policies of those positions.
     sample:
-        Some rounds, rewarded or not, spread over the log: for `check_logged_propensities`.
+        Some rounds, rewarded or not, spread over the log (`in_sample`): they tell what could be shown.
     max_reward:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
@@ -149,8 +146,6 @@ class _Gather:
         self._chances: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
         self._sample: list[tuple[NDArray[Any], ...]] = []
-        self._sampled = 0
-        self._share = 64  # rounds whose hash is below 2**share are sampled
 
     def take(self, batch: RawRounds) -> None:
         """Check a batch and keep its events."""
@@ -185,7 +180,8 @@ class _Gather:
             codes = np.where(codes < self._stride, codes + positions * self._stride, -1)
         self._smallest = min(self._smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
-        self._keep_sample(rows, places, codes, propensities)
+        kept = in_sample(self.n_rounds + np.arange(len(rows)))
+        self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
         self.n_rounds += len(rows)
 
     def result(self) -> LogReading:
@@ -203,8 +199,9 @@ class _Gather:
             rewards=rewards,
             propensities=chances,
         )
-        self._thin()
-        numbers, where, shown, propensities = (np.concatenate(parts) for parts in zip(*self._sample, strict=True))
+        numbers, where, shown, propensities, answers = (
+            np.concatenate(parts) for parts in zip(*self._sample, strict=True)
+        )
         decisions = Decisions(
             ids=numbers,
             lists=shown,
@@ -216,7 +213,7 @@ class _Gather:
             events=events,
             policies=PolicySet.from_lists(lists, problem, names=self._candidates.names),
             problem=problem,
-            sample=Rounds(decisions, np.zeros(shown.shape)),
+            sample=Rounds(decisions, answers),
             max_reward=self._max_reward,
             smallest_propensity=self._smallest,
             format=self._kind,
@@ -268,28 +265,3 @@ class _Gather:
         )
         self._chances.append((rewards[where, slot], propensities[where, slot]))
         self._rewarded += len(rewarded)
-
-    def _keep_sample(
-        self,
-        rows: NDArray[np.int64],
-        places: NDArray[np.int64],
-        codes: NDArray[np.int64],
-        propensities: NDArray[np.float64],
-    ) -> None:
-        chosen = self._chosen(rows)
-        self._sample.append((rows[chosen], places[chosen], codes[chosen], propensities[chosen]))
-        self._sampled += len(chosen)
-        while self._sampled > 2 * _SAMPLE:
-            self._thin()
-
-    def _thin(self) -> None:
-        while self._sampled > _SAMPLE:
-            self._share -= 1
-            self._sample = [tuple(part[self._chosen(parts[0])] for part in parts) for parts in self._sample]
-            self._sampled = sum(len(parts[0]) for parts in self._sample)
-
-    def _chosen(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows spread evenly over the log by Fibonacci hashing: the same rows however the log is cut into batches."""
-        if self._share == 64:
-            return np.arange(len(rows))
-        return np.flatnonzero((rows.astype(np.uint64) * _GOLDEN) >> np.uint64(self._share) == 0)
