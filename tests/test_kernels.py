@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,14 +157,24 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     n = 2000
     ids, lists = np.arange(n), rng.integers(0, 50, (n, 3)).astype(np.int32)
     q = rng.uniform(0.1, 1, (n, 3))
-    prints = _kernels.decision_prints(ids, lists, q.view(np.uint64))
-    assert len(set(prints.tolist())) == n
+    versions, contexts = rng.integers(3, size=n), rng.integers(2**63, size=n).astype(np.uint64)
+
+    def rows(ids: Any, lists: Any, q: Any) -> Any:
+        known, done = np.zeros((n, 3), dtype=np.uint64), np.ones(n, dtype=np.bool_)
+        _kernels.issue_rows(ids, lists, q.view(np.uint64), versions, contexts, known, done, 0)
+        assert not done.any()
+        return known
+
+    known = rows(ids, lists, q)
+    assert len(set(known[:, 0].tolist())) == n
+    assert known[:, 1].tolist() == versions.tolist()
+    assert known[:, 2].tolist() == contexts.tolist()
     for changed in (
-        _kernels.decision_prints(ids + 1, lists, q.view(np.uint64)),
-        _kernels.decision_prints(ids, lists[:, ::-1].copy() + np.int32(1), q.view(np.uint64)),
-        _kernels.decision_prints(ids, lists, np.nextafter(q, 1).view(np.uint64)),
+        rows(ids + 1, lists, q),
+        rows(ids, lists[:, ::-1].copy() + np.int32(1), q),
+        rows(ids, lists, np.nextafter(q, 1)),
     ):
-        assert (changed != prints).all()
+        assert (changed[:, 0] != known[:, 0]).all()
     rewards = rng.random((n, 3)) * (rng.random((n, 3)) < 0.3)
     seen = _kernels.reward_prints(rewards)
     assert ((seen == 0) == ~rewards.any(axis=1)).all()

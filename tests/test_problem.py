@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,7 @@ def tell(rewards: Any, *, spoil: Callable[[cb.Decisions], cb.Decisions] = lambda
 
 
 def altered(decisions: cb.Decisions, **columns: Any) -> cb.Decisions:
-    names = ("ids", "lists", "propensities", "versions", "contexts")
-    return cb.Decisions(**{**{name: getattr(decisions, name) for name in names}, **columns})
+    return replace(decisions, **columns)
 
 
 class Stutters:
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "altered decision": (
         lambda: tell(np.zeros((3, 2)), spoil=lambda d: altered(d, propensities=d.propensities * 0.9)),
-        "its list or propensities were changed",
+        "its list or propensities differ",
     ),
     "columns of unequal length": (lambda: altered(learner().ask([0, 1]), ids=[0]), "1 rows, one for each id"),
     "rewards and lists of unequal shape": (

@@ -1,17 +1,21 @@
 """Contexts of any kind: dense arrays, scipy sparse matrices, arrays of ids, or sequences of any objects.
 
-comband never looks inside a context; it counts, picks and joins them, and policies do the rest.
+comband never looks at what a context means; it counts, picks, joins, copies and compares them, and policies do the
+rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from comband._kernels import csr_prints, float_prints, int_prints, word_prints
 from comband.problem import InputError
 from comband.storage import Array, State, check, require
 
@@ -61,6 +65,131 @@ def concat_contexts(batches: Sequence[Contexts]) -> Contexts:
 
         return pd.concat(batches, ignore_index=True)
     return [x for batch in batches for x in batch]
+
+
+def private_contexts(X: Contexts) -> Contexts:
+    """A copy that nobody else can alter: of arrays and sparse matrices (as CSR, in canonical form) closed to writing.
+
+    Of a list or an array of objects only the list is copied, not the objects; sequences of other kinds are kept as they
+    are.
+    """
+    if type(X) is np.ndarray:
+        copy = X.copy()
+        copy.flags.writeable = False
+        return copy
+    n_contexts(X)
+    if isinstance(X, np.ndarray):
+        copy = X.copy()
+        copy.flags.writeable = False
+        return copy
+    if sp.issparse(X):
+        csr = X.tocsr(copy=True)
+        csr.sum_duplicates()
+        for part in (csr.data, csr.indices, csr.indptr):
+            part.flags.writeable = False
+        return csr
+    if hasattr(X, "iloc"):
+        return X.copy()
+    return list(X) if type(X) is list else X
+
+
+def context_prints(X: Contexts) -> NDArray[np.uint64]:
+    """A 64-bit print (n,) of each context by what it holds, whatever the batch that it stands in.
+
+    Numbers count by value (3, 3.0 and np.int8(3) are one, and so are the rows of a list of lists, an array and a data
+    frame), and so do strings, bytes, None, whatever has an equality and a text of its own (dates, decimals, enums),
+    data classes, and tuples, lists, sets and mappings of all these. Of an object of any other kind only the type
+    counts: whether it was replaced or altered cannot be seen.
+    """
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
+        return np.asarray(float_prints(X))
+    if sp.issparse(X):
+        csr = X.tocsr()
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        ends, columns = csr.indptr[1:].astype(np.int64), csr.indices.astype(np.int64)
+        return np.asarray(csr_prints(ends, columns, csr.data.astype(np.float64)))
+    if not isinstance(X, np.ndarray):
+        X = _as_array(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and not _huge(X):
+        kind, kernel = (np.float64, float_prints) if X.dtype.kind == "f" else (np.int64, int_prints)
+        rows = X.reshape(len(X), -1) if X.size else X.reshape(len(X), 0)
+        return np.asarray(kernel(np.ascontiguousarray(rows, dtype=kind)))
+    words: list[int] = []
+    ends = np.empty(n_contexts(X), dtype=np.int64)
+    for i, context in enumerate(X):
+        words += _words(context, _DEPTH)
+        ends[i] = len(words)
+    return np.asarray(word_prints(np.array(words, dtype=np.uint64), ends))
+
+
+def _as_array(X: Contexts) -> NDArray[Any] | Iterable[Any]:
+    """Numbers as an array, however they are held; rows of a data frame as tuples; all else as it is."""
+    if hasattr(X, "iloc") or hasattr(X, "shape"):
+        array = np.asarray(X)
+        return array if array.dtype.kind in "fiub" or not hasattr(X, "itertuples") else list(X.itertuples(index=False))
+    if all(isinstance(x, _PLAIN) for x in X):
+        try:
+            array = np.asarray(X)
+        except (ValueError, OverflowError):
+            return X  # type: ignore[no-any-return]
+        if array.dtype.kind in "fiub":
+            return array
+    return X  # type: ignore[no-any-return]
+
+
+def _huge(array: NDArray[Any]) -> bool:
+    """Whether numbers pass what int64 can hold."""
+    return array.dtype == np.uint64 and array.size > 0 and int(array.max()) >= 2**63
+
+
+_DEPTH = 8  # how deep contexts within contexts are followed
+_PLAIN = (int, float, list, tuple, np.ndarray, np.number, np.bool_)
+
+
+def _words(x: Any, depth: int) -> list[int]:
+    """Whole numbers in 0 … 2⁶⁴ − 1 that stand for what x holds; for a number the word that the kernels use."""
+    if isinstance(x, (bool, np.bool_, float, np.floating)):
+        return [int((np.float64(np.nan) if x != x else np.float64(x) + 0.0).view(np.uint64))]
+    if isinstance(x, (int, np.integer)):
+        if -(2**53) <= x <= 2**53:
+            return [int(np.float64(int(x)).view(np.uint64))]
+        return [0xBB67AE8584CAA73B, int(x) % 2**64]
+    if isinstance(x, str):
+        return [_hash(b"s" + x.encode("utf-8", "surrogatepass"))]
+    if isinstance(x, (bytes, bytearray)):
+        return [_hash(b"b" + x)]
+    if x is None:
+        return [_hash(b"None")]
+    name = _hash(f"t{type(x).__module__}.{type(x).__qualname__}".encode())
+    if depth == 0:
+        return [name]
+    if sp.issparse(x):
+        return [int(v) for v in context_prints(x)] if x.ndim == 2 else [name]
+    if hasattr(x, "__array__") and not isinstance(x, np.generic):
+        x = np.asarray(x).ravel().tolist()
+    if isinstance(x, (list, tuple)):
+        return [word for each in x for word in _words(each, depth - 1)]
+    if isinstance(x, Mapping):
+        pairs = sorted(([*_words(key, depth - 1)], [*_words(value, depth - 1)]) for key, value in x.items())
+        return [_hash(b"m"), len(pairs), *(word for pair in pairs for part in pair for word in (len(part), *part))]
+    if isinstance(x, Set):
+        return [_hash(b"e"), len(x), *(word for part in sorted(_words(each, depth - 1) for each in x) for word in part)]
+    if is_dataclass(x) and not isinstance(x, type):
+        values = [getattr(x, each.name) for each in fields(x) if each.compare]
+        return [name, *(word for value in values for word in _words(value, depth - 1))]
+    if _has_own(x, "__eq__") and _has_own(x, "__repr__"):
+        return [name, _hash(b"r" + repr(x).encode("utf-8", "surrogatepass"))]
+    return [name]
+
+
+def _has_own(x: Any, method: str) -> bool:
+    return getattr(type(x), method) is not getattr(object, method)
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def pack_contexts(X: Contexts) -> State:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Self
 
@@ -43,6 +43,9 @@ class Decisions:
         (n,) which of the learner's mixtures drew each list.
     contexts:
         the n contexts.
+    makers:
+        (n,) which copy of which learner made each decision, whole numbers below 2⁵²; 0 (left out) for none. A learner
+        takes rewards only for decisions of its own, so keep this column with the others.
     """
 
     ids: NDArray[np.int64]
@@ -50,12 +53,15 @@ class Decisions:
     propensities: NDArray[np.float64]
     versions: NDArray[np.int64]
     contexts: Contexts
+    makers: NDArray[np.int64] = field(default_factory=lambda: _NOBODY)
 
     def __post_init__(self) -> None:
-        _freeze(self)
         n = len(self.ids)
-        shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape)
-        if shapes != ((n,), (n,), (n,)) or n_contexts(self.contexts) != n:
+        if self.makers is _NOBODY:
+            sign(self, np.zeros(n, dtype=np.int64))
+        _freeze(self)
+        shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape, self.makers.shape)
+        if shapes != ((n,), (n,), (n,), (n,)) or n_contexts(self.contexts) != n:
             raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
 
     def __len__(self) -> int:
@@ -69,6 +75,7 @@ class Decisions:
             propensities=self.propensities[index],
             versions=self.versions[index],
             contexts=take_contexts(self.contexts, index),
+            makers=self.makers[index],
         )
 
     def __add__(self, other: Decisions) -> Decisions:
@@ -81,6 +88,7 @@ class Decisions:
             propensities=np.concatenate([self.propensities, other.propensities]),
             versions=np.concatenate([self.versions, other.versions]),
             contexts=concat_contexts([self.contexts, other.contexts]),
+            makers=np.concatenate([self.makers, other.makers]),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -90,7 +98,7 @@ class Decisions:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return load(path, "decisions", cls.from_state, first=dict)
+        return load(path, "decisions", cls.from_state, first=_first_decisions)
 
     def state(self) -> State:
         """The columns by name, for a file; see `comband.storage`."""
@@ -107,6 +115,7 @@ class Decisions:
                 "propensities": Array("f8", ("n", "m"), _TINY, 1, missing=True),
                 "versions": Array("i8", ("n",)),
                 "contexts": Part(),
+                "makers": Array("i8", ("n",), 0, 2**52),
             },
         )
         check_lists(state["lists"])
@@ -308,10 +317,20 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 _TINY = float(np.finfo(np.float64).tiny)  # what is smaller has lost digits, and its inverse is no number
+
+
+def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
+    """Put down who made them (n,): only for whoever has just made them, before anybody else holds them."""
+    makers.flags.writeable = False
+    object.__setattr__(decisions, "makers", makers)
+
+
+_NOBODY: NDArray[np.int64] = read_only(np.empty(0, dtype=np.int64))
 _JOINED = ("ids", "versions", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
     "versions": np.int64,
+    "makers": np.int64,
     "rows": np.int64,
     "lists": np.int32,
     "actions": np.int32,
@@ -348,13 +367,18 @@ def _rows(index: Any, n: int) -> Any:
 
 
 def _state(record: Any) -> State:
-    state = {field.name: getattr(record, field.name) for field in fields(record)}
+    state = {column.name: getattr(record, column.name) for column in fields(record)}
     return {**state, "contexts": pack_contexts(record.contexts)}
+
+
+def _first_decisions(state: State) -> State:
+    """As the first release wrote them: without a maker."""
+    return {**state, "makers": np.zeros_like(state["ids"])} if isinstance(state.get("ids"), np.ndarray) else state
 
 
 def _first_rounds(state: State) -> State:
     """As the first release wrote them: all columns side by side."""
     return {
-        "decisions": {name: part for name, part in state.items() if name != "rewards"},
+        "decisions": _first_decisions({name: part for name, part in state.items() if name != "rewards"}),
         "rewards": state.get("rewards"),
     }

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from comband.learners.ledger import Ledger
+from comband.contexts import context_prints
+from comband.learners.ledger import Ledger, Receipt
 from comband.problem import UnknownDecisionError
 from comband.rounds import Decisions
 
@@ -15,28 +20,37 @@ from comband.rounds import Decisions
 def decisions(first: int, n: int) -> Decisions:
     ids = np.arange(first, first + n)
     lists = np.stack([ids % 7, 7 + ids % 5], axis=1)
-    return Decisions(ids, lists.astype(np.int32), np.full((n, 2), 0.5), np.zeros(n, dtype=np.int64), ids)
+    return Decisions(ids, lists.astype(np.int32), np.full((n, 2), 0.5), ids // 150, ids)
+
+
+def issue(ledger: Ledger, n: int) -> Decisions:
+    made = decisions(ledger.issued, n)
+    ledger.issue(made, context_prints(made.contexts))
+    return made
+
+
+def take(ledger: Ledger, told: Decisions, rewards: NDArray[np.float64]) -> tuple[list[int], Receipt]:
+    admission = ledger.admit(told, rewards)
+    ledger.settle(admission)
+    return admission.rows.tolist(), admission.receipt
 
 
 def test_memory_follows_open_decisions() -> None:
     ledger = Ledger()
-    for step in range(100):
-        batch = decisions(100 * step, 100)
-        ledger.issue(batch)
-        rows, _ = ledger.admit(batch, np.zeros((100, 2)))
+    for _ in range(100):
+        rows, _ = take(ledger, issue(ledger, 100), np.zeros((100, 2)))
         assert len(rows) == 100
     assert ledger.held == 0
-    assert len(ledger._prints) == len(ledger._done) <= 256
+    assert len(ledger._known) == len(ledger._done) <= 256
     assert not ledger._rewarded
-    straggler = decisions(10_000, 3)
-    ledger.issue(straggler)
-    ledger.admit(straggler[1:], np.array([[0, 1.0], [0, 0]]))
+    straggler = issue(ledger, 3)
+    take(ledger, straggler[1:], np.array([[0, 1.0], [0, 0]]))
     assert ledger.held == 3  # the first is still open
-    ledger.admit(straggler[:1], np.zeros((1, 2)))
+    take(ledger, straggler[:1], np.zeros((1, 2)))
     assert ledger.held == 0
-    _, receipt = ledger.admit(straggler, np.array([[0, 0], [0, 1.0], [0, 0]]))
+    _, receipt = take(ledger, straggler, np.array([[0, 0], [0, 1.0], [0, 0]]))
     assert (receipt.accepted, receipt.duplicates, receipt.conflicts) == (0, 3, ())
-    _, receipt = ledger.admit(straggler, np.array([[0, 0], [1.0, 0], [0, 0]]))
+    _, receipt = take(ledger, straggler, np.array([[0, 0], [1.0, 0], [0, 0]]))
     assert receipt.conflicts == (10_001,)
 
 
@@ -45,22 +59,20 @@ def test_memory_follows_open_decisions() -> None:
 def test_equals_a_book_of_every_decision(seed: int) -> None:
     """Batches told late, in parts, twice and with altered rows, against a dictionary that forgets nothing."""
     rng = np.random.default_rng(seed)
-    ledger, answers = Ledger(), dict[int, list[float]]()
+    ledger, answers, book = Ledger(), dict[int, list[float]](), decisions(0, 0)
     for _ in range(25):
-        ledger.issue(decisions(ledger.issued, int(rng.integers(0, 200))))
+        book = book + issue(ledger, int(rng.integers(0, 200)))
         if ledger.issued == 0:
             continue
         ids = rng.integers(max(0, ledger.issued - 300), ledger.issued, size=int(rng.integers(0, 150)))
-        batch = decisions(0, ledger.issued)[ids]
+        batch = book[ids]
         rewards = rng.random((len(ids), 2)).round(0)
         if rng.random() < 0.2 and len(ids):
-            lists = batch.lists.copy()
-            lists[-1, 0] += 50
-            spoilt = Decisions(batch.ids, lists, batch.propensities, batch.versions, batch.contexts)
-            if ids[-1] >= ledger._low:
+            column = COLUMNS[int(rng.integers(len(COLUMNS)))]
+            if ids[-1] >= ledger._low or column == "makers":
                 with pytest.raises(UnknownDecisionError, match=f"decision {ids[-1]} "):
-                    ledger.admit(spoilt, rewards)
-        accepted, receipt = ledger.admit(batch, rewards)
+                    ledger.admit(spoilt(batch, column), rewards)
+        accepted, receipt = take(ledger, batch, rewards)
         conflicts, new = [], []
         for row, (one, reward) in enumerate(zip(ids.tolist(), rewards.tolist(), strict=True)):
             if one not in answers:
@@ -68,7 +80,7 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
                 new.append(row)
             elif answers[one] != reward:
                 conflicts.append(one)
-        assert accepted.tolist() == new
+        assert accepted == new
         assert receipt.conflicts == tuple(conflicts)
         assert receipt.accepted + receipt.duplicates + len(conflicts) == len(ids)
         assert ledger.answered == len(answers)
@@ -79,9 +91,89 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
         ledger.admit(decisions(ledger.issued, 1), np.zeros((1, 2)))
 
 
+COLUMNS = ("lists", "propensities", "versions", "contexts", "makers")
+
+
+def spoilt(batch: Decisions, column: str) -> Decisions:
+    """The last row with another value in one column."""
+    values = np.array(getattr(batch, column))
+    values[-1] += np.asarray(1, dtype=values.dtype)
+    return replace(batch, **{column: values})
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_says_which_column_differs(column: str) -> None:
+    ledger = Ledger()
+    batch = issue(ledger, 200)[[3, 160]]
+    says = {
+        "lists": "its list or propensities differ",
+        "propensities": "its list or propensities differ",
+        "versions": "its version differs",
+        "contexts": "its context differs",
+        "makers": "was made by another copy",
+    }
+    with pytest.raises(UnknownDecisionError, match=f"decision 160 .*{says[column]}.* 1 of 2 are unknown"):
+        ledger.admit(spoilt(batch, column), np.zeros((2, 2)))
+    lost = replace(batch, versions=np.zeros(2, dtype=np.int64), makers=np.zeros(2, dtype=np.int64))
+    with pytest.raises(UnknownDecisionError, match="decision 3 is not as this learner made it: its maker is missing;"):
+        ledger.admit(lost, np.zeros((2, 2)))
+    with pytest.raises(UnknownDecisionError, match=r"decision 160 .*: its version differs, its maker is missing;"):
+        ledger.admit(lost[1:], np.zeros((1, 2)))
+    assert ledger.answered == 0
+    assert take(ledger, batch, np.zeros((2, 2)))[1].accepted == 2
+
+
+def test_admitting_changes_nothing_until_it_is_settled() -> None:
+    ledger = Ledger()
+    batch = issue(ledger, 3)
+    twice = batch[[0, 0, 2]]
+    for _ in range(2):
+        admission = ledger.admit(twice, np.array([[1.0, 0], [0, 0], [0, 0]]))
+        assert (admission.rows.tolist(), admission.receipt) == ([0, 2], Receipt(2, 0, (0,)))
+        assert ledger.answered == 0
+    ledger.settle(admission)
+    assert ledger.answered == 2
+    assert ledger.held == 2  # decision 1 is open
+
+
+def copied(ledger: Ledger, how: str) -> Ledger:
+    return {"saved": lambda: Ledger.unpack(ledger.pack()), "copied": lambda: deepcopy(ledger)}[how]()
+
+
+@pytest.mark.parametrize("how", ["saved", "copied"])
+def test_copies_refuse_each_others_decisions_and_know_those_before(how: str) -> None:
+    ledger, nothing = Ledger(), np.zeros((10, 2))
+    early, answered = issue(ledger, 10), issue(ledger, 10)
+    take(ledger, answered, nothing)
+    other = copied(copied(ledger, how), how)
+    mine, theirs = issue(ledger, 10), issue(other, 10)
+    for own, foreign, keeper in ((mine, theirs, ledger), (theirs, mine, other)):
+        with pytest.raises(UnknownDecisionError, match="decision 20 was made by another copy of this learner"):
+            keeper.admit(foreign, nothing)
+        assert take(keeper, early, nothing)[1].accepted == 10
+        assert take(keeper, answered, nothing)[1].duplicates == 10
+        assert take(keeper, own, nothing)[1].accepted == 10
+        with pytest.raises(UnknownDecisionError, match="another copy"):
+            keeper.admit(foreign, nothing)  # also once the number is settled
+    third = copied(other, how)
+    assert take(third, theirs, nothing)[1].duplicates == 10
+    beyond = issue(ledger, 30)[20:]
+    with pytest.raises(UnknownDecisionError, match="another copy"):
+        other.admit(beyond, nothing)
+
+
+def test_a_forked_process_is_another_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger()
+    before = issue(ledger, 2)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    after = issue(ledger, 2)
+    assert before.makers[0] != after.makers[0]
+    assert take(ledger, before + after, np.zeros((4, 2)))[1].accepted == 4
+
+
 def test_minus_zero_is_zero() -> None:
     ledger = Ledger()
-    ledger.issue(decisions(0, 1))
-    ledger.admit(decisions(0, 1), np.array([[0.5, 0.0]]))
-    _, receipt = ledger.admit(decisions(0, 1), np.array([[0.5, -0.0]]))
+    one = issue(ledger, 1)
+    take(ledger, one, np.array([[0.5, 0.0]]))
+    _, receipt = take(ledger, one, np.array([[0.5, -0.0]]))
     assert receipt.duplicates == 1

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,12 +135,12 @@ def test_late_partial_and_shuffled_feedback_counts_once(make: Callable[[int], cb
     for batch in batches:
         first, second = prompt.ask(batch.contexts), late.ask(batch.contexts)
         assert first.lists.tolist() == second.lists.tolist()
-        asked.append((second, batch.answer(second.lists)))
-    for decisions, rewards in asked:
+        asked.append((first, second, batch.answer(second.lists)))
+    for decisions, _, rewards in asked:
         prompt.tell(decisions, rewards)
     order = rng.permutation(150)
-    everything = asked[0][0] + asked[1][0] + asked[2][0]
-    rewards = np.concatenate([r for _, r in asked])
+    everything = asked[0][1] + asked[1][1] + asked[2][1]
+    rewards = np.concatenate([r for *_, r in asked])
     for part in np.split(order, [20, 21, 90]):
         assert late.tell(everything[part], rewards[part]).accepted == len(part)
     assert late.rounds == prompt.rounds == 150
@@ -196,6 +200,88 @@ def test_loading_checks_what_it_loads(make: Callable[[int], cb.Learner], tmp_pat
 
     with pytest.raises(cb.InputError, match=f"holds a {type(learner).__name__}, not a Other"):
         Other.load(tmp_path / "learner.npz", POLICIES)
+
+
+@every_learner
+@pytest.mark.parametrize("column", ["lists", "propensities", "versions", "contexts", "makers"])
+def test_a_decision_that_is_not_as_it_was_made_is_refused(make: Callable[[int], cb.Learner], column: str) -> None:
+    learner = make(1)
+    play(learner, [250, 50])  # into the second epoch, or phase
+    batch = WORLD.sample(30, as_generator(0))
+    decisions = learner.ask(batch.contexts)
+    rewards = batch.answer(decisions.lists)
+    before = state(learner)
+    spoilt = np.array(getattr(decisions, column))
+    spoilt[7] = 0.123 if column == "propensities" else spoilt[7] + 1
+    if column == "lists":
+        spoilt[7] %= PROBLEM.n_actions
+    told = dataclasses.replace(decisions, **{column: spoilt})
+    says = {"versions": "its version differs", "contexts": "its context differs", "makers": "another copy"}
+    with pytest.raises(cb.UnknownDecisionError, match=f"{says.get(column, 'list or propensities')}.*1 of 30 are"):
+        learner.tell(told, rewards)
+    assert state(learner) == before
+    assert learner.tell(decisions, rewards).accepted == 30
+
+
+@every_learner
+def test_decisions_rebuilt_from_an_own_log_need_all_columns(make: Callable[[int], cb.Learner]) -> None:
+    learner = make(1)
+    play(learner, [250, 50])
+    batch = WORLD.sample(30, as_generator(0))
+    d = learner.ask(batch.contexts)
+    rewards = batch.answer(d.lists)
+    if not np.isnan(d.propensities).any():
+        log = cb.Rounds.from_log(
+            d.contexts, lists=d.lists, rewards=rewards, propensities=d.propensities, problem=PROBLEM, ids=d.ids
+        )
+        with pytest.raises(cb.UnknownDecisionError, match="its maker is missing"):
+            learner.tell(log.decisions, log.rewards)
+    row = {name: getattr(d, name).tolist() for name in ("ids", "lists", "propensities", "versions", "makers")}
+    again = cb.Decisions(**json.loads(json.dumps(row)), contexts=d.contexts.tolist())
+    assert learner.tell(again, rewards).accepted == 30
+
+
+@every_learner
+def test_contexts_may_be_altered_after_ask(make: Callable[[int], cb.Learner]) -> None:
+    usual, reused = make(1), make(1)
+    rng = as_generator(0)
+    buffer = np.empty((40, 8))
+    for _ in range(8):
+        batch = WORLD.sample(40, rng)
+        decisions = usual.ask(batch.contexts)
+        usual.tell(decisions, batch.answer(decisions.lists))
+        buffer[:] = batch.contexts
+        decisions = reused.ask(buffer)
+        buffer[:] = buffer[::-1].copy()
+        reused.tell(decisions, batch.answer(decisions.lists))
+    assert state(usual) == state(reused)
+
+
+@every_learner
+def test_copies_refuse_each_others_decisions(make: Callable[[int], cb.Learner], tmp_path: Path) -> None:
+    learner = make(1)
+    play(learner, [40])
+    batch = WORLD.sample(500, as_generator(0))
+    before = learner.ask(batch.contexts[:20])
+    learner.save(tmp_path / "learner.npz")
+    copies = [
+        learner,
+        type(learner).load(tmp_path / "learner.npz", POLICIES),
+        type(learner).load(tmp_path / "learner.npz", POLICIES),
+        copy.deepcopy(learner),
+        pickle.loads(pickle.dumps(learner)),
+    ]
+    made = [one.ask(batch.contexts) for one in copies]
+    assert all(d.lists.tolist() == made[0].lists.tolist() for d in made)  # the same but for who made them
+    for i, one in enumerate(copies):
+        for j, decisions in enumerate(made):
+            if i != j:
+                with pytest.raises(cb.UnknownDecisionError, match=r"another copy.* 500 of 500 are unknown"):
+                    one.tell(decisions, np.zeros((500, 3)))
+        assert one.rounds == 40
+        assert one.tell(before, np.zeros((20, 3))).accepted == 20
+        assert one.tell(made[i], np.zeros((500, 3))).accepted == 500
+    assert all(state(one) == state(learner) for one in copies)
 
 
 def test_learner_and_world_of_one_seed_draw_different_numbers() -> None:

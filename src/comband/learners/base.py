@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import Contexts, n_contexts
+from comband.contexts import Contexts, context_prints, private_contexts
 from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.base import Oracle
 from comband.policies.base import Policy
@@ -176,20 +176,22 @@ class Learner(ABC):
 
     def ask(self, X: Contexts) -> Decisions:
         """A list for each context, with its propensities."""
-        n_contexts(X)
-        decisions = self._decide(X, self._ledger.issued)
-        self._ledger.issue(decisions)
+        mine = private_contexts(X)
+        prints = context_prints(mine)
+        decisions = self._decide(mine, self._ledger.issued)
+        self._ledger.issue(decisions, prints)
         return decisions
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
         """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order."""
         checked = read_only(check_rewards(rewards, self.problem, n=len(decisions)))
-        accepted, receipt = self._ledger.admit(decisions, checked)
-        if len(accepted) == len(decisions) > 0:
-            self._learn(Rounds(decisions, checked))
-        elif len(accepted):
-            self._learn(Rounds(decisions[accepted], checked[accepted]))
-        return receipt
+        admission = self._ledger.admit(decisions, checked)
+        rows = admission.rows
+        if len(rows):
+            whole = len(rows) == len(decisions)
+            self._learn(Rounds(decisions, checked) if whole else Rounds(decisions[rows], checked[rows]))
+        self._ledger.settle(admission)
+        return admission.receipt
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state, but for the policies, to one npz file."""

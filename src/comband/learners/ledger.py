@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import admit_rows, decision_prints, reward_prints
+from comband._kernels import compare_rows, issue_rows, reward_prints, settle_rows
+from comband.contexts import context_prints
 from comband.problem import InputError, UnknownDecisionError
-from comband.rounds import Decisions
+from comband.rounds import Decisions, sign
 
 _ROOM = 256  # rows, at least
+_COLUMNS = {
+    2: "its list or propensities differ",
+    4: "its version differs",
+    8: "its context differs (was a buffer used again?)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +37,24 @@ class Receipt:
     conflicts: tuple[int, ...]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Admission:
+    """Told decisions that agree with the record: `rows` (positions) are answered for the first time."""
+
+    rows: NDArray[np.int64]
+    receipt: Receipt
+    ids: NDArray[np.int64]
+    new: NDArray[np.bool_]
+    prints: NDArray[np.uint64]
+
+
 class Ledger:
-    """Keeps nine bytes (and room to grow) for each decision since the oldest unanswered one, and one number for each
-    rewarded round.
+    """The learner's own record of its decisions, which alone it goes by.
+
+    Of each decision since the oldest unanswered one it keeps 25 bytes (and room to grow): a print of list and
+    propensities, the version, a print of the context, and whether it is answered; of each rewarded round one number;
+    and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded, unpickled or
+    forked: it draws a number of its own from the system, so that no copy takes decisions that another made since.
     """
 
     def __init__(self) -> None:
@@ -39,52 +62,82 @@ class Ledger:
         self.answered = 0
         self._low = 0  # every id below is answered, and needs no row in the two columns
         self._head = 0  # where the rows begin: `_low` is there, and `issued` would be at `_head + held`
-        self._prints = np.empty(_ROOM, dtype=np.uint64)
+        self._known = np.empty((_ROOM, 3), dtype=np.uint64)
         self._done = np.zeros(_ROOM, dtype=np.bool_)
         self._rewarded: dict[int, int] = {}
+        # Decisions from `_starts[k]` on were made by `_makers[k]`.
+        self._starts = np.zeros(1, dtype=np.int64)
+        self._makers = np.zeros(1, dtype=np.int64)
+        self._signature = np.zeros(1, dtype=np.int64)
+        self._process = -1
+        self._become_another()
 
     @property
     def held(self) -> int:
         """How many decisions have a row: those since the oldest unanswered one."""
         return self.issued - self._low
 
-    def issue(self, decisions: Decisions) -> None:
-        """Remember decisions numbered from `issued` on."""
+    def issue(self, decisions: Decisions, contexts: NDArray[np.uint64]) -> None:
+        """Sign and remember decisions numbered from `issued` on; `contexts` are the prints of their contexts."""
+        if self._process != os.getpid():
+            self._become_another()
         n, tail = len(decisions), self._head + self.held
-        if tail + n > len(self._prints):
+        if tail + n > len(self._known):
             self._move(max(_ROOM, 2 * (self.held + n)))
             tail = self.held
-        self._prints[tail : tail + n] = _prints(decisions)
-        self._done[tail : tail + n] = False
+        if n > len(self._signature):
+            self._signature = np.full(n, self._signature[0])
+        issue_rows(*_shown(decisions), decisions.versions, contexts, self._known, self._done, tail)
+        sign(decisions, self._signature[:n])
         self.issued += n
 
-    def admit(self, decisions: Decisions, rewards: NDArray[np.float64]) -> tuple[NDArray[np.int64], Receipt]:
-        """Rows that are answered for the first time, and the receipt. Raises before anything is changed.
+    def admit(self, decisions: Decisions, rewards: NDArray[np.float64]) -> Admission:
+        """Compare what is told with the record, and say which rows are answered for the first time; changes nothing.
 
-        If a decision comes twice, its first row counts.
+        If a decision comes twice, its first row counts. What differs from the record is refused, all of it.
         """
-        ids = np.ascontiguousarray(decisions.ids)
-        unknown, new, n_unknown, n_new, settled = admit_rows(
-            ids, _prints(decisions), self._prints, self._done, self._head, self._low, self.issued
+        ids, lists, bits = _shown(decisions)
+        differs, new, n_faults, n_new = compare_rows(
+            ids,
+            lists,
+            bits,
+            np.ascontiguousarray(decisions.versions),
+            context_prints(decisions.contexts),
+            np.ascontiguousarray(decisions.makers),
+            self._known,
+            self._done,
+            self._head,
+            self._low,
+            self.issued,
+            self._starts,
+            self._makers,
         )
-        if n_unknown:
+        if n_faults:
+            row = int(np.flatnonzero(differs)[0])
             raise UnknownDecisionError(
-                f"decision {int(ids[unknown][0])} was not made by this learner (or its list or propensities were "
-                f"changed since); tell it exactly what ask() returned. {n_unknown} of {len(ids)} are unknown, "
-                "and none was taken in."
+                f"decision {int(ids[row])} {self._fault(int(differs[row]), int(decisions.makers[row]))}; tell "
+                f"exactly what ask() returned, all columns of it. {n_faults} of {len(ids)} are unknown, and none was "
+                "taken in."
             )
-        self._low += settled
-        self._head += settled
-        self.answered += n_new
         prints = reward_prints(rewards)
+        if n_new == len(ids):
+            return Admission(np.arange(n_new), Receipt(n_new, 0, ()), ids, new, prints)
+        again = np.flatnonzero(~new)
+        mine = dict(zip(ids[new].tolist(), prints[new].tolist(), strict=True))
+        first = [mine.get(one, self._rewarded.get(one, 0)) for one in ids[again].tolist()]
+        conflicts = tuple(int(ids[row]) for row, was in zip(again, first, strict=True) if was != int(prints[row]))
+        return Admission(np.flatnonzero(new), Receipt(n_new, len(again) - len(conflicts), conflicts), ids, new, prints)
+
+    def settle(self, admission: Admission) -> None:
+        """Mark as answered what was admitted."""
+        ids, new, prints = admission.ids, admission.new, admission.prints
+        settled = settle_rows(ids, new, self._done, self._head, self._low, self.issued)
         if np.count_nonzero(prints):
             for row in np.flatnonzero(prints * new):
                 self._rewarded[int(ids[row])] = int(prints[row])
-        if n_new == len(ids):
-            return np.arange(n_new), Receipt(n_new, 0, ())
-        accepted, again = np.flatnonzero(new), np.flatnonzero(~new)
-        conflicts = tuple(int(ids[row]) for row in again if self._rewarded.get(int(ids[row]), 0) != int(prints[row]))
-        return accepted, Receipt(n_new, len(again) - len(conflicts), conflicts)
+        self._low += settled
+        self._head += settled
+        self.answered += admission.receipt.accepted
 
     def overtaken(self, first_id: int = 0) -> int:
         """How many open decisions, of those from `first_id` on, are older than some answered one."""
@@ -96,33 +149,59 @@ class Ledger:
         """Plain arrays for a file."""
         return {
             "counts": np.array([self.issued, self.answered, self._low]),
-            "prints": self._rows(self._prints),
+            "known": self._rows(self._known),
             "done": self._rows(self._done),
+            "starts": self._starts,
+            "makers": self._makers,
             "rewarded_ids": np.array(list(self._rewarded), dtype=np.int64),
             "rewarded_prints": np.array(list(self._rewarded.values()), dtype=np.uint64),
         }
 
     @classmethod
     def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Ledger:
-        """The inverse of `pack`."""
+        """The inverse of `pack`, as another copy."""
         ledger = cls()
         ledger.issued, ledger.answered, ledger._low = (int(v) for v in arrays["counts"])
-        ledger._prints, ledger._done = arrays["prints"], arrays["done"]
+        ledger._known = arrays["known"]
+        ledger._done = arrays["done"]
+        ledger._starts = arrays["starts"]
+        ledger._makers = arrays["makers"]
         ids, prints = arrays["rewarded_ids"].tolist(), arrays["rewarded_prints"].tolist()
         ledger._rewarded = dict(zip(ids, prints, strict=True))
+        ledger._become_another()
         return ledger
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._become_another()
+
+    def _become_another(self) -> None:
+        """Take a number of one's own for the decisions from now on."""
+        maker, kept = 1 + secrets.randbelow(2**52 - 1), self._starts < self.issued
+        self._starts, self._makers = np.r_[self._starts[kept], self.issued], np.r_[self._makers[kept], maker]
+        self._signature, self._process = np.array([maker]), os.getpid()
+
+    def _fault(self, differs: int, maker: int) -> str:
+        if maker and (differs & 16 or (differs & 1 and maker != self._makers[-1])):
+            return "was made by another copy of this learner, or by another learner"
+        if differs & 1:
+            return f"was not made by this learner, which has made {self.issued:,}"
+        wrong = [text for bit, text in _COLUMNS.items() if differs & bit]
+        if differs & 16:
+            wrong.append("its maker is missing")
+        return f"is not as this learner made it: {', '.join(wrong)}"
 
     def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
         return column[self._head : self._head + self.held]
 
     def _move(self, size: int) -> None:
-        prints, done = np.empty(size, dtype=np.uint64), np.zeros(size, dtype=np.bool_)
-        prints[: self.held], done[: self.held] = self._rows(self._prints), self._rows(self._done)
-        self._prints, self._done, self._head = prints, done, 0
+        known, done = np.empty((size, 3), dtype=np.uint64), np.zeros(size, dtype=np.bool_)
+        known[: self.held], done[: self.held] = self._rows(self._known), self._rows(self._done)
+        self._known, self._done, self._head = known, done, 0
 
 
-def _prints(decisions: Decisions) -> NDArray[np.uint64]:
+def _shown(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
     lists, propensities = np.ascontiguousarray(decisions.lists), np.ascontiguousarray(decisions.propensities)
     if lists.shape != propensities.shape:
         raise InputError(f"decisions need a propensity for each shown action, {lists.shape}, got {propensities.shape}.")
-    return np.asarray(decision_prints(np.ascontiguousarray(decisions.ids), lists, propensities.view(np.uint64)))
+    return np.ascontiguousarray(decisions.ids), lists, propensities.view(np.uint64)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from comband.classifier import BanditListClassifier
-from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
+from comband.contexts import Contexts, concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng
@@ -131,22 +131,24 @@ class OnlineListClassifier:
 
     def ask(self, X: Contexts) -> Decisions:
         """A list for each context, with its propensities; `versions` hold the epoch."""
-        matrix = check_matrix(X)
+        matrix = private_contexts(check_matrix(X))
+        prints = context_prints(matrix)
         decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, version=self.epoch)
-        self._ledger.issue(decisions)
+        self._ledger.issue(decisions, prints)
         return decisions
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
         """Which of the shown labels were confirmed, (n, m); late, in parts and in any order, as for every learner."""
         checked = check_rewards(rewards, self.problem, n=len(decisions))
-        accepted, receipt = self._ledger.admit(decisions, checked)
-        if len(accepted):
-            rounds = Rounds(decisions[accepted], checked[accepted])
+        admission = self._ledger.admit(decisions, checked)
+        if len(admission.rows):
+            rounds = Rounds(decisions[admission.rows], checked[admission.rows])
             self._batches.append(rounds)
             self._remember(rounds)
+        self._ledger.settle(admission)
         if self.rounds >= self._next_epoch:
             self._start_epoch()
-        return receipt
+        return admission.receipt
 
     def model(self) -> BanditListClassifier:
         """The classifier fitted on all answered rounds so far."""
@@ -268,6 +270,7 @@ class OnlineListClassifier:
                 propensities=np.concatenate([d.propensities for d in decisions]),
                 versions=np.concatenate([d.versions for d in decisions]),
                 contexts=concat_contexts([d.contexts for d in decisions]),
+                makers=np.concatenate([d.makers for d in decisions]),
             )
             self._batches = [Rounds(joined, np.concatenate([batch.rewards for batch in self._batches]))]
         return self._batches[0]

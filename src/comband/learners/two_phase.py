@@ -257,8 +257,9 @@ class TwoPhase(Learner):
         )
 
     def _learn(self, rounds: Rounds) -> None:
-        explored = rounds[np.flatnonzero(rounds.decisions.versions == _EXPLORE)]
-        estimated = rounds[np.flatnonzero(rounds.decisions.versions == _ESTIMATE)]
+        # Versions are those of the learner's own record: there are no others than these two.
+        uniform = rounds.decisions.versions == _EXPLORE
+        explored, estimated = rounds[np.flatnonzero(uniform)], rounds[np.flatnonzero(~uniform)]
         if len(estimated):
             events = estimated.events()
             self._estimated = self._estimated + events
