@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -46,4 +48,7 @@ for command in (demo, plan, evaluate, design, simulate, reproduce, bench):
 
 def main() -> None:
     """Entry point of the `comband` command."""
+    for stream in (sys.stdout, sys.stderr):  # characters that a terminal's encoding lacks are spelt out, no error
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()

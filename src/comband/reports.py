@@ -12,6 +12,7 @@ from comband.learners.base import Candidate
 from comband.learners.certifying import Dropped
 from comband.problem import Problem
 from comband.running import Run
+from comband.text import visible
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #6a7385; --line: #d8dde6; --mark: #1769c2; --page: #fff;
@@ -35,10 +36,15 @@ _PLOTTED = 40
 _OPEN_END = 'stroke-dasharray="4" fill-opacity="0.35"'
 
 
+def _text(text: object) -> str:
+    """Text from outside as the page shows it: nothing in it is HTML, and nothing in it is unseen."""
+    return escape(visible(text))
+
+
 def page(title: str, body: Sequence[str]) -> str:
     """A complete page."""
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n<body>\n'
         + "\n".join(body)
         + "\n</body></html>\n"
@@ -50,16 +56,16 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
     result = answer.evaluation
     alarm, notes = ([], answer.notes) if answer.trusted else (answer.notes[:1], answer.notes[1:])
     body = [
-        f"<h1>What {escape(source)} says about {len(result.candidates):,} candidates</h1>",
-        *(f'<p class="alarm">{escape(text)}.</p>' for text in alarm),
+        f"<h1>What {_text(source)} says about {len(result.candidates):,} candidates</h1>",
+        *(f'<p class="alarm">{_text(text)}.</p>' for text in alarm),
         *([_best(result)] if answer.trusted else []),
         f'<p class="soft">{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least '
-        f"{result.min_propensity:.4g}; {escape(answer.meaning)}. {escape(result.guarantee.capitalize())}.</p>",
+        f"{result.min_propensity:.4g}; {_text(answer.meaning)}. {_text(result.guarantee.capitalize())}.</p>",
     ]
-    body += [f'<p class="soft">Note: {escape(note)}.</p>' for note in notes]
+    body += [f'<p class="soft">Note: {_text(note)}.</p>' for note in notes]
     if answer.skipped:
         body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')
-        body += [f"<li>{escape(line)}</li>" for line in answer.skipped_examples]
+        body += [f"<li>{_text(line)}</li>" for line in answer.skipped_examples]
         body.append("</ul>")
     body += ["<h2>Values with simultaneous intervals</h2>", interval_plot(result.candidates[:_PLOTTED])]
     body.append(f'<p class="soft">{PAIRED}</p>')
@@ -71,8 +77,8 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
 
 def _best(result: Evaluation) -> str:
     return (
-        f'<p class="lead">Best: <strong>{escape(result.best.name)}</strong>, worth {result.best.value:.5g} rewards per '
-        f"round. {escape(result.promise)}</p>"
+        f'<p class="lead">Best: <strong>{_text(result.best.name)}</strong>, worth {result.best.value:.5g} rewards per '
+        f"round. {_text(result.promise)}</p>"
     )
 
 
@@ -96,13 +102,13 @@ def selection_page(
     certified = [problem.max_reward, *history["epsilon"].tolist()]
     body = [
         f"<h1>The best of {n_candidates:,} candidates</h1>",
-        f'<p class="lead">Winner: <strong>{escape(result.name)}</strong>, worth {result.value:.4g} rewards a round. '
+        f'<p class="lead">Winner: <strong>{_text(result.name)}</strong>, worth {result.value:.4g} rewards a round. '
         f"With probability {1 - result.delta:g} no candidate is better by more than "
         f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds.</p>",
         f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
-        f"{escape(result.guarantee.capitalize())}.</p>",
+        f"{_text(result.guarantee.capitalize())}.</p>",
         *(
-            f'<p class="{"alarm" if note.startswith("WARNING") else "soft"}">Note: {escape(note)}.</p>'
+            f'<p class="{"alarm" if note.startswith("WARNING") else "soft"}">Note: {_text(note)}.</p>'
             for note in result.notes
         ),
         "<h2>The first and the next</h2>",
@@ -130,7 +136,7 @@ def line_plot(x: Sequence[float], y: Sequence[float], *, label: str) -> str:
         down = (height - bottom) - (height - bottom - 20) * b / along[-1]
         return f"{right:.1f},{down:.1f}"
 
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">']
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{_text(label)}">']
     for tick in along:
         height_of = place(0, tick).split(",")[1]
         parts.append(
@@ -146,7 +152,7 @@ def line_plot(x: Sequence[float], y: Sequence[float], *, label: str) -> str:
     for i in range(1, len(x)):
         corners += [place(x[i], y[i - 1]), place(x[i], y[i])]
     parts.append(f'<polyline class="mark" style="fill:none" stroke-width="2" points="{" ".join(corners)}"/>')
-    parts.append(f'<text class="soft" x="{left}" y="10">{escape(label)}</text>')
+    parts.append(f'<text class="soft" x="{left}" y="10">{_text(label)}</text>')
     parts.append(
         f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">rounds</text></svg>'
     )
@@ -163,10 +169,10 @@ def bar_plot(needed: Sequence[Needed]) -> str:
         length = (width - left - 130) * one.rounds / longest
         text = f"{one.rounds:,}" if one.finished else f"more than {one.rounds:,}"
         parts.append(
-            f'<text x="{left - 8}" y="{y + 18}" text-anchor="end">{escape(one.method)}</text>'
+            f'<text x="{left - 8}" y="{y + 18}" text-anchor="end">{_text(one.method)}</text>'
             f'<rect class="{"best" if i == 0 else "mark"}" x="{left}" y="{y + 4}" width="{max(length, 1):.1f}" '
             f'height="20" {"" if one.finished else _OPEN_END}/>'
-            f'<text x="{left + length + 8:.1f}" y="{y + 18}">{escape(text)}</text>'
+            f'<text x="{left + length + 8:.1f}" y="{y + 18}">{_text(text)}</text>'
         )
     return "".join(parts) + "</svg>"
 
@@ -191,13 +197,14 @@ def interval_plot(candidates: Sequence[EvaluatedCandidate | Candidate]) -> str:
     for i, candidate in enumerate(candidates):
         y = top + row * (i + 0.5)
         kind = "best" if i == 0 else "mark"
-        name = candidate.name if len(candidate.name) <= 30 else candidate.name[:29] + "…"
+        name = visible(candidate.name)
+        name = name if len(name) <= 30 else name[:29] + "…"
         low, high = (across(value) for value in candidate.interval)
         parts.append(
-            f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_text(name)}</text>'
             f'<line class="{kind}" x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke-width="2"/>'
             f'<circle class="{kind}" cx="{across(candidate.value):.1f}" cy="{y:.1f}" r="4">'
-            f"<title>{escape(str(candidate))}</title></circle>"
+            f"<title>{_text(str(candidate))}</title></circle>"
         )
     parts.append(
         f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">rewards a round</text>'
@@ -225,7 +232,7 @@ def _dropped_table(dropped: Sequence[Dropped]) -> str:
     names = ("candidate", "dropped after rounds", "does not beat", "evidence against its being best")
     head = "".join(f"<th>{name}</th>" for name in names)
     rows = "".join(
-        f"<tr><td>{escape(one.name)}</td><td>{one.round:,}</td><td>{escape(one.leader)}</td>"
+        f"<tr><td>{_text(one.name)}</td><td>{one.round:,}</td><td>{_text(one.leader)}</td>"
         f"<td>{exp(min(one.log_evidence, 50)):,.0f} to 1</td></tr>"
         for one in dropped
     )
@@ -241,7 +248,7 @@ def _table(candidates: Sequence[EvaluatedCandidate]) -> str:
         for name in ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
     )
     rows = "".join(
-        f"<tr{' class=best' if i == 0 else ''}><td>{escape(c.name)}</td><td>{c.value:.5g}</td>"
+        f"<tr{' class=best' if i == 0 else ''}><td>{_text(c.name)}</td><td>{c.value:.5g}</td>"
         f"<td>{c.interval[0]:.5g}</td><td>{c.interval[1]:.5g}</td><td>{'' if i == 0 else f'{c.gap_bound:.5g}'}</td>"
         f"<td>{'cannot be judged' if c.unjudged else f'{c.effective_rewards:,.0f}'}</td></tr>"
         for i, c in enumerate(candidates)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from comband.environments.base import Environment
 from comband.learners.base import Learner, Seed, Selection, Status, rough
 from comband.problem import InputError, as_generator, check_count
+from comband.text import visible
 
 _BAR = 10  # characters
 
@@ -79,7 +80,7 @@ def _describe(status: Status, width: int) -> str:
     """As much as fits into `width` characters."""
     known = status.epsilon < status.max_reward
     to_go = f", ~{rough(status.forecast)} to go" if 0 < status.forecast < np.inf else ""
-    leads, left = f"{status.leader} leads", f"{status.survivors:,} candidates left"
+    leads, left = f"{visible(status.leader)} leads", f"{status.survivors:,} candidates left"
     versions = (
         f"{leads}, {left}, {f'epsilon {status.epsilon:.3g}' if known else 'no epsilon yet'}{to_go}",
         f"{leads}, {status.survivors:,} left, {f'ε {status.epsilon:.2g}' if known else 'no ε yet'}{to_go}",
@@ -97,7 +98,7 @@ def progress_bar() -> Progress:
     """A bar for rounds, on standard error."""
     return Progress(
         TextColumn("{task.completed:,.0f} rounds:"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=_BAR),
         console=Console(stderr=True),
     )

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import app
+from comband.logs.keys import read_catalogue
 from tests.logs.worlds import write_both
 
 Record = dict[str, Any]
@@ -318,3 +320,116 @@ def test_a_candidate_file_that_misses_contexts(tmp_path: Path) -> None:
     assert skipped.exit_code == 0
     assert json.loads(skipped.stdout)["skipped"] == {"unknown context": logged.count(29)}
     assert "skipped in" in skipped.stderr
+
+
+def _read(tmp_path: Path, kind: str, change: Callable[[bytes], bytes], on_error: str = "skip") -> cb.LogReading:
+    log, lists = write_both(tmp_path, kind, n=40)
+    log.write_bytes(change(log.read_bytes()))
+    return cb.read_log(log, cb.read_candidates(lists, n_actions=20), on_error=on_error)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b"\n\n"])
+def test_a_byte_order_mark_and_any_line_end_are_simply_read(tmp_path: Path, kind: str, end: bytes) -> None:
+    reading = _read(tmp_path, kind, lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\r", b"").replace(b"\n", end), "refuse")
+    assert reading.events.n_rounds == 40
+    lists = tmp_path / f"lists.{kind}"
+    before = cb.read_candidates(lists)
+    lists.write_bytes(b"\xef\xbb\xbf" + lists.read_bytes())
+    assert cb.read_candidates(lists).names == before.names
+    items = tmp_path / "items.txt"
+    items.write_bytes(b"\xef\xbb\xbftea\nrice")
+    assert read_catalogue(items).tolist() == ["tea", "rice"]
+
+
+LINES = [
+    ("brackets", b"[" * 100_000, "it is nested too deeply"),
+    ("objects", b'{"a":' * 100_000, "it is nested too deeply"),
+    ("digits", b'{"id": ' + b"9" * 5000 + b"}", "a whole number has too many digits"),
+    ("bytes", b'{"id": "\xff"}', "it is not UTF-8"),
+    ("surrogate", b'{"id": "\\ud800"}', "half of a surrogate pair"),
+    ("nul", b"\x00", "not JSON"),
+    ("list", b"[1]", "a JSON object is needed, got list"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), [line[1:] for line in LINES], ids=[line[0] for line in LINES])
+def test_json_lines_that_cannot_be_read(tmp_path: Path, line: bytes, message: str) -> None:
+    reading = _read(tmp_path, "jsonl", lambda raw: raw.replace(b"\n", b"\n" + line + b"\n", 1))
+    assert reading.events.n_rounds == 40
+    assert reading.faults.counts == {"unreadable row": 1}
+    assert f"row 2: {message}" in reading.faults.describe()[0]
+    assert len(reading.faults.describe()[0]) < 400
+
+
+CELLS = [
+    ("underscore", "propensity_1", b"0_1", "wrong type"),
+    ("hexadecimal", "propensity_1", b"0x1", "wrong type"),
+    ("space", "propensity_1", b" 0.5", "wrong type"),
+    ("other digits", "propensity_1", "٣".encode(), "wrong type"),
+    ("infinity", "propensity_1", b"Infinity", "wrong propensity"),
+    ("digits as reward", "reward_1", b"9" * 5000, "wrong reward"),
+    ("digits as item", "item_1", b"9" * 5000, "unknown item"),
+    ("digits as context", "context", b"9" * 5000, "unknown context"),
+    ("bytes", "context", b"\xff\xfe", "unreadable row"),
+    ("nul", "item_1", b"1\x00", "unknown item"),
+]
+
+
+@pytest.mark.parametrize(("column", "cell", "kind"), [cell[1:] for cell in CELLS], ids=[cell[0] for cell in CELLS])
+def test_one_odd_cell_is_one_faulty_row(tmp_path: Path, column: str, cell: bytes, kind: str) -> None:
+    def change(raw: bytes) -> bytes:
+        lines = raw.splitlines()
+        cells = lines[7].split(b",")
+        cells[lines[0].split(b",").index(column.encode())] = cell
+        return b"\n".join([*lines[:7], b",".join(cells), *lines[8:]])
+
+    reading = _read(tmp_path, "csv", change)
+    assert reading.events.n_rounds == 39
+    assert reading.faults.counts == {kind: 1}
+    assert f"{kind} (1): row 7: " in reading.faults.describe()[0]
+    assert len(reading.faults.describe()[0]) < 400
+
+
+def test_a_quotation_mark_cannot_swallow_rows(tmp_path: Path) -> None:
+    def change(raw: bytes) -> bytes:
+        lines = raw.splitlines()
+        version = lines[0].split(b",").index(b"version")  # a column that nothing reads
+        cells = lines[7].split(b",")
+        cells[version] = b'"0'
+        return b"\n".join([*lines[:7], b",".join(cells), *lines[8:]])
+
+    with pytest.raises(cb.LogError, match=r"has 41 lines but \d+ rows: a quotation mark is never closed"):
+        _read(tmp_path, "csv", change)
+
+
+def test_other_encodings_folders_and_repeated_columns(tmp_path: Path) -> None:
+    with pytest.raises(cb.LogError, match="is text in UTF-16; save it as UTF-8"):
+        _read(tmp_path, "csv", lambda raw: raw.decode().encode("utf-16"))
+    with pytest.raises(cb.LogError, match="has 2 columns context; each name must be there once"):
+        _read(tmp_path, "csv", lambda raw: raw.replace(b"version", b"context", 1))
+    with pytest.raises(cb.LogError, match="is a folder"):
+        cb.read_candidates(tmp_path)
+    items = tmp_path / "items.txt"
+    items.write_bytes(b"tea\n\xff")
+    with pytest.raises(cb.LogError, match="is not UTF-8 text"):
+        read_catalogue(items)
+
+
+def test_a_flipped_bit_in_parquet_is_noticed(tmp_path: Path) -> None:
+    """Pages carry checksums: of all files with one byte changed, none gives other rounds than the file had."""
+    log, lists = write_both(tmp_path, "parquet", n=40)
+    candidates = cb.read_candidates(lists)
+    raw = log.read_bytes()
+    expected = cb.read_log(log, candidates)
+    refused = 0
+    for at in range(0, len(raw), 97):
+        log.write_bytes(raw[:at] + bytes([raw[at] ^ 0x10]) + raw[at + 1 :])
+        try:
+            reading = cb.read_log(log, candidates)
+        except cb.LogError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(reading.events.rewards, expected.events.rewards)
+        np.testing.assert_array_equal(reading.events.propensities, expected.events.propensities)
+    assert refused > len(raw) / 97 / 3

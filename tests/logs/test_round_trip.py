@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -121,3 +122,59 @@ def test_an_unfinished_write_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="broke off"):
         cb.write_rounds(broken(), tmp_path / "log.parquet")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+FORMULAS = [
+    "=1+1",
+    "+x",
+    "-y",
+    "@z",
+    "\tt",
+    "'=1",
+    "''-q",
+    "it's",
+    "'plain",
+    "-5",
+    "[/]",
+    'say "hi"',
+    "a,b",
+    "\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_that_a_spreadsheet_would_run_is_marked_and_read_back(tmp_path: Path, kind: str) -> None:
+    rounds, plain = small_log(60)
+    lists = np.stack([plain.predict(np.arange(30))[:, p % 5] for p in range(len(FORMULAS))])
+    policies = cb.PolicySet.from_lists(lists, PROBLEM, names=FORMULAS)
+    names = np.array([f"{text}{i}" for i, text in enumerate(FORMULAS * 3)][:30], dtype=object)
+    cb.write_rounds(rounds, tmp_path / f"log.{kind}", context_ids=names[rounds.decisions.contexts])
+    cb.write_candidates(policies, np.arange(30), tmp_path / f"lists.{kind}", context_ids=names)
+    candidates = cb.read_candidates(tmp_path / f"lists.{kind}")
+    assert candidates.names == tuple(FORMULAS)
+    assert set(candidates.contexts.keys) == set(names)
+    reading = cb.read_log(tmp_path / f"log.{kind}", candidates, sparsity=1)
+    assert cb.evaluate_log(reading).evaluation == cb.evaluate(rounds, policies, max_reward=1)
+    if kind == "csv":
+        cells = [cell for row in csv.reader((tmp_path / "lists.csv").read_text().splitlines()) for cell in row]
+        assert [cell for cell in cells if cell[:1] in "=+@\t" and cell] == []
+        assert all(cell[1:].isdecimal() for cell in cells if cell[:1] == "-")
+
+
+def test_text_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    rounds, _ = small_log(10)
+    for name in ("two\nlines", "two\rlines", ""):
+        with pytest.raises(cb.InputError, match="a CSV file cannot hold"):
+            cb.write_rounds(rounds, tmp_path / "log.csv", context_ids=np.array([name] * 10))
+        cb.write_rounds(rounds, tmp_path / "log.jsonl", context_ids=np.array([name] * 10))
+    lists = np.tile(np.arange(3), (2, 30, 1))
+    for kind in KINDS:
+        with pytest.raises(cb.InputError, match="must be text that can be written as UTF-8"):
+            cb.write_rounds(rounds, tmp_path / f"half.{kind}", context_ids=np.array(["\ud800"] * 10))
+        policies = cb.PolicySet.from_lists(lists, PROBLEM, names=["a", "\udcff"])
+        with pytest.raises(cb.InputError, match="must be text that can be written as UTF-8"):
+            cb.write_candidates(policies, np.arange(30), tmp_path / f"half.{kind}")
+    policies = cb.PolicySet.from_lists(lists, PROBLEM, names=["a", "candidate"])
+    with pytest.raises(cb.InputError, match="cannot be called 'candidate'"):
+        cb.write_candidates(policies, np.arange(30), tmp_path / "lists.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]

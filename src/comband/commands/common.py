@@ -1,47 +1,115 @@
-"""What all commands share: data on standard output, everything else on standard error, errors in one sentence."""
+"""What all commands share: data on standard output, everything else on standard error, errors in one sentence.
+
+Names, ids and paths come from outside: everything shown goes through `console`, `said` and `table`, which take text as
+text (nothing is markup) and spell out control characters.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from comband.problem import InputError
+from comband.text import visible
 
 REFUSED = 1
+
+# Typer has click's errors or its own, by version; what a user typed wrongly is the parent of this one in both.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
     """Turns what the library refuses into one sentence and exit code 1; usage errors keep exit code 2."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Take the arguments apart."""
+        with _readable_usage_errors():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with _readable_usage_errors():
+                return super().invoke(ctx)
         except InputError as error:
             message = str(error)
         except BrokenPipeError:  # somebody read enough, as in `comband … | head`
             raise
         except OSError as error:
             message = f"{error.filename or 'a file'}: {error.strerror or error}."
-        typer.echo(f"comband: {message}", err=True)
+        except MemoryError as error:
+            message = f"this does not fit into memory ({error or 'nothing is left'}); give smaller sizes."
+        typer.echo(f"comband: {visible(message)}", err=True)
         raise typer.Exit(REFUSED)
+
+
+@contextmanager
+def _readable_usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        error.message = visible(error.message)
+        raise
+
+
+class _PlainConsole(Console):
+    """Shows strings as they are: no markup, no emoji codes, and nothing that a terminal would obey."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Every string that is printed comes by here, cells of tables too."""
+        return super().render_str(visible(text, keep="\n"), **settings)
 
 
 def console() -> Console:
     """Where tables go: standard output, never narrower than a table needs when nobody is looking."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=120)
+    out = _PlainConsole()
+    return out if out.is_terminal else _PlainConsole(width=120)
 
 
 def said() -> Console:
     """Where progress and remarks go."""
-    return Console(stderr=True, highlight=False)
+    return _PlainConsole(stderr=True)
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is being done; call what is yielded with its text."""
+    with said().status(Text("")) as status:
+        yield lambda text: status.update(Text(visible(text)))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> Table:
+    """A table whose first `texts` columns hold text and fold where it is long; the others hold numbers."""
+    made = Table(header_style="bold", box=None, pad_edge=False)
+    for i, name in enumerate(columns):
+        if i < texts:
+            made.add_column(name, overflow="fold")
+        else:
+            made.add_column(name, justify="right")
+    for row in rows:
+        made.add_row(*(visible(cell) for cell in row))
+    return made
 
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON document on standard output; floats in full, so that nothing is lost."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    document = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    # What json leaves as it is though a terminal would obey it can only stand in a string, where an escape is as good.
+    typer.echo(re.sub(r"[^\n -~]", _json_escape, document))
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if visible(character) == character else json.dumps(character)[1:-1]

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
+from rich.text import Text
 
-from comband.commands.common import console, said
+from comband.commands.common import console, said, table
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -19,6 +19,7 @@ from comband.problem import Problem
 from comband.reports import Needed, selection_page
 from comband.running import run
 from comband.storage import write_text
+from comband.text import visible
 
 _OTHERS: dict[str, type[CertifyingLearner]] = {
     "mixture of all candidates": UniformMixture,
@@ -70,26 +71,20 @@ def demo(
     truth = shop.values(policies)
     chosen = float(truth[outcome.result.index])
     out = console()
-    out.print(f"\n[bold]Winner:[/] {outcome.result}", soft_wrap=True)
+    out.print(Text.assemble("\n", ("Winner:", "bold"), " ", visible(outcome.result, keep="\n")), soft_wrap=True)
     out.print(f"  {PAIRED}", soft_wrap=True)
     out.print(
         f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks a round, "
         f"the best candidate has {truth.max():.4f}, the median one {np.median(truth):.4f}\n",
         soft_wrap=True,
     )
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("rounds to the same certainty")
-    for column in ("rounds", "certified by then", "times comband's"):
-        table.add_column(column, justify="right")
+    rows = []
     for row in needed:
         more = "" if row.finished else "> "
-        table.add_row(
-            row.method,
-            f"{more}{row.rounds:,}",
-            "nothing yet" if row.epsilon >= problem.max_reward else f"within {row.epsilon:.3g}",
-            f"{more}{row.rounds / learner.rounds:.1f}",
-        )
-    out.print(table)
+        certified = "nothing yet" if row.epsilon >= problem.max_reward else f"within {row.epsilon:.3g}"
+        times = f"{more}{row.rounds / learner.rounds:.1f}"
+        rows.append((row.method, f"{more}{row.rounds:,}", certified, times))
+    out.print(table(("rounds to the same certainty", "rounds", "certified by then", "times comband's"), rows))
     status = learner.status()
     write_text(report, selection_page(outcome, status.dropped, needed, problem=problem, n_candidates=candidates))
-    say(f"The report is in {report}.")
+    say(f"The report is in {visible(report)}.")

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from comband.commands.common import console, print_json, said
+from comband.commands.common import console, print_json, said, table
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -27,6 +26,7 @@ from comband.logs.columns import Keys
 from comband.oracles import EnumerationOracle
 from comband.policies import Mixture
 from comband.problem import InputError, Problem
+from comband.text import visible
 
 
 def design(
@@ -75,7 +75,7 @@ def design(
     problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
     result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
     _save(result.mixture, out, names=reading.items)
-    said().print(f"mixture written to {out}", markup=False)
+    said().print(f"mixture written to {visible(out)}")
     if as_json:
         print_json(_as_dict(result))
     else:
@@ -113,17 +113,11 @@ def _as_dict(result: Design) -> dict[str, object]:
 
 def _print(result: Design, top: int) -> None:
     weights = _weights(result)
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("candidate", overflow="fold")
-    table.add_column("weight", justify="right")
-    for name, weight in weights[: top or None]:
-        table.add_row(name, f"{weight:.4f}")
     out = console()
-    out.print(table)
+    out.print(table(("candidate", "weight"), [(name, f"{weight:.4f}") for name, weight in weights[: top or None]]))
     if top and len(weights) > top:
         out.print(f"… and {len(weights) - top:,} more (--top 0 shows all)")
     out.print(
         f"\nShow a uniform list in {result.mixture.floor:.0%} of rounds, otherwise the list of a candidate drawn by "
-        f"weight. Variance proxy of the hardest candidate: {result.max_variance:.4g}. {result.message}",
-        markup=False,
+        f"weight. Variance proxy of the hardest candidate: {result.max_variance:.4g}. {visible(result.message)}"
     )

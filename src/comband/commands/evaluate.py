@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from comband.commands.common import REFUSED, console, print_json, said
+from comband.commands.common import REFUSED, console, print_json, said, table
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -23,6 +22,7 @@ from comband.commands.log_options import (
 from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
 from comband.reports import evaluation_page
 from comband.storage import write_text
+from comband.text import visible
 
 
 def evaluate(
@@ -72,7 +72,7 @@ def evaluate(
     answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
     if html is not None:
         write_text(html, evaluation_page(answer, source=log.name))
-        said().print(f"report written to {html}")
+        said().print(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())
     else:
@@ -84,12 +84,8 @@ def evaluate(
 def _print_table(answer: LogEvaluation, top: int) -> None:
     result = answer.evaluation
     shown = result.candidates[: top or None]
-    table = Table(title=None, header_style="bold", box=None, pad_edge=False)
-    table.add_column("candidate", overflow="fold")
-    for name in ("value", "at least", "at most", "better than best by at most", "effective rewards"):
-        table.add_column(name, justify="right")
-    for candidate in shown:
-        table.add_row(
+    rows = [
+        (
             candidate.name,
             f"{candidate.value:.5g}",
             f"{candidate.interval[0]:.5g}",
@@ -97,17 +93,19 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
             "the best" if candidate is result.best else f"{candidate.gap_bound:.5g}",
             "cannot be judged" if candidate.unjudged else f"{candidate.effective_rewards:,.0f}",
         )
+        for candidate in shown
+    ]
+    columns = ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
     out = console()
-    out.print(table)
+    out.print(table(columns, rows))
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()
     if answer.trusted:
-        out.print(f"Best: {result.best.name}. {result.promise} {PAIRED}", markup=False)
+        out.print(f"Best: {visible(result.best.name)}. {visible(result.promise)} {PAIRED}")
     out.print(
         f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
-        f"{result.min_propensity:.4g}; {answer.meaning}.",
-        markup=False,
+        f"{result.min_propensity:.4g}; {answer.meaning}."
     )
     for note in answer.notes:
-        out.print(f"Note: {note}.", markup=False)
+        out.print(f"Note: {visible(note)}.")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from comband.commands.common import said
+from comband.commands.common import said, working
 from comband.logs import LogReading, read_candidates, read_log
 from comband.logs.keys import read_catalogue
+from comband.text import visible
 
 LogArgument = Annotated[
     Path, typer.Argument(help="Logged rounds: .parquet, .csv, .jsonl or .dsjson.", show_default=False)
@@ -57,7 +56,7 @@ def load(
     on_error: str,
 ) -> LogReading:
     """Read both files, telling on standard error how far it is."""
-    with _progress() as step:
+    with working() as step:
         step(f"reading {candidates.name}")
         lists = read_candidates(
             candidates,
@@ -76,12 +75,5 @@ def load(
         )
     for source in (lists.faults, reading.faults):
         for line in source.describe():
-            said().print(f"skipped in {source.source}: {line}", soft_wrap=True, markup=False)
+            said().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
     return reading
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    out = said()
-    with out.status("") as status:
-        yield lambda text: status.update(text)

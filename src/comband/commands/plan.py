@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from comband.commands.common import console, print_json, said
+from comband.commands.common import console, print_json, table, working
 from comband.planning import Forecast, by_simulation, by_theorem
 from comband.problem import Problem, check_positive
 
@@ -44,7 +43,7 @@ def plan(
     worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
     forecasts: list[Forecast] = []
     if runs:
-        with said().status("") as status:
+        with working() as step:
             forecasts += by_simulation(
                 problem,
                 n_policies=candidates,
@@ -54,7 +53,7 @@ def plan(
                 runs=runs,
                 max_rounds=max_rounds,
                 seed=seed,
-                progress=status.update,
+                progress=step,
             )
     forecasts += worst
     if as_json:
@@ -69,19 +68,15 @@ def _row(forecast: Forecast, daily: float) -> dict[str, object]:
 
 
 def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float) -> None:
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("method", "basis"):
-        table.add_column(name)
-    for name in ("rounds", "fewest", "most", "days"):
-        table.add_column(name, justify="right")
+    rows = []
     for forecast in forecasts:
         cap = forecast.cap or 0
         low, high = ("", "") if forecast.interval is None else (_count(value, cap) for value in forecast.interval)
         days = f"> {cap / daily:,.1f}" if forecast.rounds is None else f"{forecast.rounds / daily:,.1f}"
         basis = f"simulation, {forecast.runs} shops" if forecast.runs else "worst case, by theorem"
-        table.add_row(forecast.method, basis, _count(forecast.rounds, cap), low, high, days)
+        rows.append((forecast.method, basis, _count(forecast.rounds, cap), low, high, days))
     out = console()
-    out.print(table)
+    out.print(table(("method", "basis", "rounds", "fewest", "most", "days"), rows, texts=2))
     out.print(f"\nUntil no candidate is better by more than {epsilon:g}, with probability {1 - delta:g}.")
     runs = forecasts[0].runs
     if runs > 1:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from comband.commands.common import console
 from comband.problem import InputError
+from comband.text import visible
 
 
 def reproduce(
@@ -33,6 +35,7 @@ def reproduce(
         names = ", ".join(claim.name for claim in claims)
         raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
     chosen = [claim for claim in claims if not only or claim.name in only]
+    shown = console()
     for finding in run_claims(chosen, out, quick=quick, workers=workers, progress=True):
-        print(f"{finding.verdict:<14} {finding.claim.title}")
-    print(f"The report is {out / 'report.html'}.")
+        shown.print(f"{finding.verdict:<14} {visible(finding.claim.title)}", soft_wrap=True)
+    shown.print(f"The report is {visible(out / 'report.html')}.", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from comband.commands.common import print_json, said
+from comband.commands.common import console, print_json, working
 from comband.environments import SyntheticRecommender
 from comband.learners import (
     ABTest,
@@ -86,7 +86,7 @@ def simulate(
     agent = LEARNERS[learner](problem, policies, epsilon, rounds, delta, seed + 2)
     rng = np.random.default_rng(seed + 3)
     played: list[Rounds] = []
-    with said().status("") as status:
+    with working() as step:
         while not agent.done and agent.rounds < rounds:
             batch = world.sample(min(_BATCH, rounds - agent.rounds), rng)
             decisions = agent.ask(batch.contexts)
@@ -94,7 +94,7 @@ def simulate(
             agent.tell(decisions, rewards)
             if log is not None or lists is not None:
                 played.append(Rounds(decisions, rewards))
-            status.update(f"{agent.rounds:,} rounds, leader {agent.status().leader}")
+            step(f"{agent.rounds:,} rounds, leader {agent.status().leader}")
     if log is not None:
         write_rounds(played, log)
     if lists is not None:
@@ -119,8 +119,10 @@ def simulate(
             }
         )
         return
-    typer.echo(str(selection))
-    typer.echo(
+    out = console()
+    out.print(str(selection), soft_wrap=True)
+    out.print(
         f"In truth (known here because the shop is simulated): {selection.name} is worth {truth[selection.index]:.4f} "
-        f"clicks a round, the best of all {truth.max():.4f}."
+        f"clicks a round, the best of all {truth.max():.4f}.",
+        soft_wrap=True,
     )

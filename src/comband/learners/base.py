@@ -19,6 +19,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import PROBLEM, Many, Part, State, Text, check, load, save
+from comband.text import visible
 
 Seed = int | np.random.SeedSequence | np.random.Generator
 
@@ -33,7 +34,7 @@ class Candidate:
     interval: tuple[float, float]
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+        return f"{visible(self.name)}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Status:
     max_reward: float = 1.0
 
     def __str__(self) -> str:
-        leader = f"{self.leader} leads" if self.leader else "no leader yet"
+        leader = f"{visible(self.leader)} leads" if self.leader else "no leader yet"
         known = f"epsilon {self.epsilon:.3g}" if self.epsilon < self.max_reward else "no epsilon yet"
         return f"{leader} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {known}{self._to_go()}"
 

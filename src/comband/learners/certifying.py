@@ -24,6 +24,7 @@ from comband.learners.seen import Propensities, Seen
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.rounds import Decisions, Events, Rounds
+from comband.text import visible
 
 _RUNNERS_UP = 3
 _RECENT = 1000  # contexts kept to see how much the candidates disagree
@@ -50,7 +51,7 @@ class Dropped:
 
     def __str__(self) -> str:
         return (
-            f"{self.name} was dropped after {self.round:,} rounds: it does not beat {self.leader} "
+            f"{visible(self.name)} was dropped after {self.round:,} rounds: it does not beat {visible(self.leader)} "
             f"(evidence {np.exp(min(self.log_evidence, 50)):,.0f} to 1 against its being the best)"
         )
 

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.checks import check_candidate_lists
-from comband.logs.columns import Column, Keys, as_keys, as_matrix
+from comband.logs.columns import Column, Keys, as_keys, as_matrix, plain
 from comband.logs.faults import Faults, LogError, OnError, check_on_error
 from comband.logs.formats import need_lists
 from comband.logs.keys import ItemIndex, KeyIndex, unify_keys
 from comband.logs.tables import TableFile, arrow, json_records, open_table
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
+from comband.text import quoted
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,8 +103,8 @@ def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
     size = _list_size(table, columns)
     for piece in table.pieces(["context", "candidate", *columns], faults):
         contexts = as_keys(piece.columns["context"])
-        who = _texts(piece.columns["candidate"])
-        good = ~contexts.bad & np.array([name is not None for name in who], dtype=bool)
+        who = as_keys(piece.columns["candidate"])
+        good = ~contexts.bad & ~who.bad
         bad = np.flatnonzero(~good)
         faults.add("missing value", [(int(piece.rows[i]), "no context or no candidate") for i in bad])
         picked = _pick([piece.columns[name] for name in columns], good)
@@ -114,7 +115,8 @@ def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
         codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
         fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults)
         kept = matrix.kept[fine]
-        numbers = np.array([names.setdefault(str(who[i]), len(names)) for i in np.flatnonzero(good)], dtype=np.int64)
+        called = [str(name) for name in who.values[good]]
+        numbers = np.array([names.setdefault(name, len(names)) for name in called], dtype=np.int64)
         yield _single(rows[kept], contexts.values[good][kept], numbers[kept], codes[fine])
 
 
@@ -156,7 +158,7 @@ def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: F
         lists: list[object] = []
         for row, record in zip(rows, records, strict=True):
             entry = record.get("lists")
-            if record.get("context") is None or not isinstance(entry, dict):
+            if not isinstance(record.get("context"), (int, float, str)) or not isinstance(entry, dict):
                 faults.add("missing value", [(int(row), "`context` and `lists` (an object) are needed")])
                 continue
             for name, shown in entry.items():
@@ -164,9 +166,12 @@ def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: F
                 contexts.append(record["context"])
                 who.append(names.setdefault(name, len(names)))
                 lists.append(shown)
-                if size is None and isinstance(shown, list):
+                if size is None and isinstance(shown, list) and shown:
                     size = len(shown)
-        if not lists or not size:
+        if not lists:
+            continue
+        if size is None:
+            faults.add("wrong type", [(row, "lists of items are needed") for row in numbers])
             continue
         keys = as_keys(contexts)
         matrix = as_matrix([lists], as_keys, list_size=size, what="items")
@@ -176,7 +181,12 @@ def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: F
         codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
         fine = check_candidate_lists(at[matrix.kept], codes, matrix.values, faults)
         kept = matrix.kept[fine]
-        yield _single(at[kept], keys.values[kept], np.array(who)[kept], codes[fine])
+        unnamed = keys.bad[kept]
+        faults.add(
+            "missing value", [(int(row), "the context must be a whole number or text") for row in at[kept[unnamed]]]
+        )
+        kept, codes = kept[~unnamed], codes[fine][~unnamed]
+        yield _single(at[kept], keys.values[kept], np.array(who)[kept], codes)
 
 
 def _assemble(
@@ -240,13 +250,13 @@ def _list_size(table: TableFile, columns: list[str]) -> int:
         return len(columns)
     for piece in table.pieces(columns, Faults(str(table.path))):
         for entry in piece.columns[columns[0]]:
-            value = entry.as_py() if hasattr(entry, "as_py") else entry
+            value = plain(entry)
             if isinstance(value, list) and value:
                 return len(value)
             if value is not None and not isinstance(value, list):
                 raise LogError(
-                    f"{table.path}: column {columns[0]} must hold lists of items, got {value!r} (without a column "
-                    "candidate, every column beside context is taken for a candidate's lists)."
+                    f"{table.path}: column {columns[0]} must hold lists of items, got {quoted(value)} (without a "
+                    "column candidate, every column beside context is taken for a candidate's lists)."
                 )
     raise LogError(f"{table.path} holds no candidate's list.")
 
@@ -258,8 +268,3 @@ def _pick(columns: list[Column], good: NDArray[np.bool_]) -> list[Column]:
         return [[value for value, keep in zip(column, good, strict=True) if keep] for column in columns]
     mask = arrow().array(good)
     return [column.filter(mask) for column in columns]
-
-
-def _texts(column: Column) -> list[str | None]:
-    values = column if isinstance(column, list) else column.to_pylist()
-    return [None if value is None else str(value) for value in values]

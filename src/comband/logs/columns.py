@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.tables import arrow
+from comband.logs.tables import arrow, cast_where_possible
+from comband.text import quoted
 
 Column = Any
 """An Arrow array (Parquet, CSV) or a plain list (JSON lines)."""
@@ -42,14 +44,18 @@ def as_floats(column: Column) -> Converted:
         if isinstance(column, list):
             return _each(column, np.float64, np.nan, _plain_float)
     pa = arrow()
+    column = _without_dictionary(column)
     missing = _nulls(column)
+    wrong = np.zeros(len(column), dtype=bool)
     if pa.types.is_null(column.type):
-        return Converted(np.full(len(column), np.nan), missing, np.zeros(len(column), dtype=bool))
+        return Converted(np.full(len(column), np.nan), missing, wrong)
     try:
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _each(column.to_pylist(), np.float64, np.nan, _text_float)
-    return Converted(values, missing, np.zeros(len(values), dtype=bool))
+        values = column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        values, wrong = cast_where_possible(column, pa.float64())
+    except pa.ArrowException:  # a type that holds no numbers
+        return Converted(np.full(len(column), np.nan), missing, ~missing)
+    return Converted(values.to_numpy(zero_copy_only=False), missing, wrong)
 
 
 def as_keys(column: Column) -> Converted:
@@ -57,10 +63,14 @@ def as_keys(column: Column) -> Converted:
     column = _as_arrow(column) if isinstance(column, list) else column
     if not isinstance(column, list):
         pa = arrow()
+        column = _without_dictionary(column)
         kind = column.type
-        if pa.types.is_integer(kind) and column.null_count == 0:
-            return _all_good(np.asarray(column.cast(pa.int64())))
-        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and column.null_count == 0:
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        whole = pa.types.is_integer(kind)
+        if not (text or whole or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+            missing = _nulls(column)
+            return Converted(np.zeros(len(column), dtype=np.int64), missing, ~missing)
+        if (text or whole) and column.null_count == 0:
             try:
                 numbers = column.cast(pa.int64())
             except pa.ArrowInvalid:
@@ -71,7 +81,7 @@ def as_keys(column: Column) -> Converted:
     missing = np.fromiter((value is None for value in column), dtype=bool, count=len(column))
     texts = [_key(value) for value in column]
     wrong = np.fromiter((text is None for text in texts), dtype=bool, count=len(texts)) & ~missing
-    numbers = [_spelt(text) for text in texts]
+    numbers = [None if text is None else spelt_number(text) for text in texts]
     if all(number is not None or text is None for number, text in zip(numbers, texts, strict=True)):
         return Converted(np.array([0 if number is None else number for number in numbers], np.int64), missing, wrong)
     values = np.empty(len(texts), dtype=object)
@@ -123,7 +133,7 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
     else:
         wrong_or_missing = wrong
     for i in np.flatnonzero(wrong):
-        raw = [_plain(flat[int(i) * list_size + j]) for j in range(list_size)]
+        raw = quoted([plain(flat[int(i) * list_size + j]) for j in range(list_size)])
         dropped.append((int(kept[i]), "wrong type", f"{what} must be {_needs(values)}, got {raw}"))
     if wrong_or_missing.any():
         good = ~wrong_or_missing
@@ -154,7 +164,7 @@ def _flatten(
             if entry is None:
                 dropped.append((i, f"missing {what}", f"no {what}"))
             elif not isinstance(entry, list):
-                dropped.append((i, "wrong type", f"{what} must be a list, got {entry!r}"))
+                dropped.append((i, "wrong type", f"{what} must be a list, got {quoted(entry)}"))
             elif len(entry) != list_size:
                 dropped.append((i, "list length", f"{len(entry)} {what}, {list_size} expected"))
             else:
@@ -185,7 +195,7 @@ def _interleave(columns: Sequence[Column]) -> Column:
     n, m = len(columns[0]), len(columns)
     kinds = {str(column.type) for column in columns}
     if len(kinds) > 1:
-        columns = [column.cast(pa.string()) for column in columns]
+        return [plain(value) for row in zip(*columns, strict=True) for value in row]
     order = (np.arange(n)[:, None] + n * np.arange(m)[None, :]).ravel()
     return pa.concat_arrays(columns).take(pa.array(order))
 
@@ -195,7 +205,7 @@ def _as_arrow(values: list[Any]) -> Column:
     pa = arrow()
     try:
         array = pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    except (pa.ArrowException, OverflowError):
         return values
     number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
     return array if number or pa.types.is_string(array.type) else values
@@ -218,14 +228,12 @@ def _each(values: list[Any], dtype: Any, blank: Any, convert: Callable[[Any], An
 
 
 def _plain_float(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _text_float(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
     try:
         return float(value)
-    except (TypeError, ValueError):
-        return None
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _key(value: Any) -> str | None:
@@ -238,9 +246,9 @@ def _key(value: Any) -> str | None:
     return None
 
 
-def _spelt(text: str | None) -> int | None:
+def spelt_number(text: str) -> int | None:
     """The whole number that a text spells in the usual way, so that "007" stays text."""
-    if text is None or not (text.isdecimal() or (text[:1] == "-" and text[1:].isdecimal())):
+    if len(text) > 20 or not (text.isdecimal() or (text[:1] == "-" and text[1:].isdecimal())):
         return None
     number = int(text)
     return number if str(number) == text and abs(number) < 2**62 else None
@@ -257,5 +265,15 @@ def _all_good(values: NDArray[Any]) -> Converted:
     return Converted(values, none, none)
 
 
-def _plain(value: Any) -> Any:
-    return value.as_py() if hasattr(value, "as_py") else value
+def _without_dictionary(column: Column) -> Column:
+    return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
+
+
+def plain(value: Any) -> Any:
+    """An entry of a column as a Python value; as text where Python has none for it, such as a far date."""
+    if not hasattr(value, "as_py"):
+        return value
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return str(value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from comband.problem import InputError
+from comband.text import shorten, visible
 
 OnError = Literal["refuse", "skip"]
 
@@ -36,7 +37,7 @@ class Faults:
             return
         self.counts[kind] = self.counts.get(kind, 0) + count
         shown = self.examples.setdefault(kind, [])
-        shown += described[: _EXAMPLES - len(shown)]
+        shown += [shorten(visible(text)) for text in described[: _EXAMPLES - len(shown)]]
 
     @property
     def total(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Column, Converter, Keys, as_keys, as_matrix, list_columns
+from comband.logs.columns import Converter, Keys, as_keys, as_matrix, list_columns
 from comband.logs.faults import Faults, LogError
 from comband.logs.tables import Piece, TableFile, closest
 
@@ -122,10 +122,3 @@ def need_lists(table: TableFile, plural: str, singular: str, *, list_size: int |
             f"{list_size} item{'s' if list_size > 1 else ''}."
         )
     return columns
-
-
-def take(column: Column, index: NDArray[np.int64]) -> Column:
-    """Some entries of a column."""
-    if isinstance(column, list):
-        return [column[i] for i in index]
-    return column.take(index)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.columns import Keys
+from comband.logs.keys import spelt_numbers
 
 
 class IdMemory:
@@ -27,7 +28,9 @@ class IdMemory:
     def repeated(self, ids: Keys) -> NDArray[np.bool_]:
         """Which of these ids were seen before, here or in an earlier batch."""
         if ids.dtype == object:
-            numbers = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+            numbers, spelt = spelt_numbers(ids)  # so are they known where an earlier batch had numbers only
+            hashes = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+            numbers = np.where(spelt, numbers, hashes)
         else:
             numbers = ids.astype(np.int64, copy=False)
         again = np.zeros(len(numbers), dtype=bool)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Keys
+from comband.logs.columns import Keys, spelt_number
 from comband.logs.faults import LogError
+from comband.logs.tables import check_file
 from comband.problem import check_count
 
 # A direct table is used while it has at most this many slots, or a few for each key.
@@ -113,14 +114,14 @@ class ItemIndex:
                 f"the items are text, such as {keys[0]!r}, but n_actions says that they are the whole numbers "
                 f"0 … {self.n_actions - 1}; give a file with all items, one a line, instead (--items, catalogue)."
             )
-        if self._catalogue is None and self.n_actions is None:
-            if keys.dtype == object and self._texts is None:
-                if self._largest >= 0:
-                    raise LogError("items must all be whole numbers or all be text, got some of both.")
-                self._texts = {}
-            if self._texts is None and len(keys):
-                self._largest = max(self._largest, int(keys.max()))
-        return self.codes(keys)
+        if self.numeric and self.n_actions is None and keys.dtype == object:
+            if self._largest >= 0:
+                raise LogError("items must all be whole numbers or all be text, got some of both.")
+            self._texts = {}
+        codes = self.codes(keys)
+        if self.numeric and len(codes):
+            self._largest = max(self._largest, int(codes.max()))
+        return codes
 
     def codes(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items; −1 for unknown ones."""
@@ -141,10 +142,11 @@ class ItemIndex:
 
 def read_catalogue(path: str | Path) -> Keys:
     """Items from a text file, one a line."""
-    path = Path(path)
-    if not path.is_file():
-        raise LogError(f"there is no file {path}.")
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    path = check_file(path)
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start:,}).") from None
     keys = unify_keys([np.array([line for line in lines if line], dtype=object)])
     if len(keys) == 0:
         raise LogError(f"{path} names no item; all items are needed, one a line.")
@@ -171,7 +173,7 @@ def spelt_numbers(texts: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bo
     numbers = np.zeros(len(texts), dtype=np.int64)
     known = np.zeros(len(texts), dtype=bool)
     for i, text in enumerate(texts):
-        digits = text[1:] if text[:1] == "-" else text
-        if digits.isdecimal() and len(digits) < 20 and int(digits) < 2**62 and str(int(text)) == text:
-            numbers[i], known[i] = int(text), True
+        number = spelt_number(text)
+        if number is not None:
+            numbers[i], known[i] = number, True
     return numbers, known

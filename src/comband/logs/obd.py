@@ -16,6 +16,7 @@ import numpy as np
 from comband.logs.columns import as_floats, as_keys
 from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.logs.keys import spelt_numbers
 from comband.logs.tables import TableFile
 
 COLUMNS = ("item_id", "position", "click", "propensity_score")
@@ -40,12 +41,14 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             contexts, good = context_keys(piece, context, faults)
         else:
             contexts, good = piece.rows - 1, np.ones(len(piece), dtype=bool)
-        slots = positions[:, 0] if positions.dtype != object else np.zeros(len(kept), dtype=np.int64)
+        slots = positions[:, 0]
+        if slots.dtype == object:  # some are no numbers; those are in no slot
+            slots = spelt_numbers(slots)[0]
         outside = (slots < 1) | (slots > list_size)
         faults.add(
             "wrong position",
             [
-                (int(piece.rows[kept[i]]), f"position {slots[i]} is not among 1 … {list_size}")
+                (int(piece.rows[kept[i]]), f"position {positions[i, 0]} is not among 1 … {list_size}")
                 for i in outside.nonzero()[0]
             ],
         )

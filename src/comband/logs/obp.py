@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from comband.logs.columns import Keys, as_floats, as_keys
 from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.logs.keys import unify_keys
 from comband.logs.sequential import sequential_propensities
 from comband.logs.tables import TableFile
 
@@ -72,7 +73,7 @@ class _Slots:
         self.columns = columns
 
     def __add__(self, other: _Slots) -> _Slots:
-        return _Slots(*(np.concatenate(pair) for pair in zip(self.columns, other.columns, strict=True)))
+        return _Slots(*map(_joined, self.columns, other.columns))
 
     def take(self, index: Any) -> _Slots:
         return _Slots(*(column[index] for column in self.columns))
@@ -83,6 +84,11 @@ class _Slots:
         others = np.flatnonzero(slate != slate[-1]) if len(slate) else np.empty(0, dtype=np.int64)
         cut = int(others[-1]) + 1 if len(others) else 0
         return self.take(slice(0, cut)), self.take(slice(cut, None))
+
+
+def _joined(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """Columns one after the other; keys that are text in one of them are text in both."""
+    return unify_keys([one, other]) if object in (one.dtype, other.dtype) else np.concatenate([one, other])
 
 
 def _slates(slots: _Slots, list_size: int, cascade: bool, faults: Faults) -> Iterator[RawRounds]:
@@ -109,7 +115,7 @@ def _slates(slots: _Slots, list_size: int, cascade: bool, faults: Faults) -> Ite
     chances = pscore[index]
     if cascade:
         before = np.concatenate([np.ones((len(chances), 1)), chances[:, :-1]], axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             conditional = chances / before
         possible = ((conditional > 0) & (conditional <= 1 + 1e-6)).all(axis=1)
         for i in np.flatnonzero(~possible):

@@ -23,6 +23,8 @@ def sequential_propensities(conditional: ArrayLike) -> NDArray[np.float64]:
     """
     p = np.asarray(conditional, dtype=np.float64)
     m = p.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):  # zeros and NaN are refused by the caller, row by row
+    with np.errstate(
+        divide="ignore", over="ignore", invalid="ignore"
+    ):  # zeros and NaN are refused by the caller, row by row
         weights = 1 / (m * p) + (m - 1 - np.arange(m)) / m
         return np.asarray(1 / weights, dtype=np.float64)

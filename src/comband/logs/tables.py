@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.faults import Faults, LogError
+from comband.text import shorten
 
 BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24
 _LISTED = 12  # columns named in a message
 _LOOKED_AT = 100  # records of a JSON-lines file that tell its columns
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class TableFile:
 
     def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
         """The rows that can be read, in order; those that cannot go into `faults`."""
+        for name in columns:
+            if self.names.count(name) > 1:
+                raise LogError(
+                    f"{self.path} has {self.names.count(name)} columns {name}; each name must be there once."
+                )
         read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
         yield from read(self.path, list(columns), faults)
 
@@ -67,19 +75,31 @@ class TableFile:
 
 def open_table(path: str | Path) -> TableFile:
     """Look at a file and learn its kind and columns."""
-    path = Path(path)
-    if not path.is_file():
-        raise LogError(f"there is no file {path}.")
+    path = check_file(path)
     suffix = path.suffix.lower()
     kinds = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
     kinds |= {".json": "jsonl", ".dsjson": "jsonl"}
     if suffix not in kinds:
         raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
-    if path.stat().st_size == 0:
-        raise LogError(f"{path} is empty.")
     kind = kinds[suffix]
     names, scalars = {"parquet": _parquet_names, "csv": _csv_names, "jsonl": _jsonl_names}[kind](path)
     return TableFile(path, kind, tuple(names), frozenset(scalars))
+
+
+def check_file(path: str | Path) -> Path:
+    """Return `path` if a file is there that is not empty, and not text of an encoding that nothing here reads."""
+    path = Path(path)
+    if path.is_dir():
+        raise LogError(f"{path} is a folder; give a file in it.")
+    if not path.is_file():
+        raise LogError(f"there is no file {path}.")
+    with path.open("rb") as file:
+        start = file.read(2)
+    if not start:
+        raise LogError(f"{path} is empty.")
+    if start in (b"\xff\xfe", b"\xfe\xff"):
+        raise LogError(f"{path} is text in UTF-16; save it as UTF-8.")
+    return path
 
 
 def closest(name: str, names: Sequence[str], *, cutoff: float = 0.6) -> str | None:
@@ -106,41 +126,53 @@ def arrow() -> Any:
 
 
 def _parquet_file(path: Path) -> Any:
-    pa = arrow()
+    arrow()
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, memory_map=True)
-    except (pa.ArrowInvalid, OSError) as error:
+        return pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+    except Exception as error:  # for damaged files it raises whatever its parts raise
         raise LogError(f"{path} is not a complete Parquet file ({_first_line(error)}).") from None
 
 
 def _parquet_names(path: Path) -> tuple[list[str], list[str]]:
     with _parquet_file(path) as file:
-        schema = file.schema_arrow
-    return list(schema.names), [field.name for field in schema if field.type.num_fields == 0]
+        try:
+            schema = file.schema_arrow
+            return list(schema.names), [field.name for field in schema if field.type.num_fields == 0]
+        except Exception as error:
+            raise LogError(f"{path} is not a complete Parquet file ({_first_line(error)}).") from None
 
 
 def _parquet_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
-    pa = arrow()
     first = 1
     with _parquet_file(path) as file:
-        batches = file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+        promised = file.metadata.num_rows
+        batches = None
         while True:
             try:
+                if batches is None:
+                    batches = file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
                 batch = next(batches, None)
-            except (pa.ArrowInvalid, OSError) as error:
+                if batch is not None:
+                    batch.validate(full=True)  # offsets and UTF-8: nothing later reads beyond what is there
+            except Exception as error:
                 raise LogError(f"{path} breaks off after row {first - 1:,} ({_first_line(error)}).") from None
             if batch is None:
-                return
+                break
             rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
             yield Piece(rows, {name: batch.column(name) for name in columns})
             first += batch.num_rows
+    if first - 1 != promised:
+        raise LogError(f"{path} breaks off after row {first - 1:,}; it should have {promised:,}.")
 
 
 def _csv_names(path: Path) -> tuple[list[str], list[str]]:
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        names = next(csv.reader(file), [])
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        try:
+            names = next(csv.reader(file), [])
+        except csv.Error as error:
+            raise LogError(f"{path}: the header cannot be read as CSV ({error}).") from None
     return names, names
 
 
@@ -165,39 +197,127 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
             parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=columns,
-                column_types={name: pa.string() for name in columns},
+                # Bytes, not text: which row is no UTF-8 is found below.
+                column_types={name: pa.binary() for name in columns},
                 strings_can_be_null=True,
                 null_values=[""],
             ),
         )
-        first = 0
-        for batch in reader:
-            index = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            # The i-th good record comes after the j-th bad one when i reaches the number of good ones before it.
-            bad = np.asarray(skipped, dtype=np.int64)
-            rows = index + 1 + np.searchsorted(bad - 1 - np.arange(len(bad)), index, side="right")
-            yield Piece(rows, {name: batch.column(name) for name in columns})
-            first += batch.num_rows
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:
         raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
+    first = 0
+    while True:
+        try:
+            batch = next(reader, None)
+        except (pa.ArrowException, OSError) as error:
+            raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
+        if batch is None:
+            break
+        index = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        # The i-th good record comes after the j-th bad one when i reaches the number of good ones before it.
+        bad = np.asarray(skipped, dtype=np.int64)
+        rows = index + 1 + np.searchsorted(bad - 1 - np.arange(len(bad)), index, side="right")
+        yield _decoded(rows, {name: batch.column(name) for name in columns}, faults)
+        first += batch.num_rows
+    lines = _quoted_lines(path)
+    if lines is not None and lines != first + len(skipped) + 1:
+        raise LogError(
+            f"{path} has {lines:,} lines but {first + len(skipped) + 1:,} rows: a quotation mark is never closed, or "
+            "a value holds a line break; mend it, or write values with line breaks as .parquet or .jsonl."
+        )
+
+
+def _decoded(rows: NDArray[np.int64], columns: dict[str, Any], faults: Faults) -> Piece:
+    """Columns of bytes as text; rows where one is no UTF-8 go into `faults`."""
+    pa = arrow()
+    good = np.ones(len(rows), dtype=bool)
+    texts = {}
+    for name, column in columns.items():
+        try:
+            texts[name] = column.cast(pa.string())
+        except pa.ArrowInvalid:
+            good &= ~cast_where_possible(column, pa.string())[1]
+    if not good.all():
+        faults.add("unreadable row", [(int(row), "it is not UTF-8") for row in rows[~good]])
+        keep = pa.array(good)
+        rows, texts = rows[good], {name: column.filter(keep).cast(pa.string()) for name, column in columns.items()}
+    return Piece(rows, {name: unmarked(column) for name, column in texts.items()})
+
+
+def _quoted_lines(path: Path) -> int | None:
+    """How many lines a file has that are not empty; None without a quotation mark, where each line is one row.
+
+    An opened quotation mark takes in the lines that follow, until the next one: rows that would be gone unnoticed.
+    """
+    with path.open("rb") as file:
+        if not any(b'"' in block for block in iter(lambda: file.read(_CSV_BLOCK), b"")):
+            return None
+        file.seek(0)
+        lines, ended = 0, True
+        for block in iter(lambda: file.read(_CSV_BLOCK), b""):
+            data = np.frombuffer(block, dtype=np.uint8)
+            ends = (data == ord("\n")) | (data == ord("\r"))
+            lines += int((~ends[1:] & ends[:-1]).sum()) + int(ended and not ends[0])  # something after an end
+            ended = bool(ends[-1])
+    return lines
+
+
+def cast_where_possible(column: Any, kind: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """The column as another type, null where that cannot be, and which entries those are.
+
+    A cast fails as a whole, so halves are tried: every entry is judged as it would be alone.
+    """
+    pa = arrow()
+    wrong = np.zeros(len(column), dtype=bool)
+    parts = []
+    pending = [(0, len(column))]
+    while pending:
+        start, end = pending.pop()
+        try:
+            parts.append(column.slice(start, end - start).cast(kind))
+        except pa.ArrowInvalid:
+            if end - start == 1:
+                wrong[start] = True
+                parts.append(pa.nulls(1, kind))
+            else:
+                middle = (start + end) // 2
+                pending += [(middle, end), (start, middle)]
+    return pa.concat_arrays(parts) if parts else column.cast(kind), wrong
+
+
+# What a spreadsheet takes for a formula when it stands first in a cell of a CSV file.
+_FORMULA = "=+-@\t"
+_MARKED = re.compile(f"'+[{re.escape(_FORMULA)}]")
+
+
+def marked(text: str) -> str:
+    """Text as CSV files have it: with an apostrophe in front where a spreadsheet would take it for a formula.
+
+    So that `unmarked` gives back what was there, text that begins like a marked one is marked once more; whole
+    numbers, which are no danger, are left alone.
+
+    >>> [marked(text) for text in ("=1+1", "'=1+1", "-5", "plain", "it's")]
+    ["'=1+1", "''=1+1", '-5', 'plain', "it's"]
+    """
+    return f"'{text}" if _MARKED.match(f"'{text}") and not re.fullmatch(r"-\d+", text) else text
+
+
+def unmarked(column: Any) -> Any:
+    """A column of text from a CSV file without the marks of `marked`."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.starts_with(column, "'")).as_py():
+        return column
+    return pc.replace_substring_regex(column, pattern=f"^'('*[{re.escape(_FORMULA)}])", replacement=r"\1")
 
 
 def _jsonl_names(path: Path) -> tuple[list[str], list[str]]:
     names: dict[str, None] = {}
-    looked_at = 0
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except ValueError:
-                record = None
-            if isinstance(record, dict):
-                names.update(dict.fromkeys(record))
-            looked_at += 1
-            if looked_at == _LOOKED_AT:
-                break
+    for number, record in _json_lines(path):
+        if isinstance(record, dict):
+            names.update(dict.fromkeys(record))
+        if number == _LOOKED_AT:
+            break
     return list(names), []
 
 
@@ -210,28 +330,48 @@ def json_records(path: Path, faults: Faults) -> Iterator[tuple[NDArray[np.int64]
     """Batches of (row numbers, objects) of a JSON-lines file; lines that are not objects go into `faults`."""
     rows: list[int] = []
     records: list[dict[str, Any]] = []
-    number = 0
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if not line.strip():
-                continue
-            number += 1
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                faults.add("unreadable row", [(number, f"not JSON ({error})")])
-                continue
-            if not isinstance(record, dict):
-                faults.add("unreadable row", [(number, f"a JSON object is needed, got {type(record).__name__}")])
-                continue
-            rows.append(number)
-            records.append(record)
-            if len(rows) == BATCH_ROWS:
-                yield np.asarray(rows, dtype=np.int64), records
-                rows, records = [], []
+    for number, record in _json_lines(path):
+        if isinstance(record, str):
+            faults.add("unreadable row", [(number, record)])
+            continue
+        rows.append(number)
+        records.append(record)
+        if len(rows) == BATCH_ROWS:
+            yield np.asarray(rows, dtype=np.int64), records
+            rows, records = [], []
     if rows:
         yield np.asarray(rows, dtype=np.int64), records
 
 
+def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Number and object of each line that is not blank; in place of the object a text that says what is wrong."""
+    number = 0
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        for line in file:
+            if line.isspace():
+                continue
+            number += 1
+            yield number, _json_object(line)
+
+
+def _json_object(line: str) -> dict[str, Any] | str:
+    if not line.isascii() and _SURROGATE.search(line):
+        return "it is not UTF-8"
+    try:
+        record = json.loads(line)
+        if "\\ud" in line or "\\uD" in line:  # escapes of surrogates, which are text only in pairs
+            json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "half of a surrogate pair, which is no text"
+    except json.JSONDecodeError as error:
+        return f"not JSON ({error})"
+    except ValueError:
+        return "a whole number has too many digits"
+    except RecursionError:
+        return "it is nested too deeply"
+    return record if isinstance(record, dict) else f"a JSON object is needed, got {type(record).__name__}"
+
+
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".")
+    lines = str(error).splitlines()
+    return shorten(lines[0].rstrip(".")) if lines else type(error).__name__

@@ -9,7 +9,7 @@ a field is named for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.sequential import sequential_propensities
 from comband.logs.tables import TableFile, json_records
+from comband.text import quoted
 
 # VW logs probabilities in single precision: they may pass 1 by so much.
 _SLACK = 1e-6
+_DEPTH = 6  # of the fields that a message lists
 
 
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
@@ -52,13 +54,18 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
         if not kept:
             continue
         flat = as_keys([item for shown in items for item in shown])
+        names, keys = as_keys(ids), as_keys(contexts)
+        unnamed = names.bad | keys.bad
+        what = "the id and the context must be whole numbers or text"
+        faults.add("missing value", [(kept[i], what) for i in np.flatnonzero(unnamed)])
+        fine = ~unnamed
         yield RawRounds(
-            rows=np.array(kept, dtype=np.int64),
-            ids=as_keys(ids).values,
-            contexts=as_keys(contexts).values,
-            items=flat.values.reshape(len(kept), list_size),
-            rewards=np.array(rewards) + 0.0,  # VW writes −0.0 for nothing
-            propensities=sequential_propensities(chances),
+            rows=np.array(kept, dtype=np.int64)[fine],
+            ids=names.values[fine],
+            contexts=keys.values[fine],
+            items=flat.values.reshape(len(kept), list_size)[fine],
+            rewards=np.array(rewards)[fine] + 0.0,  # VW writes −0.0 for nothing
+            propensities=sequential_propensities(chances)[fine],
         )
 
 
@@ -78,7 +85,7 @@ def _look(table: TableFile, records: list[dict[str, Any]], context: Sequence[str
 
 def _paths(record: dict[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in record.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix.count(".") < _DEPTH:
             yield from _paths(value, f"{prefix}{name}.")
         elif not isinstance(value, list):
             yield prefix + name
@@ -99,7 +106,7 @@ def _slots(record: dict[str, Any], list_size: int) -> tuple[list[Any], list[floa
     if len(outcomes) != list_size:
         raise _UnusableError("list length", f"{len(outcomes)} slots, {list_size} expected")
     if record.get("pdrop"):
-        raise _UnusableError("thinned log", f"pdrop is {record['pdrop']}: dropped rounds cannot be counted")
+        raise _UnusableError("thinned log", f"pdrop is {quoted(record['pdrop'])}: dropped rounds cannot be counted")
     actions = _mapping(record.get("c")).get("_multi")
     tags = [_mapping(action).get("_tag") for action in actions] if isinstance(actions, list) else []
     named = bool(tags) and all(isinstance(tag, str) for tag in tags)
@@ -111,13 +118,17 @@ def _slots(record: dict[str, Any], list_size: int) -> tuple[list[Any], list[floa
         action = chosen[0] if isinstance(chosen, list) and chosen else chosen
         probability = probabilities[0] if isinstance(probabilities, list) and probabilities else probabilities
         if isinstance(action, bool) or not isinstance(action, int):
-            raise _UnusableError("wrong type", f"_a must start with the shown action, got {chosen!r}")
+            raise _UnusableError("wrong type", f"_a must start with the shown action, got {quoted(chosen)}")
         if probability is None:
             raise _UnusableError("missing propensity", f"action {action} has no _p")
-        if not isinstance(probability, (int, float)) or not isinstance(cost, (int, float)):
-            raise _UnusableError("wrong type", f"_p and _label_cost must be numbers, got {probability!r} and {cost!r}")
+        if not (_is_number(probability) and _is_number(cost)):
+            raise _UnusableError(
+                "wrong type", f"_p and _label_cost must be numbers, got {quoted(probability)} and {quoted(cost)}"
+            )
         if not 0 < probability <= 1 + _SLACK:
-            raise _UnusableError("wrong propensity", f"probability {probability} of action {action} is outside (0, 1]")
+            raise _UnusableError(
+                "wrong propensity", f"probability {quoted(probability)} of action {action} is outside (0, 1]"
+            )
         if named and not 0 <= action < len(tags):
             raise _UnusableError("unknown item", f"action {action} is not among the {len(tags)} of _multi")
         shown.append(tags[action] if named else action)
@@ -139,6 +150,10 @@ def _value(record: dict[str, Any], name: str) -> Any:
     for step in name.split("."):
         value = _mapping(value).get(step)
     return None if isinstance(value, (dict, list)) else value
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.logs.faults import LogError
-from comband.logs.tables import arrow
+from comband.logs.tables import arrow, marked
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.rounds import Rounds
@@ -69,8 +69,10 @@ def write_candidates(
         raise InputError("there must be at least one context to write lists for, got none.")
     m = policies.predict(take_contexts(contexts, slice(0, 1))).shape[2]
     suffix = Path(path).suffix.lower()
-    if suffix in _PARQUET and "context" in policies.names:
-        raise InputError("a candidate cannot be called 'context' in a Parquet file; rename it or write .csv.")
+    for name in ("context", "candidate"):
+        if suffix in _PARQUET and name in policies.names:
+            raise InputError(f"a candidate cannot be called {name!r} in a Parquet file; rename it or write .csv.")
+    _check_texts(policies.names, "a candidate's name")
 
     def blocks() -> Iterator[Block]:
         for rows in _slices(n, max(1, _STEP // len(policies))):
@@ -101,7 +103,19 @@ def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArra
         keys = contexts
     else:
         keys = default
-    return keys.astype(object) if keys.dtype.kind == "U" else keys
+    keys = keys.astype(object) if keys.dtype.kind == "U" else keys
+    _check_texts(keys.tolist() if keys.dtype == object else (), "the id of a context")
+    return keys
+
+
+def _check_texts(texts: Iterable[Any], what: str) -> None:
+    """Refuse what is no Unicode text."""
+    for text in texts:
+        if isinstance(text, str) and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise InputError(f"{what} must be text that can be written as UTF-8, got {text!r}.") from None
 
 
 def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
@@ -134,7 +148,7 @@ def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:
                 else:
                     columns[name] = pa.array(values)
             batch = pa.table(columns)
-            writer = writer or pq.ParquetWriter(path, batch.schema)
+            writer = writer or pq.ParquetWriter(path, batch.schema, write_page_checksum=True)
             writer.write_table(batch)
     finally:
         if writer is not None:
@@ -164,8 +178,16 @@ def _flat_columns(block: Block) -> tuple[list[str], list[Sequence[Any]]]:
             columns += [values[:, j].tolist() for j in range(values.shape[1])]
         else:
             names.append(name)
-            columns.append(values.tolist())
+            columns.append([_csv_cell(value) for value in values] if values.dtype == object else values.tolist())
     return names, columns
+
+
+def _csv_cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if not value or "\n" in value or "\r" in value:
+        raise InputError(f"a CSV file cannot hold {value!r} (nothing, or a line break); write .parquet or .jsonl.")
+    return marked(value)
 
 
 def _write_jsonl(path: Path, blocks: Iterator[Block]) -> None:

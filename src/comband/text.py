@@ -1,0 +1,51 @@
+"""Text that comes from outside (names, ids, paths), as it may be shown."""
+
+from __future__ import annotations
+
+import re
+from reprlib import Repr
+
+# Control characters (a terminal obeys them), line and paragraph separators, marks that turn the direction of what
+# follows, and halves of surrogate pairs (which cannot be written as UTF-8).
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: object, *, keep: str = "") -> str:
+    r"""`text` on one line, with everything that a terminal or a page would obey spelt out as an escape.
+
+    Whoever shows a name, an id, a path or an error sends it through here first. Characters in `keep` stay.
+
+    >>> print(visible("a\nb"), visible("\x1b[31mred"), visible("[red]ünïcode ε"))
+    a\nb \x1b[31mred [red]ünïcode ε
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), str(text))
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+_REPR = Repr()
+_REPR.maxlevel, _REPR.maxlist, _REPR.maxdict = 4, 12, 6
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 80
+
+
+def quoted(value: object) -> str:
+    """`repr(value)` within bounds: whatever a file holds (a thousand nested lists, a megabyte of text) fits a message.
+
+    >>> quoted(["a", [1, 2]])
+    "['a', [1, 2]]"
+    """
+    return _REPR.repr(value)
+
+
+def shorten(text: str, width: int = 300) -> str:
+    """`text` with its middle left out if it is longer than `width`: a message is a sentence, whatever it quotes.
+
+    >>> shorten("0123456789", 7)
+    '012…789'
+    """
+    if len(text) <= width:
+        return text
+    left = width // 2
+    return f"{text[:left]}…{text[len(text) - (width - left - 1) :]}"
