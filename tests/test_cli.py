@@ -63,7 +63,7 @@ def test_wrong_propensities_are_shouted(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     shown = CliRunner().invoke(app, [*arguments, "--html", str(report)])
     assert shown.exit_code == 1
-    assert "THE PROPENSITIES DO NOT FIT" in shown.stdout
+    assert shown.stdout.startswith("WARNING: THE PROPENSITIES DO NOT FIT")
     assert "Best:" not in shown.stdout
     page = report.read_text()
     assert '<p class="alarm">THE PROPENSITIES DO NOT FIT' in page

@@ -8,7 +8,7 @@ from html import escape
 from math import exp, floor, log10
 
 from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
-from comband.learners.base import Candidate
+from comband.learners.base import WARNING, Candidate
 from comband.learners.certifying import Dropped
 from comband.problem import Problem
 from comband.running import Run
@@ -102,15 +102,13 @@ def selection_page(
     certified = [problem.max_reward, *history["epsilon"].tolist()]
     body = [
         f"<h1>The best of {n_candidates:,} candidates</h1>",
+        *(f'<p class="alarm">{WARNING}: {_text(text)}.</p>' for text in result.warnings),
         f'<p class="lead">Winner: <strong>{_text(result.name)}</strong>, worth {result.value:.4g} rewards a round. '
         f"With probability {1 - result.delta:g} no candidate is better by more than "
         f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds.</p>",
         f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
         f"{_text(result.guarantee.capitalize())}.</p>",
-        *(
-            f'<p class="{"alarm" if note.startswith("WARNING") else "soft"}">Note: {_text(note)}.</p>'
-            for note in result.notes
-        ),
+        *(f'<p class="soft">Note: {_text(note)}.</p>' for note in result.notes),
         "<h2>The first and the next</h2>",
         interval_plot([result.best, *result.runners_up]),
         f'<p class="soft">{PAIRED}</p>',

@@ -1,53 +1,57 @@
-"""Each guard finds its fault within thousands of rounds, and is silent in clean runs."""
+"""Each guard finds its fault within thousands of rounds, and is silent in clean runs; its bets have mean one."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binom, hypergeom
 
 import comband as cb
+from comband.estimates import guards
+from comband.policies.disagreement import DisagreementSampling
+from comband.policies.sparse import SparsePropensities
 
 K, M = 20, 3
-PROBLEM = cb.Problem(n_actions=K, list_size=M)
+MANY = 6000  # actions, too many to watch each alone
 
 
-def mixtures(rng: np.random.Generator) -> tuple[cb.Mixture, cb.Mixture]:
+def mixtures(rng: np.random.Generator, n_actions: int = K) -> tuple[cb.Mixture, cb.Mixture]:
+    problem = cb.Problem(n_actions=n_actions, list_size=M)
     lists = np.argsort(rng.random((6, 30, K)), axis=2)[:, :, :M]
-    policies = cb.PolicySet.from_lists(lists, PROBLEM)
+    policies = cb.PolicySet.from_lists(lists, problem)
     weights, others = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6))
     return (
-        cb.Mixture(policies, weights, problem=PROBLEM, floor=0.2),
-        cb.Mixture(policies, others, problem=PROBLEM, floor=0.2),
+        cb.Mixture(policies, weights, problem=problem, floor=0.2),
+        cb.Mixture(policies, others, problem=problem, floor=0.2),
     )
 
 
-def rounds_until_alarm(fault: str, seed: int, n_rounds: int = 8000, block: int = 500) -> int | None:
+def rounds_until_alarm(fault: str, seed: int, n_rounds: int = 8000, block: int = 500, n_actions: int = K) -> int | None:
     rng = np.random.default_rng([seed, 11])
-    now, before = mixtures(rng)
-    guard = cb.ExposureGuard(K, unanswered=fault.startswith("lost"))
+    now, before = mixtures(rng, n_actions)
+    guard = cb.ExposureGuard(n_actions, unanswered=fault.startswith("lost"))
     for start in range(0, n_rounds, block):
         X = rng.integers(30, size=block)
         lists = now.draw(X, rng).lists.copy()
-        q: NDArray[np.float64] = now.propensities(X)
+        keep = np.ones(block, dtype=bool)
         recorded = None
         if fault.startswith("stale"):
             old = rng.random(block) < 0.05
-            wrong = q.copy()
-            wrong[old] = before.propensities(X[old])
-            if fault == "stale, in a log":  # the design is not known: only what was recorded
-                q = wrong
-            else:
-                recorded = np.take_along_axis(wrong, lists.astype(np.int64), axis=1)
-        elif fault == "rounded":
-            q = np.round(q, 1)
+            wrong = now.propensities(X, lists)
+            wrong[old] = before.propensities(X[old], lists[old])
+            recorded = wrong
         elif fault == "overridden":
             lists[rng.random(block) < 0.02] = np.arange(M)
         elif fault.startswith("lost"):
             with_item = (lists == 4).any(axis=1) if fault == "lost for an item" else np.zeros(block, dtype=bool)
-            missing = (rng.random(block) < 0.05) | (with_item & (rng.random(block) < 0.3))
-            lists, q = lists[missing], q[missing]
-        guard.update(lists, q, recorded)
+            keep = (rng.random(block) < 0.05) | (with_item & (rng.random(block) < 0.3))
+        q = now.sparse_propensities(X[keep])
+        if fault == "rounded":
+            q = SparsePropensities(q.n_actions, q.rows, q.actions, q.values.round(1), q.rest.round(1))
+        guard.update(lists[keep], q, recorded)
         if guard.alarm:
             assert guard.message
             return start + block
@@ -55,9 +59,10 @@ def rounds_until_alarm(fault: str, seed: int, n_rounds: int = 8000, block: int =
     return None
 
 
+@pytest.mark.parametrize("n_actions", [K, MANY])
 @pytest.mark.parametrize("fault", ["stale", "rounded", "overridden", "lost for an item"])
-def test_faults_are_found(fault: str) -> None:
-    assert all(rounds_until_alarm(fault, seed) is not None for seed in range(4))
+def test_faults_are_found(fault: str, n_actions: int) -> None:
+    assert all(rounds_until_alarm(fault, seed, n_actions=n_actions) is not None for seed in range(4))
 
 
 @pytest.mark.parametrize("fault", ["none", "lost at random"])
@@ -67,22 +72,199 @@ def test_clean_runs_are_silent(fault: str) -> None:
     assert alarms <= 5
 
 
-def test_a_changing_world_is_noticed_and_a_steady_one_is_not() -> None:
-    rng = np.random.default_rng(0)
-    n = 400
-    for kinds in ([(0.1, 0.3)], [(0.2, 0.2), (0.3, 0.1)]):
-        drifting = cb.DriftGuard()
-        for _ in range(12):
-            drifting.update([np.flatnonzero(rng.random(n) < np.linspace(*ends, n)) for ends in kinds], n)
-        assert drifting.alarm
-        assert "changes over time" in drifting.message
+def test_clean_runs_are_silent_with_many_actions() -> None:
+    # 60 runs at level .05: 18 alarms or more have a probability below 1e-8 (binomial).
     alarms = 0
-    for seed in range(200):
-        guard, generator = cb.DriftGuard(), np.random.default_rng([seed, 2])
-        for _ in range(12):
-            guard.update([np.flatnonzero(generator.random(n) < rate) for rate in (0.2, 0.05)], n)
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 12])
+        mixture, guard = mixtures(rng, MANY)[0], cb.ExposureGuard(MANY, level=0.05)
+        X = rng.integers(30, size=200)
+        for part in np.array_split(np.arange(200), 10):
+            guard.update(mixture.draw(X[part], rng).lists, mixture.sparse_propensities(X[part]))
         alarms += guard.alarm
-    assert alarms <= 5
+    assert alarms < 18
+
+
+def explorers(rng: np.random.Generator, n_actions: int) -> list[cb.Mixture | DisagreementSampling]:
+    mixture = mixtures(rng, n_actions)[0]
+    sampling = DisagreementSampling(
+        mixture.policies, range(6), leader=2, attention=rng.random(6), floor=0.1, problem=mixture.problem
+    )
+    return [mixture, cb.Mixture(mixture.policies, mixture.weights, problem=mixture.problem, floor=1.0), sampling]
+
+
+@pytest.mark.parametrize("n_actions", [K, MANY])
+def test_sparse_propensities_are_those_of_all_actions(n_actions: int) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.integers(30, size=40)
+    for explorer in explorers(rng, n_actions):
+        sparse, dense = explorer.sparse_propensities(X), explorer.propensities(X)
+        np.testing.assert_array_equal(sparse.dense(), dense)
+        lists = rng.integers(n_actions, size=(40, 7))
+        lists[:, :M] = explorer.draw(X, rng).lists
+        np.testing.assert_array_equal(sparse.of(lists), np.take_along_axis(dense, lists, axis=1))
+        assert len(explorer.sparse_propensities(X[:0])) == 0
+
+
+def test_classes_of_actions_are_sums_over_their_members() -> None:
+    """The bets of a guard with many actions, recomputed from the propensities of all actions one by one."""
+    rng = np.random.default_rng(2)
+    for explorer in explorers(rng, MANY):
+        guard = cb.ExposureGuard(MANY)
+        X = rng.integers(30, size=5)
+        lists = explorer.draw(X, rng).lists.astype(np.int64)
+        guard.update(lists, explorer.sparse_propensities(X))
+        wealth = np.zeros_like(guard._log_wealth)
+        for shown, q in zip(lists, explorer.propensities(X), strict=True):
+            hit = np.isin(np.arange(MANY), shown)
+            groups = [np.digitize(q, guards._EDGES) == b for b in range(len(guards._EDGES) + 1)]
+            groups += [np.arange(MANY) % guards._BUCKETS == c for c in range(guards._BUCKETS)]
+            rows = [(hit[g].sum(), q[g].sum(), min((q[g] > 0).sum(), M)) for g in groups]
+            rows.append(((1 / q[shown]).sum(), (q > 0).sum(), M / q[q > 0].min()))
+            for i, (observed, expected, largest) in enumerate(rows):
+                for sign, scale in ((1, expected), (-1, largest - expected)):
+                    if scale > 1e-9:
+                        z = max(sign * (observed - expected) / scale, -1.0)
+                        wealth[i, 0 if sign > 0 else 1] += np.log1p(guards._STAKES * z)
+        np.testing.assert_allclose(guard._log_wealth, wealth, atol=1e-9)
+        dense = cb.ExposureGuard(MANY)
+        dense.update(lists, explorer.propensities(X))
+        np.testing.assert_allclose(dense._log_wealth, wealth, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_every_bet_on_exposure_has_mean_one(classes: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By enumeration of all lists of a mixture."""
+    if classes:
+        monkeypatch.setattr(guards, "_SINGLE", 1)
+        monkeypatch.setattr(guards, "_BUCKETS", classes)
+    problem = cb.Problem(n_actions=7, list_size=2)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 4]], [[6, 0]]], problem)
+    mixture = cb.Mixture(policies, [0.5, 0.3, 0.2], problem=problem, floor=0.4)
+    chances = {frozenset(pair): 0.4 / 21 for pair in itertools.combinations(range(7), 2)}
+    for pair, weight in (((0, 1), 0.5), ((1, 4), 0.3), ((6, 0), 0.2)):
+        chances[frozenset(pair)] += 0.6 * weight
+    mean: NDArray[np.float64] | float = 0.0
+    for shown, chance in chances.items():
+        guard = cb.ExposureGuard(7)
+        guard.update([sorted(shown)], mixture.sparse_propensities([0]))
+        mean = mean + chance * np.exp(guard._log_wealth)
+    np.testing.assert_allclose(mean, 1.0, atol=1e-12)
+
+
+def test_compared_propensities_that_differ_are_proof_whatever_the_number_of_actions() -> None:
+    guard = cb.ExposureGuard(10**9)
+    for recorded, alarm in ((0.25 + 1e-9, False), (np.nan, True)):
+        guard.compare([[0.5, recorded]], [[0.5, 0.25]])
+        assert guard.alarm == alarm
+    assert guard.n_compared == 2
+    assert "1 recorded propensities are not those of the design" in guard.message
+
+
+def test_a_guard_is_restored_or_refuses() -> None:
+    rng = np.random.default_rng(3)
+    now = mixtures(rng)[0]
+    X = rng.integers(30, size=50)
+    guard, again = cb.ExposureGuard(K), cb.ExposureGuard(K)
+    guard.update(now.draw(X, rng).lists, now.propensities(X))
+    again.unpack(guard.pack())
+    np.testing.assert_array_equal(again.pack(), guard.pack())
+    with pytest.raises(cb.InputError, match="cannot be restored"):
+        cb.ExposureGuard(K + 1).unpack(guard.pack())
+    with pytest.raises(cb.InputError, match="is restored from"):
+        cb.DriftGuard().unpack(np.zeros(2))
+
+
+def stretches(
+    rates: list[tuple[NDArray[np.float64], NDArray[np.float64]]], seed: int, *, step: int = 50, level: float = 0.001
+) -> tuple[cb.DriftGuard, int | None]:
+    """A guard fed in steps through stretches with given chances of rewards for and against; when it gave alarm."""
+    rng, guard, total = np.random.default_rng([seed, 2]), cb.DriftGuard(level=level), 0
+    for favour, against in rates:
+        n = len(favour)
+        wins, losses = (np.flatnonzero(rng.random(n) < rate) for rate in (favour, against))
+        guard.begin(n)
+        for seen in range(step, n + 1, step):
+            guard.update(wins[wins < seen], losses[losses < seen], seen)
+            if guard.alarm:
+                return guard, total + seen
+        total += n
+    return guard, None
+
+
+def test_a_changing_world_is_noticed() -> None:
+    n = 400
+    up, down = np.linspace(0.05, 0.35, n), np.linspace(0.35, 0.05, n)
+    for seed in range(3):
+        for slow in ((up, up), (np.full(n, 0.2), down)):
+            guard, when = stretches([slow] * 12, seed)
+            assert when is not None
+            assert "the world is not at rest" in guard.message
+        # Once, late, and in the last stretch: noticed before the stretch ends. Clean stretches before cost little.
+        rest = np.full(2000, 0.1)
+        change = np.where(np.arange(2000) < 1000, 0.1, 0.2), np.where(np.arange(2000) < 1000, 0.1, 0.04)
+        _, when = stretches([(rest, rest)] * 6 + [change], seed)
+        assert when is not None
+        assert 13_000 < when < 14_000
+
+
+def test_a_steady_world_gives_no_alarm() -> None:
+    # 100 runs at level .05: 22 alarms or more have a probability below 1e-8 (binomial).
+    n = 400
+    rates = [(np.full(n, 0.2), np.full(n, 0.05))] * 8
+    assert sum(stretches(rates, seed, level=0.05)[1] is not None for seed in range(100)) < 22
+
+
+def test_stretches_that_end_when_it_suits_them_give_no_alarm() -> None:
+    """Each stretch ends where the last rounds look most unlike the first, or runs its course."""
+    alarms = 0
+    for seed in range(60):
+        rng, guard = np.random.default_rng([seed, 4]), cb.DriftGuard(level=0.05)
+        for _ in range(10):
+            hits = rng.random((2, 300)) < 0.2
+            lately = np.array([hits[0, max(0, t - 40) : t].sum() for t in range(301)])
+            end = int(np.argmax(lately > 14)) or 300
+            guard.begin(300)
+            for seen in range(50, end + 1, 50):
+                guard.update(np.flatnonzero(hits[0, :seen]), np.flatnonzero(hits[1, :seen]), seen)
+        alarms += guard.alarm
+    # 60 runs at level .05: 18 alarms or more have a probability below 1e-8 (binomial).
+    assert alarms < 18
+
+
+@pytest.mark.parametrize("theta", [0.02, 0.3, 0.5, 0.9])
+def test_bets_on_change_have_mean_at_most_one(theta: float) -> None:
+    """By summation over all outcomes: the bets depend only on the counts between the possible changes."""
+    n, edges = 25, [0, 16, 22, 25]
+    assert guards._CHANGES[:3].tolist() == [16, 22, 31]
+    sizes = np.diff(edges)
+    mean = mean_halves = 0.0
+    for counts in itertools.product(*(range(size + 1) for size in sizes)):
+        chance = float(np.prod(binom.pmf(counts, sizes, theta)))
+        at = np.concatenate([start + np.arange(c) for start, c in zip(edges, counts, strict=False)]).astype(np.int64)
+        mean += chance * np.exp(guards._log_change(at, n))
+    for early, late in itertools.product(range(13), range(14)):
+        at = np.concatenate([np.arange(early), 12 + np.arange(late)])
+        chance = float(binom.pmf(early, 12, theta) * binom.pmf(late, 13, theta))
+        bet = np.exp(guards._log_halves(at, n))
+        law = hypergeom(n, early + late, 12)
+        np.testing.assert_allclose(bet, 0.5 / np.sqrt(min(1, 2 * law.cdf(early), 2 * law.sf(early - 1))), rtol=1e-9)
+        mean_halves += chance * bet
+    assert 0.001 < mean <= 1 + 1e-12
+    assert 0.5 <= mean_halves <= 1 + 1e-12
+
+
+def test_a_drift_guard_that_is_saved_goes_on() -> None:
+    rng, one = np.random.default_rng(5), cb.DriftGuard()
+    one.begin(300)
+    one.update(np.flatnonzero(rng.random(200) < 0.2), np.flatnonzero(rng.random(200) < 0.2), 200)
+    two = cb.DriftGuard()
+    two.unpack(one.pack())
+    for guard in (one, two):
+        guard.update(np.arange(0, 300, 5), np.arange(0, 300, 7), 300)
+        guard.begin(300)
+    np.testing.assert_array_equal(one.pack(), two.pack())
+    assert one.n_rounds == 300
 
 
 def test_refuses_propensities_of_shown_actions_only() -> None:

@@ -170,9 +170,9 @@ def lossy_run(lost_item: int | None, seed: int, n_batches: int = 60) -> cb.Adapt
 
 def test_answers_lost_for_an_item_are_noticed_and_others_are_not() -> None:
     for seed in range(3):
-        assert any("never answered" in note for note in lossy_run(4, seed).result().notes)
+        assert any("never answered" in text for text in lossy_run(4, seed).result().warnings)
     # Three guards at level .001: more than 3 alarms in 20 clean runs have a probability below 1e-6.
-    assert sum(any("WARNING" in n for n in lossy_run(None, s, 20).result().notes) for s in range(20)) <= 3
+    assert sum(bool(lossy_run(None, s, 20).result().warnings) for s in range(20)) <= 3
 
 
 def test_a_saved_learner_goes_on_watching(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_policy_that_changes_its_mind_is_reported() -> None:
     policies = cb.PolicySet([Fickle(), *(WORLD.policies[i] for i in range(4))])
     learner = cb.AdaptiveComband(WORLD.problem, policies, epsilon=0.02, first_epoch=100, max_rounds=1000, seed=0)
     finish(learner)
-    assert any("recorded propensities are not those of the design" in note for note in learner.result().notes)
+    assert any("recorded propensities are not those of the design" in text for text in learner.result().warnings)
 
 
 @pytest.mark.parametrize("changes", [False, True])
@@ -292,7 +292,7 @@ def test_a_world_that_changes_within_an_epoch_is_reported(changes: bool) -> None
         decisions = learner.ask(rng.integers(12, size=100))
         clicked = rng.random(100) < (0.5 if not changes else 0.8 if batch % 4 >= 2 else 0.2)
         learner.tell(decisions, clicked[:, None] * (np.arange(M) == 0).astype(float))
-    assert any("changes over time" in note for note in learner.result().notes) == changes
+    assert any("changed over time" in text for text in learner.result().warnings) == changes
 
 
 def test_arguments_are_checked() -> None:

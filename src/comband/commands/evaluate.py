@@ -97,6 +97,10 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     ]
     columns = ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
     out = console()
+    notes = answer.notes
+    if not answer.trusted:
+        out.print(f"WARNING: {visible(notes[0])}.\n")
+        notes = notes[1:]
     out.print(table(columns, rows))
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
@@ -107,5 +111,5 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
         f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
         f"{result.min_propensity:.4g}; {answer.meaning}."
     )
-    for note in answer.notes:
+    for note in notes:
         out.print(f"Note: {visible(note)}.")

@@ -114,6 +114,8 @@ def simulate(
                 "delta": selection.delta,
                 "rounds": selection.rounds,
                 "guarantee": selection.guarantee,
+                "warnings": list(selection.warnings),
+                "notes": list(selection.notes),
                 "true_value": float(truth[selection.index]),
                 "true_best_value": float(truth.max()),
             }

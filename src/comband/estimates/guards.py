@@ -7,15 +7,17 @@ selectively, and that the world does not change. Each guard below is an e-proces
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import hypergeom
+from scipy.special import betaln, gammaln, xlogy, zeta
 
+from comband.policies.sparse import SparsePropensities
 from comband.problem import InputError, check_fraction
 
 _STAKES = np.array([0.5, 0.15, 0.05, 0.015, 0.005])
+_EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+_SINGLE = 5000  # up to so many actions each is watched alone
+_BUCKETS = 1021  # above, actions y with the same y mod this prime are watched together
 _LEVEL = 0.001
 _TOLERANCE = 1e-6
 
@@ -26,11 +28,14 @@ class ExposureGuard:
     For a group g of actions and one round, Z_g = Σ_{y∈g} (1[y shown] − Q(x, y)) has mean zero whatever the context,
     and so does W = Σ_{y shown} 1/Q(x, y) − #{y: Q(x, y) > 0}. Bets 1 ± λZ_g (and on W), scaled by the most they can
     lose, are averaged over both signs, several stakes and all groups. Groups are bins of the propensity and single
-    actions: overridden lists and stale or rounded propensities show there. Given only the decisions that were never
-    answered (`unanswered`), it finds answers that are lost when certain actions are shown.
+    actions (with more than 5,000 of them 1,021 classes of actions, so that memory does not grow with K): overridden
+    lists and stale or rounded propensities show there. Given only the decisions that were never answered
+    (`unanswered`), it finds answers that are lost when certain actions are shown.
 
-    The stakes may depend on the round's context here, unlike in the evidence about values: Z has mean zero given the
-    context.
+    Why it is an e-process: given the past and the context, groups, their Σ Q, scales and stakes are fixed, every bet
+    has mean one and none is below zero; so each product of bets is a martingale from 1, and so is their average. The
+    stakes may depend on the round's context here, unlike in the evidence about values: Z has mean zero given the
+    context. Which rounds are entered must not depend on the lists that were shown in them.
 
     Parameters
     ----------
@@ -47,64 +52,77 @@ class ExposureGuard:
         self.unanswered = unanswered
         self.n_actions = n_actions
         self.n_rounds = 0
+        self.n_compared = 0
+        # How many single actions, or classes of them, are watched: what one round costs.
+        self.n_classes = n_actions if n_actions <= _SINGLE else _BUCKETS
         # One more group for the sum of inverse propensities; signs and stakes on the last two axes.
-        self._log_wealth = np.zeros((len(_EDGES) + 1 + n_actions + 1, 2, len(_STAKES)))
+        self._log_wealth = np.zeros((len(_EDGES) + 1 + self.n_classes + 1, 2, len(_STAKES)))
         self._peak = 0.0
         self._mismatches = 0
 
-    def update(self, lists: ArrayLike, propensities: ArrayLike, recorded: ArrayLike | None = None) -> None:
-        """Enter rounds: the lists (n, m) that were shown, and the propensities (n, K) of *all* actions.
+    def update(
+        self, lists: ArrayLike, propensities: ArrayLike | SparsePropensities, recorded: ArrayLike | None = None
+    ) -> None:
+        """Enter rounds: the lists (n, m) that were shown, and the propensities of *all* actions, (n, K) or sparse.
 
         If the latter are computed anew from the design, give also those that were `recorded` (n, m) with the lists: a
         difference is certain proof of a fault.
         """
         shown = np.asarray(lists, dtype=np.int64)
-        q = np.asarray(propensities, dtype=np.float64)
-        if q.ndim != 2 or q.shape != (len(shown), self.n_actions):
+        q = propensities
+        if not isinstance(q, SparsePropensities):
+            q = np.asarray(q, dtype=np.float64)
+        shape = (len(q), q.n_actions) if isinstance(q, SparsePropensities) else q.shape
+        if shape != (len(shown), self.n_actions):
             raise InputError(
-                f"propensities must be those of all actions, shape ({len(shown)}, {self.n_actions}), got {q.shape}."
+                f"propensities must be those of all actions, shape ({len(shown)}, {self.n_actions}), got {shape}."
             )
-        n, m = shown.shape
-        if n == 0:
+        if len(shown) == 0:
             return
-        hit = np.zeros(q.shape)
-        np.put_along_axis(hit, shown, 1.0, axis=1)
-        bins = np.digitize(q, _EDGES)
-        came, due, most = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
-        for total, part in ((came, hit), (due, q), (most, (q > 0).astype(np.float64))):
-            np.add.at(total, (np.arange(n)[:, None], bins), part)
-        came, due = np.column_stack([came, hit]), np.column_stack([due, q])
-        most = np.column_stack([most, np.ones(q.shape)])
-        positive = q > 0
-        with np.errstate(divide="ignore"):
-            inverse = np.where(positive, 1 / q, 0.0)
-        W_came = np.take_along_axis(inverse, shown, axis=1).sum(axis=1)
-        came = np.column_stack([came, W_came])
-        due = np.column_stack([due, positive.sum(axis=1)])
-        most = np.column_stack([np.minimum(most, m), m * inverse.max(axis=1)])
+        if self.n_classes == self.n_actions:
+            q = q.dense() if isinstance(q, SparsePropensities) else q
+            of_shown = np.take_along_axis(q, shown, axis=1)
+            observed, expected, largest, inverse = _single_actions(shown, q)
+        else:
+            q = q if isinstance(q, SparsePropensities) else _sparse(q)
+            of_shown = q.of(shown)
+            observed, expected, largest, inverse = _classes(shown, of_shown, q, self.n_classes)
+        positive = of_shown > 0
+        weights = np.divide(1.0, of_shown, out=np.zeros_like(of_shown), where=positive)
+        observed = np.column_stack([observed, weights.sum(axis=1)])
+        largest = np.column_stack([largest, shown.shape[1] * inverse])
         # Each direction is scaled by the most that it can lose in this context, so that no bet can lose everything.
-        scales = np.stack([due, np.maximum(most - due, 0.0)], axis=2)
-        ways = (came - due)[:, :, None] * np.array([1.0, -1.0])
+        scales = np.stack([expected, np.maximum(largest - expected, 0.0)], axis=2)
+        ways = (observed - expected)[:, :, None] * np.array([1.0, -1.0])
         scaled = np.divide(ways, scales, out=np.zeros_like(ways), where=scales > 1e-9)
         bets = np.maximum(scaled, -1.0)[:, :, :, None] * _STAKES
         if recorded is not None:
-            kept = np.asarray(recorded, dtype=np.float64)
-            self._mismatches += int((np.abs(kept - np.take_along_axis(q, shown, axis=1)) > _TOLERANCE).sum())
-        impossible = (~np.take_along_axis(positive, shown, axis=1)).any(axis=1)
+            self.compare(recorded, of_shown)
         steps = np.log1p(bets)
-        steps[impossible] += np.log(2.0)  # an action of probability zero was shown
+        steps[~positive.all(axis=1)] += np.log(2.0)  # an action of probability zero was shown
         self._log_wealth = self._log_wealth + steps.sum(axis=0)
-        self._peak = max(self._peak, float(_log_mean(self._log_wealth.reshape(1, -1))[0]))
-        self.n_rounds += n
+        self._peak = max(self._peak, float(_log_mean(self._log_wealth.ravel())))
+        self.n_rounds += len(shown)
+
+    def compare(self, recorded: ArrayLike, computed: ArrayLike) -> None:
+        """Compare propensities as they were recorded with those that the design gives now; any rounds will do."""
+        kept, anew = np.asarray(recorded, dtype=np.float64), np.asarray(computed, dtype=np.float64)
+        self._mismatches += int((~(np.abs(kept - anew) <= _TOLERANCE)).sum())
+        self.n_compared += len(kept)
 
     def pack(self) -> NDArray[np.float64]:
         """The state as one array."""
-        return np.concatenate([[self._peak, self.n_rounds, self._mismatches], self._log_wealth.ravel()])
+        return np.concatenate(
+            [[self._peak, self.n_rounds, self._mismatches, self.n_compared], self._log_wealth.ravel()]
+        )
 
     def unpack(self, array: NDArray[np.float64]) -> None:
         """Take back what `pack` gave."""
-        self._peak, self.n_rounds, self._mismatches = float(array[0]), int(array[1]), int(array[2])
-        self._log_wealth = array[3:].reshape(self._log_wealth.shape)
+        if array.shape != (4 + self._log_wealth.size,):
+            raise InputError(f"a guard of {self.n_actions} actions cannot be restored from {array.shape} numbers.")
+        self._peak = float(array[0])
+        self.n_rounds, self._mismatches, self.n_compared = (int(v) for v in array[1:4])
+        self._log_wealth = array[4:].reshape(self._log_wealth.shape)
 
     @property
     def log_evidence(self) -> float:
@@ -124,17 +142,24 @@ class ExposureGuard:
         if self._mismatches:
             return (
                 f"{self._mismatches:,} recorded propensities are not those of the design; look for stale or rounded "
-                "propensities, and for policies that do not always answer a context with the same list"
+                "propensities, for contexts that were changed, and for policies that do not always answer a context "
+                "with the same list"
             )
         worst = int(np.argmax(self._log_wealth.reshape(len(self._log_wealth), -1).max(axis=1)))
         n_bins = len(_EDGES) + 1
+        one = worst - n_bins
         if worst < n_bins:
             low, high = np.r_[0, _EDGES, 1][[worst, worst + 1]]
             where = f"actions with propensities from {low:g} to {high:g} are not shown that often"
-        elif worst < n_bins + self.n_actions:
-            where = f"action {worst - n_bins} is not shown as often as its propensities say"
-        else:
+        elif one >= self.n_classes:
             where = "inverse propensities do not add up"
+        elif self.n_classes == self.n_actions:
+            where = f"action {one} is not shown as often as its propensities say"
+        else:
+            where = (
+                f"some of the actions {one}, {one + _BUCKETS}, {one + 2 * _BUCKETS} … are not shown as often as their "
+                "propensities say"
+            )
         if self.unanswered:
             return (
                 f"among the {self.n_rounds:,} decisions looked at that were never answered, {where}: their answers are "
@@ -143,39 +168,142 @@ class ExposureGuard:
         return f"{where}; look for overridden lists, and for stale or rounded propensities"
 
 
-class DriftGuard:
-    """Watches whether rates of certain rounds change within a stretch of rounds that should be alike.
+Groups = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
-    Rounds of one epoch are exchangeable, so that of k rounds of a kind the number in the first half is hypergeometric.
-    Each two-sided p-value becomes a bet 1/(2√p); bets of one stretch are averaged, those of stretches multiply.
+
+def _single_actions(shown: NDArray[np.int64], q: NDArray[np.float64]) -> Groups:
+    """For bins of the propensity and each action: how many were shown (n, G), how many should be, and the number of
+    positive propensities in last place (n, G + 1), how many can be (n, G); and the largest 1/Q (n,).
+    """
+    n, m = shown.shape
+    hit = np.zeros(q.shape)
+    np.put_along_axis(hit, shown, 1.0, axis=1)
+    bins = np.digitize(q, _EDGES)
+    positive = q > 0
+    observed, expected, largest = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
+    for total, part in ((observed, hit), (expected, q), (largest, positive.astype(np.float64))):
+        np.add.at(total, (np.arange(n)[:, None], bins), part)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(positive, 1 / q, 0.0)
+    return (
+        np.column_stack([observed, hit]),
+        np.column_stack([expected, q, positive.sum(axis=1)]),
+        np.minimum(np.column_stack([largest, np.ones(q.shape)]), m),
+        inverse.max(axis=1),
+    )
+
+
+def _classes(shown: NDArray[np.int64], of_shown: NDArray[np.float64], q: SparsePropensities, n_classes: int) -> Groups:
+    """The same with classes of actions for single ones: of every action outside q.actions only the number counts."""
+    n, m = shown.shape
+    each, n_bins = np.arange(n), len(_EDGES) + 1
+    members = (q.n_actions - 1 - np.arange(n_classes)) // n_classes + 1
+    of_class, of_bin = n_bins + q.actions % n_classes, np.digitize(q.values, _EDGES)
+    rest_bin, rest_positive = np.digitize(q.rest, _EDGES), (q.rest > 0).astype(np.float64)
+    observed, expected, largest, named = (np.zeros((n, n_bins + n_classes)) for _ in range(4))
+    np.add.at(named, (q.rows, of_class), 1.0)
+    others = np.maximum(members - named[:, n_bins:], 0.0)
+    n_others = others.sum(axis=1)
+    for total, value, rest in (
+        (expected, q.values, q.rest),
+        (largest, (q.values > 0).astype(np.float64), rest_positive),
+    ):
+        np.add.at(total, (q.rows, of_class), value)
+        np.add.at(total, (q.rows, of_bin), value)
+        total[:, n_bins:] += others * rest[:, None]
+        total[each, rest_bin] += n_others * rest
+    for place in (np.digitize(of_shown, _EDGES), n_bins + shown % n_classes):
+        np.add.at(observed, (each[:, None], place), 1.0)
+    n_positive = largest[:, n_bins:].sum(axis=1)
+    inverse = np.divide(1.0, q.rest, out=np.zeros(n), where=q.rest > 0)
+    np.maximum.at(inverse, q.rows, np.divide(1.0, q.values, out=np.zeros_like(q.values), where=q.values > 0))
+    return observed, np.column_stack([expected, n_positive]), np.minimum(largest, m), inverse
+
+
+def _sparse(q: NDArray[np.float64]) -> SparsePropensities:
+    rows, actions = np.nonzero(q)
+    return SparsePropensities(q.shape[1], rows, actions, q[rows, actions], np.zeros(len(q)))
+
+
+_FIRST_LOOK = 64  # rounds of a stretch
+_LOOK_AGAIN = 1.02  # when a stretch has become so much longer
+_CHANGES = np.unique((16 * 1.4 ** np.arange(28)).astype(np.int64))  # when a change may have happened, in trials
+_KINDS = ("rewards for the leader", "rewards against the leader", "the balance of rewards for and against the leader")
+
+
+class DriftGuard:
+    """Watches whether the rewards for and against the leader change within stretches of rounds that should be alike.
+
+    While leader, candidates and propensities stay the same (an epoch), rounds are independent and alike given the past:
+    "a reward for the leader", "a reward against it" and, among rounds with just one of the two, "for" are sequences of
+    Bernoulli trials with unknown, constant chances. A common factor on all rewards (night and day) moves the first two
+    and leaves the third alone. Two e-processes look at all three, and are averaged.
+
+    *A change, as soon as it shows.* With k successes in n trials of a stretch,
+
+        E_n = Σ_τ w_τ KT(trials up to τ)·KT(trials after τ) / max_θ θ^k (1 − θ)^(n−k),
+
+    where KT(…) = B(k + ½, n − k + ½)/B(½, ½) is the probability that the Krichevsky-Trofimov forecaster gives to
+    trials, and τ runs over a fixed grid (w_τ equal). The numerator is a probability of the trials so far, consistent
+    over n; divided by that under the true θ it is a martingale from 1, and the denominator is no smaller. So E_n is an
+    e-process, whenever one looks and for whatever reason the stretch ends. Stretches are averaged, with weights v_k.
+
+    *A slow drift, over many stretches.* Given k, the successes in the first half of the trials of a stretch's planned
+    rounds are hypergeometric. A two-sided p-value p becomes a bet 1/(2√p), whose mean is at most one; an average over
+    the three kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
+    taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
     """
 
     def __init__(self, *, level: float = _LEVEL) -> None:
         self.level = check_fraction("level", level)
-        self._log_wealth = self._peak = 0.0
+        self.n_rounds = 0
+        self._peak = 0.0
+        self._stretch, self._planned, self._looked, self._worst = -1, 0, 0, 0
+        self._halved = True
+        self._past = 0.0  # Σ v_k E^(k) of the stretches that are over
+        self._now = 0.0  # v_k E^(k) of the current one at the last look
+        self._slow = 0.0  # Σ_k v_k Π_{j≥k} bet_j
 
-    def update(self, kinds: Sequence[ArrayLike], n_rounds: int) -> None:
-        """Enter a stretch of `n_rounds` rounds; each kind is told by its rounds' positions in 0 … n_rounds − 1."""
-        half = n_rounds // 2
-        if half == 0:
+    def begin(self, planned: int) -> None:
+        """Begin a stretch that is meant to last `planned` rounds; the one before is over."""
+        if not self._halved:
+            self._slow /= 2
+        self._past += self._now
+        # A plan of no length cannot be tested: known beforehand, that is a bet of nothing.
+        self._stretch, self._planned, self._looked, self._halved = self._stretch + 1, planned, 0, planned < 2
+        self._now = _weight(self._stretch)
+        self._slow += self._now
+
+    def update(self, in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> None:
+        """The stretch so far: which of its rounds 0 … n_rounds − 1 had a reward for the leader, and which against."""
+        if n_rounds < max(_FIRST_LOOK, _LOOK_AGAIN * self._looked) and (self._halved or n_rounds < self._planned):
             return
-        bets = []
-        for positions in kinds:
-            at = np.asarray(positions, dtype=np.int64)
-            law, early = (n_rounds, len(at), half), int((at < half).sum())
-            tail = min(hypergeom.cdf(early, *law), hypergeom.sf(early - 1, *law))
-            p = min(1.0, 2 * float(tail)) if len(at) else 1.0
-            bets.append(-np.log(2) - 0.5 * np.log(max(p, 1e-300)))
-        self._log_wealth += float(_log_mean(np.array([bets]))[0])
-        self._peak = max(self._peak, self._log_wealth)
+        trials = _trials(in_favour, against, n_rounds)
+        changes = np.array([_log_change(*one) for one in trials])
+        self._now = _weight(self._stretch) * float(np.exp(min(_log_mean(changes), 600.0)))
+        if not self._halved and n_rounds >= self._planned:
+            halves = np.array([_log_halves(*one) for one in _trials(in_favour, against, self._planned)])
+            self._slow *= float(np.exp(min(_log_mean(halves), 600.0)))
+            self._halved = True
+            changes = np.maximum(changes, halves)
+        self.n_rounds += n_rounds - self._looked
+        self._looked = n_rounds
+        total = (self._past + self._now + self._slow) / 2
+        if np.log(total) > self._peak:
+            self._peak, self._worst = float(np.log(total)), int(np.argmax(changes))
 
     def pack(self) -> NDArray[np.float64]:
         """The state as one array."""
-        return np.array([self._peak, self._log_wealth])
+        whole = (self._stretch, self._planned, self._looked, self._halved, self._worst, self.n_rounds)
+        return np.array([self._peak, self._past, self._now, self._slow, *whole], dtype=np.float64)
 
     def unpack(self, array: NDArray[np.float64]) -> None:
         """Take back what `pack` gave."""
-        self._peak, self._log_wealth = float(array[0]), float(array[1])
+        if array.shape != (10,):
+            raise InputError(f"a drift guard is restored from 10 numbers, got {array.shape}.")
+        self._peak, self._past, self._now, self._slow = (float(v) for v in array[:4])
+        self._stretch, self._planned, self._looked, halved, self._worst, self.n_rounds = (int(v) for v in array[4:])
+        self._halved = bool(halved)
 
     @property
     def log_evidence(self) -> float:
@@ -193,14 +321,53 @@ class DriftGuard:
         if not self.alarm:
             return ""
         return (
-            "the rate of rewards for or against the leader changes over time; values and gaps are averages over a "
-            "world that is not at rest"
+            f"the world is not at rest ({_KINDS[self._worst]} changed over time): values and gaps are averages over "
+            "it, and another candidate may be the best by now"
         )
 
 
-_EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+def _weight(k: int) -> float:
+    """v_k = (k + 2)^(−3/2)/(ζ(3/2) − 1): they sum to one."""
+    return float((k + 2) ** -1.5 / (zeta(1.5) - 1))
 
 
-def _log_mean(log_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    top = log_values.max(axis=1, keepdims=True)
-    return np.asarray(top[:, 0] + np.log(np.exp(log_values - top).mean(axis=1)))
+def _trials(in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> list[tuple[NDArray[np.int64], int]]:
+    """The three sequences of trials among the first rounds: the positions of successes, and how many trials."""
+    first, second = (np.unique(np.asarray(positions, dtype=np.int64)) for positions in (in_favour, against))
+    first, second = first[first < n_rounds], second[second < n_rounds]
+    one_sided = np.setxor1d(first, second, assume_unique=True)
+    return [(first, n_rounds), (second, n_rounds), (np.flatnonzero(np.isin(one_sided, first)), len(one_sided))]
+
+
+def _log_change(successes: NDArray[np.int64], n: int) -> float:
+    """log E_n."""
+    if n == 0:
+        return 0.0
+    tau = np.minimum(_CHANGES, n)
+    k, before = len(successes), np.searchsorted(successes, tau)
+    most = xlogy(k, k / n) + xlogy(n - k, 1 - k / n)
+    return float(_log_mean(_log_kt(before, tau) + _log_kt(k - before, n - tau)) - most)
+
+
+def _log_halves(successes: NDArray[np.int64], n: int) -> float:
+    """log 1/(2√p) of the hypergeometric test of the first half against the second."""
+    k, half = len(successes), n // 2
+    early = int(np.searchsorted(successes, half))
+    possible = np.arange(max(0, k - (n - half)), min(k, half) + 1)
+    chances = np.exp(_log_choose(half, possible) + _log_choose(n - half, k - possible) - _log_choose(n, k))
+    tail = min(chances[possible <= early].sum(), chances[possible >= early].sum())
+    return float(-np.log(2) - 0.5 * np.log(np.clip(2 * tail, 1e-300, 1.0)))
+
+
+def _log_choose(n: int, k: ArrayLike) -> NDArray[np.float64]:
+    taken = np.asarray(k, dtype=np.float64)
+    return np.asarray(gammaln(n + 1.0) - gammaln(taken + 1) - gammaln(n - taken + 1))
+
+
+def _log_kt(k: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))
+
+
+def _log_mean(log_values: NDArray[np.float64]) -> np.float64:
+    top = log_values.max()
+    return np.float64(top + np.log(np.exp(log_values - top).mean()))

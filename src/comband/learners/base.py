@@ -24,6 +24,9 @@ from comband.text import visible
 Seed = int | np.random.SeedSequence | np.random.Generator
 
 
+WARNING = "WARNING, do not rely on this result before you know why"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One candidate's estimated value with its interval."""
@@ -42,7 +45,8 @@ class Selection:
     """The answer: a policy, and what is promised about it.
 
     With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
-    `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know.
+    `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know. `warnings` are
+    signs that what the promise rests on does not hold: as text they come first.
     """
 
     policy: Policy
@@ -53,6 +57,7 @@ class Selection:
     runners_up: tuple[Candidate, ...]
     guarantee: str
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -76,6 +81,7 @@ class Selection:
 
     def __str__(self) -> str:
         lines = [
+            *(f"{WARNING}: {text}" for text in self.warnings),
             f"{self.best}",
             f"  within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g} "
             f"({self.guarantee}), after {self.rounds:,} rounds",
@@ -85,6 +91,11 @@ class Selection:
         return "\n".join(lines)
 
 
+# What learners say in whose rounds no guard looks for broken assumptions.
+UNWATCHED = (
+    "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
+    "certifying learners (AdaptiveComband) do"
+)
 # What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
 # no sample of all (clicks are often told first), so nothing can be promised.
 OUT_OF_ORDER = "none: older decisions are still without answer, and those answered first may be no fair sample"

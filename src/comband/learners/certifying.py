@@ -18,7 +18,7 @@ from comband.contexts import Contexts, concat_contexts, n_contexts, pack_context
 from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
-from comband.learners.base import Candidate, Learner, Seed, Selection, Status, with_prefix
+from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
 from comband.learners.seen import Propensities, Seen
 from comband.policies.policy_set import PolicySet
@@ -30,8 +30,7 @@ _RUNNERS_UP = 3
 _RECENT = 1000  # contexts kept to see how much the candidates disagree
 _RECENT_EVENTS = 2000  # events that say how variable a design would be
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
-_AUDIT_MOST = 20  # of one tell
-_AUDIT_ACTIONS = 5000  # above so many actions there is no audit
+_AUDIT_MOST = 20  # of one ask or tell
 _UNANSWERED_CELLS = 100_000  # propensities computed anew at one tell for decisions without answer
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
@@ -69,6 +68,8 @@ class CertificationStatus(Status):
     waiting, missing, late:
         Decisions not answered yet; decisions that were never answered in time and count as without reward; answers
         that came after that.
+    warnings:
+        Signs that what the promise rests on does not hold.
     """
 
     dropped: tuple[Dropped, ...] = ()
@@ -76,6 +77,7 @@ class CertificationStatus(Status):
     waiting: int = 0
     missing: int = 0
     late: int = 0
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         total = self.survivors + len(self.dropped)
@@ -85,6 +87,7 @@ class CertificationStatus(Status):
             else "nothing is certified yet"
         )
         lines = [
+            *(f"{WARNING}: {text}" for text in self.warnings),
             f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
             f"  {known}{self._to_go()}",
         ]
@@ -240,7 +243,6 @@ class CertifyingLearner(Learner):
             )
         if self._late:
             notes.append(f"{self._late:,} answers came too late to count")
-        notes += [f"WARNING, do not rely on this result before you know why: {text}" for text in self._warnings()]
         return Selection(
             policy=self.policies[leader],
             best=best,
@@ -252,6 +254,7 @@ class CertifyingLearner(Learner):
             if epsilon < self.problem.max_reward
             else "trivial: nothing is certified yet",
             notes=tuple(notes),
+            warnings=self._warnings(),
         )
 
     def status(self) -> CertificationStatus:
@@ -270,6 +273,7 @@ class CertifyingLearner(Learner):
             missing=self._missing,
             late=self._late,
             max_reward=self.problem.max_reward,
+            warnings=self._warnings(),
         )
 
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -285,6 +289,7 @@ class CertifyingLearner(Learner):
                 "decisions would be overdue before anybody could answer them."
             )
         decisions = self._explorer.draw(X, self._rng, first_id=first_id, version=len(self._epochs) - 1)
+        self._watch_draws(decisions)
         self._versions = np.concatenate([self._versions, decisions.versions])
         self._answered = np.concatenate([self._answered, np.zeros(len(decisions), dtype=np.bool_)])
         n = n_contexts(X)
@@ -293,7 +298,7 @@ class CertifyingLearner(Learner):
             kept = fresh if self._recent is None else concat_contexts([self._recent, fresh])
             count = n_contexts(kept)
             self._recent = take_contexts(kept, slice(max(0, count - _RECENT), count))
-            if self.patience is not None and self.problem.n_actions <= _AUDIT_ACTIONS:
+            if self.patience is not None:
                 self._open.append(decisions)
         return decisions
 
@@ -316,19 +321,28 @@ class CertifyingLearner(Learner):
         self._judge()
         self._maybe_begin_epoch()
 
-    def _audit(self, decisions: Decisions) -> None:
-        """Compute some propensities anew, as of the current epoch, and compare with what was shown."""
-        if self.problem.n_actions > _AUDIT_ACTIONS:
-            return
-        mine = decisions.versions // self._explorer.stride == len(self._epochs) - 1
-        chosen = np.flatnonzero(mine & (decisions.ids % _AUDIT_EVERY == 0))[:_AUDIT_MOST]
+    def _watch_draws(self, decisions: Decisions) -> None:
+        """See whether lists are drawn with their propensities: now, for which answers come, and when, may depend on
+        what is shown.
+        """
+        chosen = np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
         if len(chosen):
             sample = decisions[chosen]
             self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)
 
+    def _audit(self, decisions: Decisions) -> None:
+        """Compute some propensities anew from the contexts that are told, and compare with those of the decisions."""
+        chosen = np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
+        epochs = decisions.versions[chosen] // self._explorer.stride
+        for k in np.unique(epochs):
+            sample = decisions[chosen[epochs == k]]
+            explorer = self._explorer if k == len(self._epochs) - 1 else self._explorer_of(self._epochs[k])
+            computed = explorer.all_propensities(sample.contexts).of(sample.lists.astype(np.int64))
+            self._exposure.compare(sample.propensities, computed)
+
     def _watch_unanswered(self, ids: NDArray[np.int64], front: int) -> None:
         """See whether decisions that were never answered show certain actions more often than they should."""
-        room = max(1, _UNANSWERED_CELLS // self.problem.n_actions)
+        room = max(1, _UNANSWERED_CELLS // self._unanswered.n_classes)
         for batch in self._open:
             mine = ids[(ids >= batch.ids[0]) & (ids <= batch.ids[-1])][:room]
             room -= len(mine)
@@ -342,8 +356,8 @@ class CertifyingLearner(Learner):
     def _explorer_of(self, epoch: Epoch) -> Explorer:
         return epoch.plan.explorer(self.policies, epoch.candidates, epoch.bets.leader, self.problem)
 
-    def _warnings(self) -> list[str]:
-        return [guard.message for guard in (self._exposure, self._unanswered, self._drift) if guard.alarm]
+    def _warnings(self) -> tuple[str, ...]:
+        return tuple(guard.message for guard in (self._exposure, self._unanswered, self._drift) if guard.alarm)
 
     def _settled(self) -> int:
         """How many decisions from the front on may enter the evidence."""
@@ -393,6 +407,8 @@ class CertifyingLearner(Learner):
                 self._for = np.concatenate([self._for, np.unique(events.ids[rows[led]])])
                 against = ~led & inside.any(axis=1)
                 self._against = np.concatenate([self._against, np.unique(events.ids[rows[against]])])
+                first = epoch.first_id
+                self._drift.update(self._for - first, self._against - first, epoch.n_rounds + n)
             epoch.n_rounds += n
             epoch.n_uncovered += n_uncovered
             self._keep(events, chosen, inside, actions, k)
@@ -554,8 +570,6 @@ class CertifyingLearner(Learner):
         candidates = np.flatnonzero(self._alive)
         self._seen.forget(self._alive)
         if self._epochs:
-            ending = self._epochs[-1]
-            self._drift.update([self._for - ending.first_id, self._against - ending.first_id], ending.n_rounds)
             self._for = self._against = np.empty(0, dtype=np.int64)
             self._best_claim = self._claim()
         scores = self._scores()[candidates]
@@ -588,6 +602,17 @@ class CertifyingLearner(Learner):
                 first_id=self._ledger.issued,
             )
         )
+        self._drift.begin(self._planned_rounds())
+
+    def _planned_rounds(self) -> int:
+        """How many rounds of its own the current epoch has for sure when it ends, unless many candidates are dropped.
+
+        It ends when the rounds since its start, some of which were decided before it, are (growth − 1) times all.
+        """
+        epoch = self._epochs[-1]
+        growth = self.epoch_growth - 1
+        least = self.first_epoch if growth >= 1 else max(self.first_epoch, growth / (1 - growth) * epoch.start)
+        return int(least) - (epoch.first_id - epoch.start)
 
     def _hoped_for(self, gaps: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
         """The −E(D − μ) on which to bet: gaps, taken smaller than they look, plus the epsilon to be certified.

@@ -15,6 +15,7 @@ from comband.policies.disagreement import DisagreementSampling
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem
 from comband.rounds import Decisions, Events
 
@@ -41,8 +42,8 @@ class Explorer(Protocol):
         """Which rounds break the promise of `least`."""
         ...
 
-    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
-        """Q of all actions, (n, K), computed anew."""
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all actions, computed anew."""
         ...
 
 
@@ -85,9 +86,9 @@ class MixtureExplorer:
         """Rounds with tag 1, which only other explorers of the same learner give."""
         return np.asarray(tags == 1)
 
-    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
-        return self._mixture.propensities(X)
+        return self._mixture.sparse_propensities(X)
 
 
 class ActionExplorer:
@@ -113,9 +114,9 @@ class ActionExplorer:
         """Rounds with tag 1."""
         return np.asarray(tags == 1)
 
-    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
-        return self._sampling.propensities(X)
+        return self._sampling.sparse_propensities(X)
 
 
 class ArmExplorer:
@@ -156,12 +157,13 @@ class ArmExplorer:
         """None."""
         return np.zeros(len(tags), dtype=np.bool_)
 
-    def all_propensities(self, X: Contexts) -> NDArray[np.float64]:
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
         lists = self._policies.predict(X, self._candidates, problem=self._problem)
         K, S = self._problem.n_actions, len(self._candidates)
-        everything = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (len(lists), K)))
-        return np.minimum(inclusion(lists, np.full(S, 1 / S), everything, K), 1.0)
+        listed = sorted_actions(lists)
+        values = np.minimum(inclusion(lists, np.full(S, 1 / S), listed, K), 1.0)
+        return SparsePropensities.of_sorted(K, listed, values, np.zeros(len(lists)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -18,7 +18,7 @@ from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
-from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
 from comband.policies.policy_set import PolicySet
@@ -378,7 +378,7 @@ class TwoPhase(Learner):
             notes.append(f"{self._late:,} uniform rounds were answered after the design was made, and left aside")
         if not self._listed and not self._class.exact:  # type: ignore[union-attr]
             notes.append("the oracle is approximate: the policy is the best it found, not the best of the class")
-        return tuple(notes)
+        return (*notes, UNWATCHED)
 
     def _plan(self) -> theory.PacSchedule:
         self._needs("epsilon", "n_policies")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
-from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_fraction
@@ -74,6 +74,7 @@ class UniformExploration(Learner):
         notes = [] if in_order else [ANSWER_THEM]
         if not self.done:
             notes.append(f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in")
+        notes.append(UNWATCHED)
         return Selection(
             policy=self.policies[leader],
             best=best,

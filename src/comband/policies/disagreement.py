@@ -9,6 +9,7 @@ from comband._kernels import disagreement_lists, disputed_counts
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem
 from comband.rounds import Decisions
 
@@ -93,7 +94,8 @@ class DisagreementSampling:
         none = np.empty((0, 0), dtype=np.int32)
         for rows in self._row_blocks(n):
             u = rng.random(rows.stop - rows.start)
-            drawn = self._kernel(take_contexts(X, rows), u, np.empty((len(u), 0), dtype=np.int32) if len(u) else none)
+            asked = np.empty((len(u), 0), dtype=np.int32) if len(u) else none
+            drawn = self._kernel(self._predict(take_contexts(X, rows)), u, asked)
             lists[rows], propensities[rows], covered[rows] = drawn[:3]
         return Decisions(
             ids=np.arange(first_id, first_id + n),
@@ -113,17 +115,29 @@ class DisagreementSampling:
         result = np.empty(asked.shape)
         for rows in self._row_blocks(n):
             block = asked[rows]
-            result[rows] = self._kernel(take_contexts(X, rows), np.zeros(len(block)), block)[4]
+            result[rows] = self._kernel(self._predict(take_contexts(X, rows)), np.zeros(len(block)), block)[4]
         return result
+
+    def sparse_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all actions, without an (n, K) array."""
+        parts = []
+        for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
+            predicted = self._predict(take_contexts(X, rows))
+            listed, nothing = sorted_actions(predicted), np.zeros(len(predicted))
+            values = self._kernel(predicted, nothing, listed)[4]
+            parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, nothing))
+        return SparsePropensities.concat(parts)
 
     def _row_blocks(self, n: int) -> list[slice]:
         step = max(1, BLOCK // (len(self.candidates) * self.problem.list_size))
         return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
+    def _predict(self, X: Contexts) -> NDArray[np.int32]:
+        return self.policies.predict(X, self.candidates, problem=self.problem)
+
     def _kernel(
-        self, X: Contexts, u: NDArray[np.float64], asked: NDArray[np.int32]
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
-        predicted = self.policies.predict(X, self.candidates, problem=self.problem)
         result: tuple[
             NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]
         ] = disagreement_lists(predicted, self.leader, self.attention, self._floors, u, self.problem.n_actions, asked)

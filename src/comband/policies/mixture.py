@@ -14,6 +14,7 @@ from comband._kernels import inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, check_floor, check_lists, check_weights
 from comband.rounds import Decisions
 from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
@@ -82,6 +83,17 @@ class Mixture:
         for rows in self._row_blocks(n):
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
         return result
+
+    def sparse_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q^γ of all actions, without an (n, K) array."""
+        parts = []
+        for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
+            predicted = self._predict(take_contexts(X, rows))
+            listed = sorted_actions(predicted)
+            rest = np.full(len(listed), self.floor * self.problem.uniform_propensity)
+            values = self._propensities(predicted, listed)
+            parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, rest))
+        return SparsePropensities.concat(parts)
 
     def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int = 0, version: int = 0) -> Decisions:
         """Draw a list for each context.
