@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-all check format bench docs lock clean
+.PHONY: demo test test-all mutants check format bench docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -26,6 +26,9 @@ test: $(STAMP)  ## the test suite, within minutes
 
 test-all: $(STAMP)  ## the test suite and the long statistical suites
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow or not slow'
+
+mutants: $(STAMP)  ## break one line at a time: the tests named for it must notice
+	WORKERS=$(WORKERS) $(BIN)/python -m tests.mutants
 
 check: $(STAMP)  ## lint, format and types; changes nothing
 	$(BIN)/ruff check .

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 import comband as cb
 from tests.logs.worlds import PROBLEM, small_log
@@ -325,6 +326,42 @@ def test_half_the_propensity_is_noticed_in_a_small_log() -> None:
     assert few.fits
     assert not few.conclusive
     assert "too few rounds" in str(few)
+
+
+def test_intervals_and_epsilon_are_those_of_the_wealths_at_their_shares_of_delta() -> None:
+    """2P one-sided bounds for the values, P − 1 for the differences, from products over the rounds."""
+    rounds, policies = small_log(3000)
+    decisions, least, most, delta = rounds.decisions, 0.4 * 3 / 20, 2.0, 0.07
+    result = cb.evaluate(rounds, policies, max_reward=most, min_propensity=least, delta=delta)
+    lists, P = policies.predict(decisions.contexts), len(policies)
+    inside = (decisions.lists[:, None, :, None] == lists[:, :, None, :]).any(axis=3)
+    X = (inside * (rounds.rewards / decisions.propensities)[:, None, :]).sum(axis=2)
+    bets = 0.98 * 0.5 ** np.arange(16)
+
+    def crossing(log_wealths: Callable[[float], NDArray[np.float64]], threshold: float) -> float:
+        """Where a wealth that grows on [0, most] first reaches the threshold."""
+
+        def missing(x: float) -> float:
+            return float(np.logaddexp.reduce(log_wealths(x)) - np.log(len(bets) * threshold))
+
+        return float(brentq(missing, 0, most)) if missing(0) < 0 < missing(most) else most * (missing(0) < 0)
+
+    def upper(z: NDArray[np.float64], threshold: float) -> float:
+        return crossing(lambda v: np.log1p(-bets[:, None] * least / most * (z - v)).sum(axis=1), threshold)
+
+    for c in result.candidates:
+        x = X[:, c.index]
+        gap = upper(x - X[:, result.best.index], (P - 1) / delta) if c.index != result.best.index else 0.0
+        assert gap <= c.gap_bound <= 1.01 * gap + 1e-9
+        high = upper(x, 2 * P / delta)
+        assert high <= c.interval[1] <= 1.01 * high
+        low = most - crossing(
+            lambda v, x=x: np.log1p(bets[:, None] * (x / max(most - v, 1e-12) - 1)).sum(axis=1),  # type: ignore[misc]
+            2 * P / delta,
+        )
+        assert low * 0.99 <= c.interval[0] <= low
+    assert 0 < result.epsilon < most
+    assert result.epsilon == max(c.gap_bound for c in result.candidates)
 
 
 def test_events_alone_do_not_tell_the_smallest_propensity() -> None:

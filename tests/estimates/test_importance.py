@@ -61,6 +61,10 @@ def test_intervals_by_hand() -> None:
     radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
     assert high[0] == pytest.approx(0.5 + radius)
     assert low[0] == pytest.approx(max(0.5 - radius, 0))
+    three = cb.ValueSums(101, np.array([50.5, 0, 0]), np.array([50.5, 0, 0]))  # six one-sided statements
+    log_term = np.log(2 / (0.1 / 6))
+    radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
+    assert cb.empirical_bernstein(three, bound=2.0, delta=0.1)[1][0] == pytest.approx(0.5 + radius)
     few = cb.ValueSums(1, np.array([1.0]), np.array([1.0]))
     assert cb.empirical_bernstein(few, bound=1, delta=0.1)[1][0] == np.inf
 

@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 import comband as cb
 from comband import theory
+from comband.estimates.pairs import mean_bound
 from comband.learners.two_phase import TwoPhase
 from tests.learners import straight_line
 from tests.learners.worlds import (
@@ -227,6 +228,28 @@ def test_measured_variance_and_mean_agree_with_the_exact_ones() -> None:
         assert low <= mean[j] <= high
     assert result.measured_variance == pytest.approx(variance.max(), rel=0.15)
     assert result.measured_variance <= result.variance_bound
+
+
+def test_epsilon_by_hand() -> None:
+    """The largest paired bound of phase 2: range ρK/(γm), δ shared by the rivals."""
+    problem = cb.Problem(7, 3, 2)
+    world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
+    learner = cb.PacComband(problem, policies, n_explore=300, n_estimate=4000, floor=0.4, seed=5)
+    rng = np.random.default_rng(8)
+    D = np.zeros((0, 8))
+    for n in (300, 4000):
+        batch = world.sample(n, rng)
+        decisions = learner.ask(batch.contexts)
+        rewards = batch.answer(decisions.lists)
+        learner.tell(decisions, rewards)
+        inside = (decisions.lists[:, None, :, None] == policies.predict(batch.contexts)[:, :, None, :]).any(axis=3)
+        D = (inside * (rewards / decisions.propensities)[:, None, :]).sum(axis=2)
+    result = learner.result()
+    D -= D[:, [result.index]]
+    gaps = mean_bound(D.sum(axis=0), (D**2).sum(axis=0), 4000, bound=2 * 7 / (0.4 * 3), delta=0.05 / 7)
+    assert result.index == int(np.argmax(D.sum(axis=0)))
+    assert result.epsilon == pytest.approx(np.delete(gaps, result.index).max(), rel=1e-9)
+    assert result.epsilon < problem.max_reward
 
 
 class Hidden:

@@ -1,0 +1,565 @@
+"""One-line changes that break a promise, with the tests that must notice each.
+
+The text must be found once in the named file (or, moved, once in the package). A change that rewrites such a line takes
+its mutant along; one that removes it removes the mutant too, or says what else could go wrong now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change and why it matters; `tests` are what pytest is given."""
+
+    file: str
+    old: str
+    new: str
+    why: str
+    tests: tuple[str, ...]
+
+
+TWIN = "tests/learners/test_twin.py::test_all_evidence_is_that_of_the_twin"
+ADAPTIVE, LISTS, AB = f"{TWIN}[AdaptiveComband]", f"{TWIN}[UniformLists]", f"{TWIN}[ABTest]"
+STATED = "tests/learners/test_twin.py::test_an_epoch_states_what_the_formulas_say"
+OF_ADAPTIVE = "tests/learners/test_adaptive.py"
+BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_sequences.py"
+GUARDS, HISTOGRAMS = "tests/estimates/test_guards.py", "tests/estimates/test_histograms.py"
+DRIFT = f"{GUARDS}::test_the_drift_guard_bets_what_the_hypergeometric_law_allows"
+EXPOSURE = f"{GUARDS}::test_every_bet_of_the_exposure_guard_is_fair_by_exact_enumeration"
+EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_the_wealths_at_their_shares_of_delta"
+BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
+DESIGN = "tests/test_design.py"
+PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
+MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/policies/test_disagreement.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # ---- the certificate ---------------------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying.py",
+        "if epoch.leader == leader and epoch.n_rounds:",
+        "if epoch.n_rounds:",
+        "ε credited under every leader: a later leader inherits what was bet for another",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "n, n_uncovered = int(here.sum()), int((here & uncovered).sum())",
+        "n, n_uncovered = int(here.sum()), 0",
+        "uncovered rounds not counted: contexts that break the floor cost nothing",
+        (ADAPTIVE,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "value_bound=rho / self._explorer.least_any,",
+        "value_bound=rho / self._explorer.least,",
+        "value intervals with the smaller bound: X may pass what the stakes allow for",
+        (ADAPTIVE,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "self._best_claim = self._claim()",
+        "self._best_claim = None",
+        "the best claim never kept: a change of leader forgets what was certified",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "self._drift.update([self._for - ending.first_id, self._against - ending.first_id], ending.n_rounds)",
+        "pass",
+        "the drift guard never fed: a changing world goes unnoticed",
+        (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "_PRIOR_ROUNDS = 300",
+        "_PRIOR_ROUNDS = 1",
+        "prior rounds 300 → 1: a few events decide a rival's variance, and stakes are too large",
+        (STATED,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "return float(np.max(rounds, where=missing > 0, initial=0.0))",
+        "return float(10 * np.max(rounds, where=missing > 0, initial=0.0))",
+        "forecast × 10",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "reward_lost=float(value * self._front - self._reward)",
+        "reward_lost=float(self._reward - value * self._front)",
+        "the sign of reward_lost: what exploration cost reads as a gain",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "return float(np.log(1 / self.delta))",
+        "return float(np.log(1 / self.delta) / 2)",
+        "the threshold is log 1/√δ",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "out[leader] = False",
+        "out[leader] = out[leader]",
+        "the leader may be dropped by its own evidence from earlier epochs",
+        (f"{TWIN}[UniformMixture]", LISTS, ADAPTIVE),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "if i < 0 or i == leader or not self._alive[i]:",
+        "if i < 0 or i == leader:",
+        "a rival that was dropped still keeps the leader from being certified",
+        (ADAPTIVE, LISTS),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "return best if best is not None and best[1] < now[1] and self._alive[best[0]] else now",
+        "return best if best is not None and best[1] < now[1] else now",
+        "the claim of a candidate that has been dropped since is repeated",
+        (LISTS, f"{TWIN}[UniformMixture]", AB, f"{TWIN}[TwoPhaseComband]"),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience",
+        "overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience + 1",
+        "decisions count as unanswered one round too early",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "first = np.flatnonzero(blocking)",
+        "first = np.flatnonzero(blocking)[1:]",
+        "answers enter the evidence ahead of an older open decision",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))",
+        "chosen = np.flatnonzero(of_event // stride == k)",
+        "rewards of uncovered rounds enter beside ρ",
+        (ADAPTIVE,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "growth=stake * (self.epsilon + gaps) - stake**2 * moments / 2,",
+        "growth=stake * (self.epsilon + gaps) + stake**2 * moments / 2,",
+        "the forecast takes variance for growth",
+        (STATED,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "_DOUBT = 0.5",
+        "_DOUBT = 0.0",
+        "gaps are believed to be as large as they look",
+        (STATED,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "self._unanswered.update(sample.lists, explorer.all_propensities(sample.contexts))",
+        "pass",
+        "nobody watches which decisions stay without answer",
+        (f"{OF_ADAPTIVE}::test_answers_lost_for_an_item_are_noticed_and_others_are_not",),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)",
+        "pass",
+        "propensities are never computed anew",
+        (f"{OF_ADAPTIVE}::test_a_policy_that_changes_its_mind_is_reported",),
+    ),
+    Mutant(
+        "learners/ab_test.py",
+        "return np.full(len(chosen), epoch.plan.floor)",
+        "return events.propensities[chosen]",
+        "an A/B test divides by the chance of the item where it counts the candidate's own rounds only",
+        (AB,),
+    ),
+    # ---- bets --------------------------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/betting.py",
+        "total = n_uncovered * np.log1p(-bets.stakes * max_reward)",
+        "total = n_uncovered * np.log1p(bets.stakes * max_reward)",
+        "uncovered rounds win the bet",
+        (ADAPTIVE,),
+    ),
+    Mutant(
+        "estimates/betting.py",
+        "SAFETY = 0.9",
+        "SAFETY = 0.999",
+        "a single round may lose all but a thousandth of a bet",
+        (f"{BETTING}::test_stakes_are_capped_and_refused_beyond", STATED, LISTS),
+    ),
+    Mutant(
+        "estimates/betting.py",
+        "np.log(np.exp(log_wealth - top).mean(axis=-1))",
+        "np.log(np.exp(log_wealth - top).sum(axis=-1))",
+        "a mixture of bets counts as their sum",
+        (f"{BETTING}::test_credits_and_mixture",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "elif inside[e, leader] and not inside[e, p]:",
+        "elif inside[e, leader]:",
+        "rounds with several rewards count the leader's even where the rival has them too",
+        (f"{BETTING}::test_kernel_equals_plain_numpy",),
+    ),
+    Mutant(
+        "estimates/sequences.py",
+        "threshold = np.log(2 * len(self.sums) / delta)",
+        "threshold = np.log(2 / delta)",
+        "value intervals without the union over candidates",
+        (LISTS,),
+    ),
+    Mutant(
+        "estimates/sequences.py",
+        "high += n_uncovered * np.log1p(-stakes * max_reward)",
+        "high += 0.0 * stakes",
+        "uncovered rounds count as worthless in the upper end",
+        (f"{SEQUENCES}::test_uncovered_rounds_widen_the_interval",),
+    ),
+    Mutant(
+        "estimates/sequences.py",
+        "value = constant + gammaln(v + rho) + np.log(inner) - (v + rho) * np.log(total) + s + v",
+        "value = constant + gammaln(v + rho) + np.log(inner) - (v + rho) * np.log(total) + s + v + 1",
+        "the mixture of exponential bets begins above 1",
+        (f"{SEQUENCES}::test_gamma_exponential_mixture_is_the_integral",),
+    ),
+    Mutant(
+        "estimates/sequences.py",
+        "before = np.r_[0.25, variance[:-1]]",
+        "before = variance",
+        "a bet at a fixed time that knows the round's own variance",
+        (f"{SEQUENCES}::test_fixed_n_bound_covers_and_beats_hoeffding",),
+    ),
+    # ---- what is shown, and with which probability -------------------------------------------------------------------
+    Mutant(
+        "learners/exploration.py",
+        "self.least = sampling.floor",
+        "self.least = 1.2 * sampling.floor",
+        "the promised floor is a fifth too high",
+        (ADAPTIVE,),
+    ),
+    Mutant(
+        "learners/exploration.py",
+        "share = (1 - mixture.floor) * float(self._weights.min())",
+        "share = (1 - mixture.floor) * float(self._weights.max())",
+        "the floor of a mixture is that of its heaviest policy",
+        (f"{TWIN}[AdaptiveComband, too many to ask]",),
+    ),
+    Mutant(
+        "policies/mixture.py",
+        "mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity",
+        "mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor / self.problem.n_actions",
+        "the floor of a mixture is that of lists of one",
+        (f"{MIXTURE}::test_propensities_equal_enumeration_and_sum_to_m",),
+    ),
+    Mutant(
+        "policies/mixture.py",
+        "v = (u[followers, 0] - self.floor) / (1 - self.floor)",
+        "v = u[followers, 0]",
+        "the policies that a mixture draws are not those of its weights",
+        (f"{MIXTURE}::test_observed_frequencies_match_propensities",),
+    ),
+    Mutant(
+        "policies/disagreement.py",
+        "versions=2 * version + ~covered,",
+        "versions=2 * version + 0 * ~covered,",
+        "contexts that break the floor are not marked",
+        (f"{DISAGREEMENT}::test_contexts_with_too_much_dispute_are_marked",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "lower[a] = floors[1] if leads[a] else floors[0]",
+        "lower[a] = floors[1]",
+        "rivals' actions get the leader's smaller floor",
+        (f"{DISAGREEMENT}::test_propensities_follow_the_definition",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "if taken < m and (edge > u[i] + taken or size - a == m - taken):",
+        "if taken < m and (edge > 0.5 + taken or size - a == m - taken):",
+        "lists are not drawn with their propensities",
+        (f"{DISAGREEMENT}::test_lists_come_with_their_propensities",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "y = int(u[i, k] * (top + 1))",
+        "y = int(u[i, k] * top)",
+        "uniform lists never draw the last action",
+        ("tests/test_kernels.py::test_uniform_lists_are_uniform",),
+    ),
+    Mutant(
+        "logs/sequential.py",
+        "weights = 1 / (m * p) + (m - 1 - np.arange(m)) / m",
+        "weights = 1 / (m * p) + (m - np.arange(m)) / m",
+        "lists drawn slot by slot are weighed with a bias",
+        ("tests/logs/test_foreign.py::test_sequential_weights_are_unbiased_for_every_item",),
+    ),
+    # ---- guards ------------------------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/guards.py",
+        "_LEVEL = 0.001",
+        "_LEVEL = 0.1",
+        "guards cry a hundred times as often",
+        (f"{GUARDS}::test_the_level_is_one_in_a_thousand",),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "p = min(1.0, 2 * float(tail)) if len(at) else 1.0",
+        "p = min(1.0, float(tail)) if len(at) else 1.0",
+        "the drift guard's p-value is that of one side",
+        (DRIFT,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "law, early = (n_rounds, len(at), half), int((at < half).sum())",
+        "law, early = (n_rounds, len(at), half), int((at <= half).sum())",
+        "the drift guard counts one round too many in the first half",
+        (DRIFT,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "bets.append(-np.log(2) - 0.5 * np.log(max(p, 1e-300)))",
+        "bets.append(-0.5 * np.log(max(p, 1e-300)))",
+        "the drift guard's bet is worth two when nothing changes",
+        (DRIFT,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "scales = np.stack([due, np.maximum(most - due, 0.0)], axis=2)",
+        "scales = np.stack([np.maximum(most - due, 0.0), due], axis=2)",
+        "the exposure guard scales each direction by the other's loss",
+        (EXPOSURE,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "due = np.column_stack([due, positive.sum(axis=1)])",
+        "due = np.column_stack([due, positive.sum(axis=1) / 2])",
+        "inverse propensities are expected to add up to half of what they do",
+        (EXPOSURE,),
+    ),
+    # ---- logged rounds -----------------------------------------------------------------------------------------------
+    Mutant(
+        "evaluation.py",
+        "gaps = differences.upper_bounds(threshold=(len(policies) - 1) / delta, largest=max_reward)",
+        "gaps = differences.upper_bounds(threshold=1 / delta, largest=max_reward)",
+        "evaluate's ε without the union over rivals",
+        (EVALUATION,),
+    ),
+    Mutant(
+        "evaluation.py",
+        "sides = 2 * len(policies) / delta",
+        "sides = 2 / delta",
+        "evaluate's intervals without the union over candidates",
+        (EVALUATION,),
+    ),
+    Mutant(
+        "evaluation.py",
+        "differences.add(block - block[:, [best]])",
+        "differences.add(block - block[:, [best]].mean())",
+        "evaluate compares with the best one's average, not round by round",
+        (EVALUATION,),
+    ),
+    Mutant(
+        "evaluation.py",
+        "bound = max_reward / min_propensity",
+        "bound = 1 / min_propensity",
+        "evaluate's largest estimate forgets that a round may bring several rewards",
+        (EVALUATION,),
+    ),
+    Mutant(
+        "estimates/histograms.py",
+        "_BETS = 0.98 * 0.5 ** np.arange(16)",
+        "_BETS = 1.98 * 0.5 ** np.arange(16)",
+        "bets of more than can be lost",
+        (f"{HISTOGRAMS}::test_bounds_miss_no_more_often_than_promised",),
+    ),
+    Mutant(
+        "estimates/histograms.py",
+        "zeros = self.n_rounds - counts.sum(axis=1)",
+        "zeros = self.n_rounds + 0.0 * counts.sum(axis=1)",
+        "rewarded rounds count twice, once as zeros",
+        (f"{HISTOGRAMS}::test_never_below_the_exact_bound_and_hardly_above",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "share = min(max((size - below) / (above - below), 0.0), 1.0)",
+        "share = 1.0 if size > 0.5 * (above + below) else 0.0",
+        "values are moved to the nearest column: bounds may fall below the exact ones",
+        (f"{HISTOGRAMS}::test_splitting_keeps_counts_and_means",),
+    ),
+    Mutant(
+        "estimates/intervals.py",
+        "log_term = np.log(2 / (delta / (2 * len(values.sums))))",
+        "log_term = np.log(2 / (delta / 2))",
+        "empirical Bernstein without the union over policies",
+        (BERNSTEIN,),
+    ),
+    Mutant(
+        "estimates/intervals.py",
+        "7 * bound * log_term / (3 * (n - 1))",
+        "7 * bound * log_term / (3 * n * (n - 1))",
+        "empirical Bernstein without its range",
+        (BERNSTEIN,),
+    ),
+    Mutant(
+        "estimates/importance.py",
+        "return np.maximum(centred, 0.0) / max(n - 1, 1)",
+        "return np.maximum(centred, 0.0) / max(2 * n, 1)",
+        "half the sample variance",
+        (BERNSTEIN,),
+    ),
+    # ---- two phases --------------------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/pairs.py",
+        "self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta / rivals",
+        "self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta",
+        "PAC learners' ε without the union over rivals",
+        (f"{PAIRS}::test_sums_against_plain_loops",),
+    ),
+    Mutant(
+        "estimates/pairs.py",
+        "log_term = np.log(len(BETS) / delta)",
+        "log_term = np.log(1 / delta)",
+        "the best of twelve bets at the price of one",
+        (f"{PAIRS}::test_coverage",),
+    ),
+    Mutant(
+        "estimates/pairs.py",
+        "h = -(np.log1p(-a) + a) / a**2",
+        "h = 0.5",
+        "the quadratic lower bound of the logarithm lies above it",
+        (f"{PAIRS}::test_bound_refutes_by_true_wealth",),
+    ),
+    Mutant(
+        "learners/two_phase.py",
+        "gaps = pairs.gaps(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)",
+        "gaps = pairs.gaps(bound=self.problem.max_reward, delta=self.delta)",
+        "PAC learners' ε with the range of rewards for that of their estimates",
+        (f"{PAC}::test_epsilon_by_hand",),
+    ),
+    Mutant(
+        "theory/estimation.py",
+        "return rho * K / (gamma * m)",
+        "return K / (gamma * m)",
+        "the printed range of the estimates, wrong where a list may collect several rewards",
+        ("tests/theory/test_estimation.py",),
+    ),
+    Mutant(
+        "theory/estimation.py",
+        "return math.ceil((4 * v / eps**2 + 2 * (b + eps) / (3 * eps)) * math.log((P - 1) / delta))",
+        "return math.ceil((2 * v / eps**2 + 2 * (b + eps) / (3 * eps)) * math.log((P - 1) / delta))",
+        "N₂ forgets that a difference has the variance of two",
+        ("tests/theory/test_estimation.py",),
+    ),
+    Mutant(
+        "theory/exploration.py",
+        "rad = G * math.sqrt(2 * min(m, 2 * rho) * (m * s / K) * math.log(P))",
+        "rad = G * math.sqrt(min(m, 2 * rho) * (m * s / K) * math.log(P))",
+        "N₁ with half of Massart's constant",
+        ("tests/theory/test_exploration.py::test_explore_rounds_by_hand",),
+    ),
+    Mutant(
+        "theory/lower_bound.py",
+        "return s * m / (3072 * eps**2)",
+        "return s * m / (1536 * eps**2)",
+        "twice the lower bound that is proved",
+        ("tests/theory/test_references.py",),
+    ),
+    # ---- the design --------------------------------------------------------------------------------------------------
+    Mutant(
+        "solvers/frank_wolfe.py",
+        "gap=max(0.0, (1.0 - potential.floor) * (maximum - average)),",
+        "gap=max(0.0, (1.0 - potential.floor) ** 2 * (maximum - average)),",
+        "the design's gap is smaller than its distance from the optimum may be",
+        (f"{DESIGN}::test_reports_what_its_mixture_does_on_the_rounds",),
+    ),
+    Mutant(
+        "solvers/frank_wolfe.py",
+        "maximum = float(found.scores[0])",
+        "maximum = average",
+        "the design's largest variance is its average one",
+        (f"{DESIGN}::test_reports_what_its_mixture_does_on_the_rounds",),
+    ),
+    Mutant(
+        "design.py",
+        "weights: Floats = events.rewards / (events.n_rounds * events.propensities)",
+        "weights: Floats = events.rewards / (events.n_rounds + 0 * events.propensities)",
+        "the design believes what was shown often",
+        (f"{DESIGN}::test_a_round_shown_more_often_counts_no_more",),
+    ),
+    Mutant(
+        "design.py",
+        "certified=final.exact,",
+        "certified=True,",
+        "an approximate oracle's maximum passes for a certificate",
+        (f"{DESIGN}::test_an_approximate_oracle_gets_no_certificate",),
+    ),
+    Mutant(
+        "solvers/potential.py",
+        "return self.weights / self.mix(coverage)",
+        "return self.weights / np.maximum(coverage, self.floor)",
+        "the variance proxy forgets the floor",
+        ("tests/solvers/test_potential.py",),
+    ),
+    # ---- regret ------------------------------------------------------------------------------------------------------
+    Mutant(
+        "solvers/ftrl.py",
+        "losses, self.eta, self.eta / self.nu, self._theta, self._shift, self.weights",
+        "losses, self.eta, self.eta * self.nu, self._theta, self._shift, self.weights",
+        "the log-barrier's strength is inverted",
+        ("tests/solvers/test_ftrl.py::test_minimises_the_objective",),
+    ),
+    Mutant(
+        "solvers/ftrl.py",
+        "return (self._root() - 1.0 - math.log(self.eta / self.nu)) / self.eta - self._shift",
+        "return (self._root() - 1.0) / self.eta - self._shift",
+        "the multiplier λ of the FTRL step is not that of its optimality conditions",
+        ("tests/solvers/test_ftrl.py::test_optimality_and_scipy_on_extreme_inputs",),
+    ),
+    Mutant(
+        "theory/regret.py",
+        'return 1 / (16 * rho), "ν = 1/(16ρ)"',
+        'return 1 / 16, "ν = 1/(16ρ)"',
+        "the safe barrier is the printed one, unstable for lists that collect much",
+        ("tests/theory/test_regret.py::test_regret_bounds_by_hand",),
+    ),
+    Mutant(
+        "theory/regret.py",
+        "kappa = 1 / (2 * (1 - nu * rho)) if nu * rho < 1 else math.inf",
+        "kappa = 1 / 2",
+        "the stability constant without what the barrier costs",
+        ("tests/theory/test_regret.py::test_regret_bounds_by_hand",),
+    ),
+    Mutant(
+        "theory/regret.py",
+        "regret=rho + P * math.log(T) / nu + math.log(P) / eta + eta * kappa * s * rho * T,",
+        "regret=rho + math.log(T) / nu + math.log(P) / eta + eta * kappa * s * rho * T,",
+        "the regret bound without the barrier's price for every policy",
+        ("tests/theory/test_regret.py::test_regret_bounds_by_hand",),
+    ),
+    Mutant(
+        "learners/weighted.py",
+        "amounts = -gained[where, position] / q[where, position]",
+        "amounts = -gained[where, position] + 0 * q[where, position]",
+        "losses of the regret minimisers are not importance-weighted",
+        (f"{EXP4}::test_estimates_are_unbiased",),
+    ),
+    # ---- the ledger --------------------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels.py",
+        "if ids[i] >= low and not done[place]:",
+        "if ids[i] >= low:",
+        "a repeated answer counts twice",
+        (f"{LEDGER}::test_equals_a_book_of_every_decision",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "unknown[i] = ids[i] < 0 or ids[i] >= issued or (ids[i] >= low and known[place] != prints[i])",
+        "unknown[i] = ids[i] < 0 or ids[i] >= issued",
+        "decisions of another learner, or altered ones, are taken in",
+        (f"{LEDGER}::test_equals_a_book_of_every_decision",),
+    ),
+)
