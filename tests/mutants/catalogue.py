@@ -343,15 +343,15 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- logged rounds -----------------------------------------------------------------------------------------------
     Mutant(
         "evaluation.py",
-        "gaps = differences.upper_bounds(threshold=(len(policies) - 1) / delta, largest=max_reward)",
-        "gaps = differences.upper_bounds(threshold=1 / delta, largest=max_reward)",
+        "max(len(policies) - 1, 1) / (delta - alarm)",
+        "1 / (delta - alarm)",
         "evaluate's ε without the union over rivals",
         (EVALUATION,),
     ),
     Mutant(
         "evaluation.py",
-        "sides = 2 * len(policies) / delta",
-        "sides = 2 / delta",
+        "sides, rivals = 2 * len(policies) / (delta - alarm)",
+        "sides, rivals = 2 / (delta - alarm)",
         "evaluate's intervals without the union over candidates",
         (EVALUATION,),
     ),
@@ -361,6 +361,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "differences.add(block - block[:, [best]].mean())",
         "evaluate compares with the best one's average, not round by round",
         (EVALUATION,),
+    ),
+    Mutant(
+        "evaluation.py",
+        "doubted = uncovered if stated else np.ones(len(policies), dtype=bool)",
+        "doubted = uncovered",
+        "evaluate assumes that every candidate's items could be shown, though nobody said so",
+        ("tests/test_evaluation.py::test_nothing_is_promised_wrongly_by_exact_enumeration",),
     ),
     Mutant(
         "evaluation.py",

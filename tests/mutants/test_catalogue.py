@@ -23,10 +23,10 @@ def test_the_line_is_there_and_can_be_changed(mutant: Mutant) -> None:
 
 def test_a_text_that_is_gone_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Mutant("problem.py", "no such line", "", "a line that nobody wrote", ())
-    with pytest.raises(LookupError, match="must be found once in problem.py, but is found nowhere"):
+    with pytest.raises(LookupError, match=r"must be found once in .* but is found nowhere"):
         place_of(gone)
     many = Mutant("problem.py", "import", "", "a text of many places", ())
-    with pytest.raises(LookupError, match=r"times in __init__.py"):
+    with pytest.raises(LookupError, match="times in "):
         place_of(many)
     monkeypatch.setattr("tests.mutants.__main__.MUTANTS", (gone,))
     assert main([]) == 1
