@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import zeta
 from scipy.stats import binom, hypergeom
 
 import comband as cb
@@ -270,3 +271,35 @@ def test_a_drift_guard_that_is_saved_goes_on() -> None:
 def test_refuses_propensities_of_shown_actions_only() -> None:
     with pytest.raises(cb.InputError, match="those of all actions"):
         cb.ExposureGuard(K).update([[0, 1, 2]], [[0.1, 0.2, 0.3]])
+
+
+def test_stretches_are_averaged_with_weights_that_sum_to_one() -> None:
+    """½ Σ_k v_k E^(k) + ½ Σ_k v_k Π_{j≥k} bet_j by hand, over a stretch that runs its course and one that does not."""
+    rng, guard = np.random.default_rng(6), cb.DriftGuard()
+    v = np.arange(2.0, 5.0) ** -1.5 / (zeta(1.5) - 1)
+    ran, changes, halves = True, list[float](), list[float]()
+    for k, (planned, n) in enumerate(((100, 200), (300, 150), (100, 100))):
+        early, late = (np.flatnonzero(rng.random(n) < np.linspace(*ends, n)) for ends in ((0.9, 0.1), (0.1, 0.9)))
+        guard.begin(planned)
+        guard.update(early, late, n)
+        trials = guards._trials(early, late, n)
+        changes.append(float(np.mean([np.exp(guards._log_change(*one)) for one in trials])))
+        if not ran:
+            halves[-1] = 0.5  # the one before has ended before its plan
+        ran = n >= planned
+        first = guards._trials(early, late, planned)
+        halves.append(float(np.mean([np.exp(guards._log_halves(*one)) for one in first])) if ran else 1.0)
+        slow = sum(v[j] * np.prod(halves[j:]) for j in range(k + 1))
+        total = (float(v[: k + 1] @ changes) + slow) / 2
+        assert guard.pack()[[1, 2, 3]].sum() / 2 == pytest.approx(total, rel=1e-9)
+    assert v.sum() + sum((k + 2) ** -1.5 for k in range(3, 10**5)) / (zeta(1.5) - 1) < 1
+    assert guard.log_evidence >= np.log(total) - 1e-9
+
+
+@pytest.mark.parametrize("guard", [cb.DriftGuard(), cb.ExposureGuard(3)])
+def test_the_level_is_one_in_a_thousand(guard: cb.DriftGuard | cb.ExposureGuard) -> None:
+    state = guard.pack()
+    for peak, alarm in ((np.log(999), False), (np.log(1001), True)):
+        state[0] = peak
+        guard.unpack(state)
+        assert guard.alarm == alarm

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import gamma, gammainc
 from scipy.stats import binom
 
@@ -111,6 +112,22 @@ def test_fixed_n_bound_covers_and_beats_hoeffding() -> None:
     assert width < 2 * 2 * np.sqrt(np.log(2 / alpha) / (2 * n))
     with pytest.raises(InputError, match="values must be"):
         fixed_n_betting_bound([0.5, 3.0], alpha=0.1)
+
+
+def test_fixed_n_bound_bets_on_the_past_only() -> None:
+    """The lower end by plain loops: each stake is known before its round."""
+    rng = np.random.default_rng(4)
+    x, alpha = np.r_[rng.random(40) < 0.5, rng.random(60) < 0.9].astype(float), 0.1
+    stakes, total, spread = [], 0.5, 0.25
+    for t, value in enumerate(x, start=1):
+        stakes.append(min(np.sqrt(2 * np.log(2 / alpha) / (len(x) * spread / t)), 0.75))
+        total += value
+        spread += (value - total / (t + 1)) ** 2
+
+    def most(v: float) -> float:
+        return float(np.cumsum(np.log1p(np.array(stakes) * (x - v))).max() - np.log(2 / alpha))
+
+    assert fixed_n_betting_bound(x, alpha=alpha)[0] == pytest.approx(brentq(most, 0, 1), rel=1e-9)
 
 
 @pytest.mark.slow

@@ -26,8 +26,9 @@ STATED = "tests/learners/test_twin.py::test_an_epoch_states_what_the_formulas_sa
 OF_ADAPTIVE = "tests/learners/test_adaptive.py"
 BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_sequences.py"
 GUARDS, HISTOGRAMS = "tests/estimates/test_guards.py", "tests/estimates/test_histograms.py"
-DRIFT = f"{GUARDS}::test_the_drift_guard_bets_what_the_hypergeometric_law_allows"
-EXPOSURE = f"{GUARDS}::test_every_bet_of_the_exposure_guard_is_fair_by_exact_enumeration"
+CHANGES = f"{GUARDS}::test_bets_on_change_have_mean_at_most_one"
+STRETCHES = f"{GUARDS}::test_stretches_are_averaged_with_weights_that_sum_to_one"
+EXPOSURE = f"{GUARDS}::test_every_bet_on_exposure_has_mean_one"
 EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_the_wealths_at_their_shares_of_delta"
 BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
 DESIGN = "tests/test_design.py"
@@ -66,7 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "self._drift.update([self._for - ending.first_id, self._against - ending.first_id], ending.n_rounds)",
+        "self._drift.update(self._for - first, self._against - first, epoch.n_rounds + n)",
         "pass",
         "the drift guard never fed: a changing world goes unnoticed",
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
@@ -231,7 +232,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "before = np.r_[0.25, variance[:-1]]",
         "before = variance",
         "a bet at a fixed time that knows the round's own variance",
-        (f"{SEQUENCES}::test_fixed_n_bound_covers_and_beats_hoeffding",),
+        (f"{SEQUENCES}::test_fixed_n_bound_bets_on_the_past_only",),
     ),
     # ---- what is shown, and with which probability -------------------------------------------------------------------
     Mutant(
@@ -307,36 +308,50 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "estimates/guards.py",
-        "p = min(1.0, 2 * float(tail)) if len(at) else 1.0",
-        "p = min(1.0, float(tail)) if len(at) else 1.0",
+        "return float(-np.log(2) - 0.5 * np.log(np.clip(2 * tail, 1e-300, 1.0)))",
+        "return float(-np.log(2) - 0.5 * np.log(np.clip(tail, 1e-300, 1.0)))",
         "the drift guard's p-value is that of one side",
-        (DRIFT,),
+        (CHANGES,),
     ),
     Mutant(
         "estimates/guards.py",
-        "law, early = (n_rounds, len(at), half), int((at < half).sum())",
-        "law, early = (n_rounds, len(at), half), int((at <= half).sum())",
+        "early = int(np.searchsorted(successes, half))",
+        'early = int(np.searchsorted(successes, half, side="right"))',
         "the drift guard counts one round too many in the first half",
-        (DRIFT,),
+        (CHANGES,),
     ),
     Mutant(
         "estimates/guards.py",
-        "bets.append(-np.log(2) - 0.5 * np.log(max(p, 1e-300)))",
-        "bets.append(-0.5 * np.log(max(p, 1e-300)))",
-        "the drift guard's bet is worth two when nothing changes",
-        (DRIFT,),
+        "return np.asarray(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))",
+        "return np.asarray(betaln(k + 0.5, n - k + 0.5))",
+        "the forecaster's chances of what it sees sum to more than one",
+        (CHANGES,),
     ),
     Mutant(
         "estimates/guards.py",
-        "scales = np.stack([due, np.maximum(most - due, 0.0)], axis=2)",
-        "scales = np.stack([np.maximum(most - due, 0.0), due], axis=2)",
+        "return float((k + 2) ** -1.5 / (zeta(1.5) - 1))",
+        "return float((k + 2) ** -1.5)",
+        "the stretches of the drift guard weigh more than one together",
+        (STRETCHES,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "self._slow /= 2",
+        "self._slow /= 1",
+        "stretches that end when it suits them cost nothing",
+        (STRETCHES,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "scales = np.stack([expected, np.maximum(largest - expected, 0.0)], axis=2)",
+        "scales = np.stack([np.maximum(largest - expected, 0.0), expected], axis=2)",
         "the exposure guard scales each direction by the other's loss",
         (EXPOSURE,),
     ),
     Mutant(
         "estimates/guards.py",
-        "due = np.column_stack([due, positive.sum(axis=1)])",
-        "due = np.column_stack([due, positive.sum(axis=1) / 2])",
+        "np.column_stack([expected, q, positive.sum(axis=1)])",
+        "np.column_stack([expected, q, positive.sum(axis=1) / 2])",
         "inverse propensities are expected to add up to half of what they do",
         (EXPOSURE,),
     ),
@@ -564,9 +579,30 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels.py",
-        "unknown[i] = ids[i] < 0 or ids[i] >= issued or (ids[i] >= low and known[place] != prints[i])",
-        "unknown[i] = ids[i] < 0 or ids[i] >= issued",
-        "decisions of another learner, or altered ones, are taken in",
-        (f"{LEDGER}::test_equals_a_book_of_every_decision",),
+        "if known[place, 0] != _shown_print(i, ids, lists, propensity_bits):",
+        "if place < 0:",
+        "a list or propensities that were altered are taken in",
+        (f"{LEDGER}::test_says_which_column_differs",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "if known[place, 1] != np.uint64(versions[i]):",
+        "if place < 0:",
+        "decisions are counted under another epoch than their own",
+        (f"{LEDGER}::test_says_which_column_differs",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "if known[place, 2] != contexts[i]:",
+        "if place < 0:",
+        "candidates are judged by another context than the one they were shown for",
+        (f"{LEDGER}::test_says_which_column_differs",),
+    ),
+    Mutant(
+        "_kernels.py",
+        "fault = 0 if makers[i] == signatures[k] else 16",
+        "fault = 0",
+        "copies of one learner take each other's decisions",
+        (f"{LEDGER}::test_copies_refuse_each_others_decisions_and_know_those_before",),
     ),
 )
