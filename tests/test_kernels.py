@@ -123,7 +123,7 @@ def test_round_faults_equal_the_plain_rules(data: st.DataObject) -> None:
     table = np.array(data.draw(st.lists(rounds, min_size=1, max_size=6)), dtype=float)
     items, rewards, chances = table[..., 0].astype(np.int64), table[..., 1].copy(), table[..., 2].copy()
     repeats = data.draw(st.booleans())
-    codes = _kernels.round_faults(items, rewards, chances, 1.0, 1.0, repeats)
+    codes = _kernels.round_faults(items, rewards, chances, 1e-100, 1.0, 2.0**-53, 1.0, repeats)
     columns = (items.tolist(), rewards.tolist(), chances.tolist())
     plain = [first_fault(*row, repeats) for row in zip(*columns, strict=True)]
     assert codes.tolist() == plain
@@ -195,12 +195,12 @@ def test_valid_lists_equal_sets(seed: int, m: int, spoil: bool) -> None:
 
 def test_valid_rewards_by_hand() -> None:
     fine = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, -0.0]])
-    assert _kernels.valid_rewards(fine, 1.5)
-    assert not _kernels.valid_rewards(fine, 1.4)
-    for wrong in (np.nan, -1e-300, np.nextafter(1, 2), np.inf):
+    assert _kernels.valid_rewards(fine, 1e-100, 1.5)
+    assert not _kernels.valid_rewards(fine, 1e-100, 1.4)
+    for wrong in (np.nan, -1e-300, 1e-310, np.nextafter(1, 2), np.inf):
         spoilt = fine.copy()
         spoilt[1, 1] = wrong
-        assert not _kernels.valid_rewards(spoilt, np.inf)
+        assert not _kernels.valid_rewards(spoilt, 1e-100, np.inf)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]))

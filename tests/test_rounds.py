@@ -180,3 +180,119 @@ def assert_same_events(a: cb.Events, b: cb.Events) -> None:
     for name in ("ids", "versions", "rows", "actions", "rewards", "propensities"):
         assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
     assert plain(a.contexts) == plain(b.contexts)
+
+
+WRONG_NUMBERS: dict[str, tuple[str, float, str]] = {
+    "propensity of 5e-324": ("propensities", 5e-324, "too small to be one"),
+    "propensity of 1e-310": ("propensities", 1e-310, "too small to be one"),
+    "propensity of a whole list": ("propensities", 1e-17, "not that of the whole list"),
+    "propensity of 0": ("propensities", 0.0, r"must lie in \(0, 1\], got 0.0 in row 1, position 2"),
+    "one propensity of NaN": ("propensities", np.nan, r"must lie in \(0, 1\], got nan in row 1"),
+    "negative propensity": ("propensities", -1.0, "got -1.0"),
+    "propensity of 2": ("propensities", 2.0, "got 2.0"),
+    "infinite propensity": ("propensities", np.inf, "got inf"),
+    "reward of NaN": ("rewards", np.nan, r"rewards must lie in \[0, 1\], got nan in row 1, position 2"),
+    "infinite reward": ("rewards", np.inf, "got inf"),
+    "reward of 1e308": ("rewards", 1e308, r"rewards must lie in \[0, 1\]"),
+    "reward of 2": ("rewards", 2.0, "got 2.0"),
+    "negative reward": ("rewards", -0.5, "got -0.5"),
+    "reward of 5e-324": ("rewards", 5e-324, "0 or at least 1e-100"),
+    "negative item": ("lists", -1, "got -1 in row 1"),
+    "item twice": ("lists", None, "must not repeat an action"),  # type: ignore[dict-item]
+}
+
+
+def with_number(rounds: cb.Rounds, column: str, value: Any) -> dict[str, np.ndarray]:
+    columns = {name: array.copy() for name, array in rounds.pack().items()}
+    columns[column][1, 2] = columns[column][1, 0] if value is None else value
+    return columns
+
+
+@pytest.mark.parametrize("case", WRONG_NUMBERS)
+def test_no_wrong_number_becomes_a_record(case: str, tmp_path: Path) -> None:
+    column, value, message = WRONG_NUMBERS[case]
+    columns = with_number(make_rounds(np.arange(4)), column, value)
+    with pytest.raises(cb.InputError, match=message):
+        cb.Rounds.unpack(columns)
+    d = make_rounds(np.arange(4)).decisions
+    with pytest.raises(cb.InputError, match=message):
+        cb.Rounds(
+            cb.Decisions(d.ids, columns["lists"], columns["propensities"], d.versions, d.contexts), columns["rewards"]
+        )
+
+
+def test_a_file_with_a_wrong_number_is_refused(tmp_path: Path) -> None:
+    from comband.storage import write_npz
+
+    for number, (column, value, message) in enumerate(WRONG_NUMBERS.values()):
+        path = tmp_path / f"{number}.npz"
+        write_npz(path, "rounds", with_number(make_rounds(np.arange(4)), column, value))
+        with pytest.raises(cb.InputError, match=message):
+            cb.Rounds.load(path)
+
+
+def test_the_smallest_propensity_and_reward_are_taken() -> None:
+    q, r = np.full((4, 3), 2.0**-53), np.full((4, 3), 1e-100)
+    rounds = make_rounds(np.arange(4))
+    d = rounds.decisions
+    tiny = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.versions, d.contexts), r).events()
+    assert np.isfinite(tiny.rewards / tiny.propensities).all()
+
+
+def test_propensities_that_are_not_computed_yet_are_whole_rows_and_cannot_be_weighed() -> None:
+    rounds = make_rounds(np.arange(4))
+    d, q = rounds.decisions, rounds.decisions.propensities.copy()
+    q[2] = np.nan
+    later = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.versions, d.contexts), np.zeros((4, 3)))
+    with pytest.raises(cb.InputError, match="not computed"):
+        later.events()
+    assert len(later[:2].events()) == 0
+
+
+WRONG_EVENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "row beyond the rounds": ({"rows": [0, 1, 2]}, "ascend within 0 … 1"),
+    "negative row": ({"rows": [-1, 0, 1]}, "ascend within 0 … 1"),
+    "rows out of order": ({"rows": [1, 0, 1]}, "ascend within 0 … 1"),
+    "a row missing": ({"rows": [0, 1]}, "one row, action, reward and propensity each"),
+    "negative action": ({"actions": [0, -1, 2]}, "must not be negative, got -1"),
+    "reward of 0": ({"rewards": [1.0, 0.0, 1.0]}, "positive rewards"),
+    "reward of NaN": ({"rewards": [1.0, np.nan, 1.0]}, r"\[0, 1\], got nan at 1"),
+    "propensity of 1e-310": ({"propensities": [1.0, 1e-310, 1.0]}, "too small"),
+    "propensity of NaN": ({"propensities": [1.0, np.nan, 1.0]}, "got nan at 1"),
+    "a context missing": ({"contexts": np.arange(1)}, "one context for each of the 2"),
+    "an id too many": ({"ids": [0, 1, 2]}, "ids and versions per round"),
+    "half a round": ({"n_rounds": 2.5}, "n_rounds must be a whole number"),
+    "negative rounds": ({"n_rounds": -1}, "n_rounds must be a whole number of at least 0"),
+    "an action of text": ({"actions": ["a", "b", "c"]}, "actions must be a rectangular array of whole numbers"),
+    "half an action": ({"actions": [0.5, 1, 2]}, "whole numbers"),
+    "an action beyond 32 bits": ({"actions": [2**31, 1, 2]}, "whole numbers"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_EVENTS)
+def test_no_wrong_number_becomes_an_event(case: str) -> None:
+    columns: dict[str, Any] = {
+        "n_rounds": 5,
+        "ids": [0, 1],
+        "versions": [0, 0],
+        "contexts": np.arange(2),
+        "rows": [0, 1, 1],
+        "actions": [0, 1, 2],
+        "rewards": [1.0, 0.5, 0.5],
+        "propensities": [0.5, 0.5, 0.5],
+    }
+    assert len(cb.Events(**columns)) == 3
+    change, message = WRONG_EVENTS[case]
+    with pytest.raises(cb.InputError, match=message):
+        cb.Events(**{**columns, **change})
+
+
+def test_actions_that_nobody_knows_are_refused_where_the_problem_is_known() -> None:
+    problem = cb.Problem(6, 2, 1)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+    d = cb.Decisions(np.arange(3), [[0, 1], [2, 10**6], [4, 5]], np.full((3, 2), 0.5), np.zeros(3), np.zeros(3, int))
+    rounds = cb.Rounds(d, np.array([[1.0, 0], [0, 1], [0, 0]]))
+    with pytest.raises(cb.InputError, match="show action 1000000"):
+        cb.evaluate(rounds, policies, max_reward=1.0)
+    with pytest.raises(cb.InputError, match="show action 1000000"):
+        cb.design_exploration(rounds, cb.EnumerationOracle(policies), problem=problem)

@@ -33,7 +33,7 @@ def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
         for k in range(m):
             top = n_actions - m + k
             y = int(u[i, k] * (top + 1))
-            if y > top:
+            if not 0 <= y <= top:  # rounding, or a number that is no uniform one
                 y = top
             for _ in range(2):  # second pass only if y was taken: then `top` itself, which cannot be taken yet
                 slot = (y * 2654435761) & (size - 1)
@@ -58,7 +58,9 @@ def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> N
 
     A row that holds NaN is answered with −1 in its first place.
     """
-    n, n_blocks, _ = scores.shape
+    n, n_blocks, n_actions = scores.shape
+    if rank.shape != (n_blocks, n_actions) or m > n_actions:
+        raise IndexError("top_lists: shapes do not fit together")
     lists = np.empty((n, n_blocks, m), dtype=np.int32)
     best = np.empty(m, dtype=scores.dtype)
     for i in range(n):
@@ -80,11 +82,15 @@ def linear_top_lists(
     Scores stay in the cache, and are summed in one order: a context gets the same list in any batch.
     """
     n, d = X.shape
+    if d != len(weights) or len(rank) != weights.shape[1] or rank.shape[1] != weights.shape[2] or m > rank.shape[1]:
+        raise IndexError("linear_top_lists: shapes do not fit together")
     lists = np.empty((n, len(which), m), dtype=np.int32)
     scores = np.empty(weights.shape[2], dtype=np.float64)
     best = np.empty(m, dtype=np.float64)
     for b in range(len(which)):
         p = which[b]
+        if not 0 <= p < len(rank):
+            raise IndexError("linear_top_lists: a policy is out of range")
         for i in range(n):
             scores[:] = 0.0
             for f in range(d):
@@ -162,13 +168,13 @@ def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
 
 
 @njit(cache=True)
-def valid_rewards(rewards: NDArray[np.float64], most: float) -> bool:
-    """Whether all are in [0, 1] and no row sums above `most`."""
+def valid_rewards(rewards: NDArray[np.float64], least: float, most: float) -> bool:
+    """Whether all are 0 or in [least, 1] and no row sums above `most`."""
     for i in range(rewards.shape[0]):
         total = 0.0
         for j in range(rewards.shape[1]):
             r = rewards[i, j]
-            if not 0.0 <= r <= 1.0:
+            if not (r == 0.0 or least <= r <= 1.0):
                 return False
             total += r
         if total > most:
@@ -177,9 +183,52 @@ def valid_rewards(rewards: NDArray[np.float64], most: float) -> bool:
 
 
 @njit(cache=True)
+def valid_propensities(propensities: NDArray[np.float64], least: float, most: float) -> bool:
+    """Whether all are in [least, most], or NaN throughout their row."""
+    n, m = propensities.shape
+    for i in range(n):
+        unknown = 0
+        for j in range(m):
+            q = propensities[i, j]
+            if np.isnan(q):
+                unknown += 1
+            elif not least <= q <= most:
+                return False
+        if unknown != 0 and unknown != m:
+            return False
+    return True
+
+
+@njit(cache=True)
+def valid_events(
+    rows: NDArray[np.int64],
+    n_rewarded: int,
+    actions: NDArray[np.int32],
+    rewards: NDArray[np.float64],
+    propensities: NDArray[np.float64],
+    least_reward: float,
+    least: float,
+    most: float,
+) -> bool:
+    """Whether rows ascend within 0 … n_rewarded − 1, no action is negative, and rewards and propensities are fit to be
+    divided.
+    """
+    before = 0
+    for e in range(len(rows)):
+        if not (before <= rows[e] < n_rewarded and actions[e] >= 0):
+            return False
+        if not (least_reward <= rewards[e] <= 1.0 and least <= propensities[e] <= most):
+            return False
+        before = rows[e]
+    return True
+
+
+@njit(cache=True)
 def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor: float) -> NDArray[np.int64]:
     """A policy for each row of u (n, ≥ 1), by the first number: −1 with probability `floor`, else by its weight."""
     last = len(cumulative) - 1
+    if last < 0 or u.shape[1] == 0:
+        raise IndexError("draw_policies: at least one policy, and a number for each row")
     drawn = np.empty(len(u), dtype=np.int64)
     for i in range(len(u)):
         if u[i, 0] < floor:
@@ -202,11 +251,15 @@ def inclusion(
 ) -> NDArray[np.float64]:
     """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) a row."""
     n, n_policies, m = lists.shape
+    if len(shown) != n or len(weights) != n_policies:
+        raise IndexError("inclusion: a row of shown actions for each context, a weight for each policy")
     result = np.empty(shown.shape, dtype=np.float64)
     mass = np.zeros(n_actions, dtype=np.float64)
     wanted = np.zeros(n_actions, dtype=np.bool_)
     for i in range(n):
         for j in range(shown.shape[1]):
+            if not 0 <= shown[i, j] < n_actions:
+                raise IndexError("inclusion: an action is out of range")
             wanted[shown[i, j]] = True
         block = lists[i]
         for p in range(n_policies):
@@ -226,9 +279,13 @@ def inclusion(
 def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Whether actions[e] ∈ lists[rows[e], p], for lists (n, P, m): a matrix (E, P)."""
     n_events, n_policies, m = len(rows), lists.shape[1], lists.shape[2]
+    if len(actions) != n_events:
+        raise IndexError("contains: one action for each row")
     found = np.zeros((n_events, n_policies), dtype=np.bool_)
     for e in range(n_events):
         i, y = rows[e], actions[e]
+        if not 0 <= i < len(lists):
+            raise IndexError("contains: a row is out of range")
         for p in range(n_policies):
             for j in range(m):
                 if lists[i, p, j] == y:
@@ -440,7 +497,11 @@ def _fill_tables(c: Any, tables: Any) -> None:
 
 @njit(cache=True)
 def _packed_pass_avx2(lanes: Any, c: Any, scores: Any) -> None:
-    n_blocks, n_groups, rows, _ = lanes.shape
+    n_blocks, n_groups, rows, width = lanes.shape
+    if width != 16 or rows % 2 or len(c) != 32 * rows * n_blocks or len(scores) != width * n_groups:
+        raise IndexError("packed_pass: shapes do not fit together")
+    if not (_gapless(lanes[:1], 4) and _gapless(scores, 8)):
+        raise IndexError("packed_pass: the numbers do not follow one another")
     size = rows * _LOOKUPS * 8
     space = np.empty(size + 16, dtype=np.float32)
     aligned = (-space.ctypes.data % 64) // 4  # a table within one cache line loads at once
@@ -457,6 +518,8 @@ def _packed_pass_avx2(lanes: Any, c: Any, scores: Any) -> None:
 @njit(cache=True)
 def _packed_pass_plain(lanes: Any, c: Any, scores: Any) -> None:
     n_blocks, n_groups, rows, width = lanes.shape
+    if len(c) != 32 * rows * n_blocks or len(scores) != width * n_groups:
+        raise IndexError("packed_pass: shapes do not fit together")
     scores[:] = 0.0
     inner, outer = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     for block in range(n_blocks):
@@ -492,9 +555,22 @@ _AVX2 = bool(get_host_cpu_features().get("avx2")) and not any(
 
 
 @njit(cache=True)
+def _gapless(table: Any, size: int) -> bool:
+    """Whether numbers of `size` bytes follow one another in memory, as loops over addresses need them."""
+    expected = size
+    for axis in range(table.ndim - 1, -1, -1):
+        if table.shape[axis] > 1 and table.strides[axis] != expected:
+            return False
+        expected *= table.shape[axis]
+    return True
+
+
+@njit(cache=True)
 def packed_scores(columns: Any, c: Any, scores: Any) -> None:
     """scores[j] = Σ_e c_e A[e, j] in double: columns (k, words) uint64, c (64 · words,) float64."""
     k, words = columns.shape
+    if len(c) != 64 * words or len(scores) != k or not (_gapless(columns, 8) and _gapless(c, 8)):
+        raise IndexError("packed_scores: shapes do not fit together")
     start, values = columns.ctypes.data, c.ctypes.data
     for j in range(k):
         here = start + 8 * j * words
@@ -505,6 +581,8 @@ def packed_scores(columns: Any, c: Any, scores: Any) -> None:
 def packed_coverage(columns: Any, p: Any, coverage: Any) -> None:
     """coverage[e] = Σ_j p_j A[e, j]: columns (k, words) uint64, coverage (64 · words,) float64."""
     k, words = columns.shape
+    if len(coverage) != 64 * words or len(p) != k or not (_gapless(columns, 8) and _gapless(coverage, 8)):
+        raise IndexError("packed_coverage: shapes do not fit together")
     block = 32  # 2048 sums, 16 kB: they stay in the first-level cache while the columns go by
     start, values = columns.ctypes.data, coverage.ctypes.data
     coverage[:] = 0.0
@@ -530,6 +608,10 @@ def packed_gram(columns: Any, d: Any, gram: Any, *, dense: bool) -> None:
     Dense: by the AND of two columns, in single precision, which is enough: the matrix only shapes a Newton
     direction, never a value or a certificate. Not dense: by the pairs of columns that meet in an event.
     """
+    if len(d) != 64 * columns.shape[1] or gram.shape != (len(columns), len(columns)):
+        raise IndexError("packed_gram: shapes do not fit together")
+    if not (_gapless(columns, 8) and _gapless(d, 4)):
+        raise IndexError("packed_gram: the numbers do not follow one another")
     if dense:
         _gram_by_pairs(columns, d, gram)
     else:
@@ -579,9 +661,15 @@ def _gram_by_events(columns: Any, d: Any, gram: Any) -> None:
 @njit(cache=True)
 def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
     """scores[j] = Σ_e c_e A[e, j]: events of column j are events[starts[j] : starts[j + 1]]."""
+    if len(starts) != len(scores) + 1 or starts[0] < 0 or starts[len(scores)] > len(events):
+        raise IndexError("sparse_scores: shapes do not fit together")
     for j in range(scores.shape[0]):
         total = 0.0
+        if starts[j] > starts[j + 1]:
+            raise IndexError("sparse_scores: columns begin in ascending order")
         for i in range(starts[j], starts[j + 1]):
+            if not 0 <= events[i] < len(c):
+                raise IndexError("sparse_scores: an event is out of range")
             total += c[events[i]]
         scores[j] = total
 
@@ -590,6 +678,11 @@ def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
 def take_bits(bits: Any, columns: Any, taken: Any) -> None:
     """Bit columns[j] of each row becomes its bit j: bits (n, words) uint64, taken (n, words') uint64."""
     n_columns = len(columns)
+    if len(taken) != len(bits) or 64 * taken.shape[1] < n_columns:
+        raise IndexError("take_bits: shapes do not fit together")
+    for j in range(n_columns):
+        if not 0 <= columns[j] < 64 * bits.shape[1]:
+            raise IndexError("take_bits: a column is out of range")
     for i in range(bits.shape[0]):
         row = bits[i]
         for w in range(taken.shape[1]):
@@ -606,6 +699,8 @@ def transpose_bits(rows: Any, columns: Any) -> None:
 
     n and P are multiples of 8. Blocks of 8 × 8 bits turn in one register (Knuth, TAOCP 7.1.3).
     """
+    if columns.shape[0] < 8 * rows.shape[1] or columns.shape[1] < rows.shape[0] // 8:
+        raise IndexError("transpose_bits: shapes do not fit together")
     for i in range(rows.shape[0] // 8):
         for j in range(rows.shape[1]):
             x = np.uint64(0)
@@ -628,6 +723,8 @@ def line_search(w: Any, Q: Any, direction: Any, slope: float, limit: float) -> f
     Newton's iteration on the derivative, kept inside a shrinking bracket. The caller sees to it
     that Q + limit·direction >= 0. Returns 0 where no step lowers the function.
     """
+    if len(Q) != len(w) or len(direction) != len(w):
+        raise IndexError("line_search: one number for each event")
     low, high, t = 0.0, limit, 0.0
     for step in range(60):
         first, second = slope, 0.0
@@ -935,6 +1032,8 @@ def ftrl_solve(
     which is nearly linear where the entropy rules, kept inside that bracket. When no weight has far to go,
     as after one rewarded round, theta is first corrected by what the residuals say, before any is moved.
     """
+    if len(losses) == 0 or len(weights) != len(losses):
+        raise IndexError("ftrl_solve: one weight for each loss")
     shift = _minimum(losses)
     low = scale + math.log(scale)
     high = losses.size * scale + math.log(losses.size * scale)
@@ -982,6 +1081,8 @@ def ftrl_solve(
 @njit(cache=True, error_model="numpy")
 def softmax_solve(losses: NDArray[np.float64], eta: float, weights: NDArray[np.float64]) -> float:
     """Minimise L.p + (1/eta) sum p log p over the simplex: weights proportional to exp(-eta L)."""
+    if len(losses) == 0 or len(weights) != len(losses):
+        raise IndexError("softmax_solve: one weight for each loss")
     shift = _minimum(losses)
     total = 0.0
     for i in range(losses.size):
@@ -1003,7 +1104,11 @@ def credit(
 ) -> None:
     """totals[p] += amounts[e] for every event e with actions[e] ∈ lists[rows[e], p], for lists (n, P, m)."""
     n_policies, m = lists.shape[1], lists.shape[2]
+    if len(actions) != len(rows) or len(amounts) != len(rows) or len(totals) != n_policies:
+        raise IndexError("credit: shapes do not fit together")
     for e in range(len(rows)):
+        if not 0 <= rows[e] < len(lists):
+            raise IndexError("credit: a row is out of range")
         block, y, amount = lists[rows[e]], actions[e], amounts[e]
         for p in range(n_policies):
             hit = 0
@@ -1020,15 +1125,20 @@ def round_faults(
     items: NDArray[np.int64],
     rewards: NDArray[np.float64],
     propensities: NDArray[np.float64],
+    least_reward: float,
     most: float,
+    least: float,
     largest: float,
     repeats: bool,
 ) -> NDArray[np.uint8]:
     """The first thing wrong with each logged round, 0 if nothing is: see `comband.logs.checks.KINDS`.
 
-    `most` bounds the sum of a round's rewards, `largest` its propensities; items of code −1 are unknown ones.
+    Rewards are 0 or at least `least_reward`, their sum at most `most`; propensities lie in [least, largest]; items of
+    code −1 are unknown ones.
     """
     n, m = items.shape
+    if rewards.shape != items.shape or propensities.shape != items.shape:
+        raise IndexError("round_faults: shapes do not fit together")
     codes = np.zeros(n, dtype=np.uint8)
     for i in range(n):
         total = 0.0
@@ -1038,11 +1148,11 @@ def round_faults(
                 codes[i] = 1
             elif np.isnan(q):
                 codes[i] = 2
-            elif not (q > 0.0 and q <= largest):
+            elif not least <= q <= largest:
                 codes[i] = 3
             elif np.isnan(r):
                 codes[i] = 4
-            elif not (r >= 0.0 and r <= 1.0):
+            elif not (r == 0.0 or least_reward <= r <= 1.0):
                 codes[i] = 5
             if codes[i]:
                 break
@@ -1074,20 +1184,22 @@ def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
     return codes
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
     """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
 
     A value between two columns is split so that its mean is kept; zeros are not counted. Works in place.
     """
     n, n_variables = values.shape
+    if len(counts) != n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
+        raise IndexError("split_histogram: shapes do not fit together")
     middle = counts.shape[1] // 2
     shrink = np.exp(-log_ratio)
     least = bound * np.exp(-log_ratio * (middle - 1))
     for i in range(n):
         for p in range(n_variables):
             z = values[i, p]
-            if z == 0.0:
+            if z == 0.0 or np.isnan(z):
                 continue
             sign = 1 if z > 0 else -1
             size = min(abs(z), bound)
@@ -1103,12 +1215,36 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
                 above /= shrink
             below = above * shrink
             share = min(max((size - below) / (above - below), 0.0), 1.0)
-            column = middle + sign * (middle - j)
+            column = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
             counts[p, column] += share
             counts[p, column - sign] += 1 - share
 
 
 # ---- pairs (context, action) of a sparse matrix and one weight vector an action --------------------------------------
+
+
+@njit(cache=True)
+def _check_pairs(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int64],
+    data: NDArray[np.float64],
+    shape: tuple[int, int],
+    rows: NDArray[np.int64],
+    actions: NDArray[np.int64],
+) -> None:
+    if len(actions) != len(rows) or len(data) != len(indices) or len(indptr) == 0:
+        raise IndexError("pairs: shapes do not fit together")
+    if indptr[0] < 0 or indptr[len(indptr) - 1] > len(indices):
+        raise IndexError("pairs: the rows of the matrix do not fit its numbers")
+    for i in range(1, len(indptr)):
+        if indptr[i] < indptr[i - 1]:
+            raise IndexError("pairs: the rows of the matrix do not ascend")
+    for k in range(len(indices)):
+        if not 0 <= indices[k] < shape[0]:
+            raise IndexError("pairs: a column of the matrix is out of range")
+    for e in range(len(rows)):
+        if not (0 <= rows[e] < len(indptr) - 1 and 0 <= actions[e] < shape[1]):
+            raise IndexError("pairs: a pair is out of range")
 
 
 @njit(cache=True, fastmath=True)
@@ -1121,6 +1257,7 @@ def pair_products(
     actions: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """x_i · w_y for each pair e = (rows[e], actions[e]): x_i a row of a CSR matrix, w_y a column of (d, K)."""
+    _check_pairs(indptr, indices, data, coefficients.shape, rows, actions)
     result = np.empty(len(rows))
     for e in range(len(rows)):
         i, y = rows[e], actions[e]
@@ -1142,6 +1279,9 @@ def pair_sums(
     result: NDArray[np.float64],
 ) -> None:
     """Add Σ_e values[e] · x_{rows[e]} to column actions[e] of `result` (d, K): the transpose of `pair_products`."""
+    _check_pairs(indptr, indices, data, result.shape, rows, actions)
+    if len(values) != len(rows):
+        raise IndexError("pair_sums: one value for each pair")
     for e in range(len(rows)):
         i, y, value = rows[e], actions[e], values[e]
         for k in range(indptr[i], indptr[i + 1]):
@@ -1169,8 +1309,20 @@ def add_paired_log_wealth(
     """
     n_events, n_policies = inside.shape
     n_bets = levels.shape[1]
-    won = np.empty(len(stakes))
-    lost = np.empty(len(stakes))
+    if len(rows) != n_events or len(weights) != n_events or not 0 <= leader < n_policies:
+        raise IndexError("add_paired_log_wealth: one row and weight for each event, a leader among the policies")
+    if len(levels) != n_policies or total.shape != levels.shape:
+        raise IndexError("add_paired_log_wealth: bets for each policy")
+    largest, smallest = len(stakes), -1  # only stakes in use need a logarithm
+    for p in range(n_policies):
+        for j in range(n_bets):
+            g = levels[p, j]
+            if not 0 <= g < len(stakes):
+                raise IndexError("add_paired_log_wealth: a stake is out of range")
+            if stakes[g] > 0.0:
+                largest, smallest = min(largest, g), max(smallest, g)
+    won = np.zeros(len(stakes))
+    lost = np.zeros(len(stakes))
     difference = np.empty(n_policies)
     first = 0
     while first < n_events:
@@ -1178,7 +1330,7 @@ def add_paired_log_wealth(
         while stop < n_events and rows[stop] == rows[first]:
             stop += 1
         if stop == first + 1:
-            for g in range(len(stakes)):
+            for g in range(largest, smallest + 1):
                 bet = stakes[g] * weights[first]
                 won[g] = np.log1p(bet)
                 lost[g] = np.log1p(-bet) if bet < 1 else -np.inf
@@ -1218,6 +1370,10 @@ def add_value_log_wealth(
     """
     n_events, n_policies = inside.shape
     n_bets = len(stakes)
+    if len(rows) != n_events or len(weights) != n_events:
+        raise IndexError("add_value_log_wealth: one row and weight for each event")
+    if low.shape != (n_policies, n_bets) or high.shape != (n_policies, n_bets):
+        raise IndexError("add_value_log_wealth: bets for each policy")
     won = np.empty(n_bets)
     lost = np.empty(n_bets)
     first = 0
@@ -1270,8 +1426,10 @@ def disagreement_lists(
     many actions have a positive probability (n,), and the propensities of `asked` (n, k).
     """
     n, n_policies, m = lists.shape
-    shown = np.empty((n, m), dtype=np.int32)
-    propensities = np.empty((n, m))
+    if len(attention) != n_policies or len(floors) != 3 or len(u) != n or len(asked) != n:
+        raise IndexError("disagreement_lists: shapes do not fit together")
+    shown = np.zeros((n, m), dtype=np.int32)
+    propensities = np.zeros((n, m))  # no propensity at all where a list came out too short
     covered = np.ones(n, dtype=np.bool_)
     sizes = np.empty(n, dtype=np.int32)
     of_asked = np.zeros(asked.shape)
@@ -1289,6 +1447,8 @@ def disagreement_lists(
         for p in range(n_policies):
             for k in range(m):
                 y = lists[i, p, k]
+                if not 0 <= y < n_actions:
+                    raise IndexError("disagreement_lists: an action is out of range")
                 if place[y] < 0:
                     place[y] = size
                     union[size] = y
@@ -1347,6 +1507,8 @@ def disagreement_lists(
                 propensities[i, taken] = q[a]
                 taken += 1
         for k in range(asked.shape[1]):
+            if not 0 <= asked[i, k] < n_actions:
+                raise IndexError("disagreement_lists: an action that was asked for is out of range")
             if place[asked[i, k]] >= 0:
                 of_asked[i, k] = q[place[asked[i, k]]]
         for a in range(size):
@@ -1361,7 +1523,13 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
     n, n_policies, m = lists.shape
     counts = np.zeros(n, dtype=np.int64)
     stamp = np.full(n_actions, -1, dtype=np.int64)
+    if not 0 <= leader < n_policies:
+        raise IndexError("disputed_counts: the leader is not among the policies")
     for i in range(n):
+        for p in range(n_policies):
+            for k in range(m):
+                if not 0 <= lists[i, p, k] < n_actions:
+                    raise IndexError("disputed_counts: an action is out of range")
         for k in range(m):
             stamp[lists[i, leader, k]] = i
         for p in range(n_policies):

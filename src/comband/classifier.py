@@ -130,6 +130,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             )
         if y is not None and lists is not None:
             raise InputError("fit takes either y (all labels are known) or lists (only shown ones are), got both.")
+        self._check_parameters()
         matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         pairs = (
             self._known(matrix, y)
@@ -176,6 +177,18 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+    def _check_parameters(self) -> None:
+        # scikit-learn's rule: constructors only store, `fit` looks.
+        for name in ("importance", "smoothing"):
+            value = check_number(name, getattr(self, name))
+            if value < 0:
+                raise InputError(f"{name} must not be negative, got {value}.")
+        correlation = check_number("repeat_correlation", self.repeat_correlation)
+        if not 0 <= correlation <= 1:
+            raise InputError(f"repeat_correlation must lie in [0, 1], got {correlation}.")
+        if self.clip is not None:
+            check_positive("clip", self.clip)
 
     def _check(self, X: Any) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
@@ -234,8 +247,8 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             importance=power,
             clip=None if self.clip is None else check_positive("clip", self.clip),
             self_normalize=self.self_normalize,
-            repeat_correlation=check_number("repeat_correlation", self.repeat_correlation),
-            round_weights=None if weights is None else np.asarray(weights, dtype=np.float64),
+            repeat_correlation=self.repeat_correlation,
+            round_weights=None if weights is None else _check_round_weights(weights, n),
         )
 
     def _fit(self, pairs: Pairs) -> Any:
@@ -264,3 +277,16 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
                     yield action, contexts[pairs.rows[some]], pairs.rewards[some], pairs.weights[some]
 
         return fit_actions(estimator, tasks(), constants=constants)
+
+
+def _check_round_weights(weights: Any, n: int) -> NDArray[np.float64]:
+    """How often each of n rounds counts: finite numbers of at least 0, not all of them 0."""
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"round_weights must be numbers, one for each of the {n} rounds.") from None
+    if array.shape != (n,):
+        raise InputError(f"round_weights must hold one number for each of the {n} rounds, got shape {array.shape}.")
+    if not ((array >= 0) & np.isfinite(array)).all() or not array.any():
+        raise InputError("round_weights must be finite, at least 0, and not all 0: they say how often a round counts.")
+    return array

@@ -16,7 +16,7 @@ from comband.contexts import n_contexts
 from comband.held_out import HeldOutCertificate, certify_mixture
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
-from comband.problem import InputError, Problem, check_count, check_floor, check_lists
+from comband.problem import InputError, Problem, check_count, check_floor, check_lists, check_number, check_problem
 from comband.rounds import Events, Rounds
 from comband.solvers.columns import ColumnOracle, Columns, pack, words_for
 from comband.solvers.corrective import FullyCorrective, warm_start
@@ -106,7 +106,7 @@ class Design:
 
 def design_exploration(
     rounds: Rounds | Events,
-    oracle: Oracle,
+    oracle: Oracle | PolicySet,
     *,
     problem: Problem,
     floor: float = 0.5,
@@ -129,9 +129,9 @@ def design_exploration(
     rounds:
         What was shown and answered, or its events.
     oracle:
-        `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit a cell or
-        less) and the corrective solver takes several columns a call. Any other `Oracle` is asked for one
-        policy at a time.
+        A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit a
+        cell or less) and the corrective solver takes several columns a call. Any other `Oracle` is asked for one policy
+        at a time.
     problem, floor:
         K, m, s; γ.
     solver:
@@ -170,11 +170,26 @@ def design_exploration(
     """
     began = time.perf_counter()
     floor = check_floor(floor)
+    check_problem(problem)
+    if isinstance(oracle, PolicySet):
+        oracle = EnumerationOracle(oracle)
+    if not callable(getattr(oracle, "fit", None)):
+        raise InputError(f"oracle must be a PolicySet or have fit(X, rewards), got {type(oracle).__name__}.")
+    if not isinstance(rounds, (Rounds, Events)):
+        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
+    if not 0 <= check_number("trim", trim) < 1:
+        raise InputError(f"trim must lie in [0, 1), got {trim}.")
     if solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
     rule = SOLVERS[solver]
     stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping
     events = rounds.events() if isinstance(rounds, Rounds) else rounds
+    if len(events) and int(events.actions.max()) >= problem.n_actions:
+        raise InputError(
+            f"the rounds show action {int(events.actions.max())}, but actions must lie in 0 … {problem.n_actions - 1}."
+        )
+    if len(events) and events.n_rounds < events.n_rewarded:
+        raise InputError(f"{events.n_rewarded} rewarded rounds cannot be among {events.n_rounds} rounds in all.")
     survivors: NDArray[np.int64] | None = None
     if isinstance(oracle, EnumerationOracle):
         survivors = _check_indices(indices, len(oracle.policies))

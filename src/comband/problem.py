@@ -12,10 +12,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import valid_lists, valid_rewards
+from comband._kernels import valid_lists, valid_propensities, valid_rewards
 
 # Rewards and weights come through floating point: sums may pass their bound by this much.
 TOLERANCE = 1e-9
+
+# A generator of double precision (53 bits) draws nothing that is rarer: a smaller propensity is a mistake (often the
+# probability of a whole list), and weights of 1/q and their squares stay far from overflow.
+SMALLEST_PROPENSITY = 2.0**-53
+NO_SUCH_DRAW = "random numbers of 53 bits draw nothing with a probability below 1.1e-16"
+
+# A positive reward below has a square that vanishes.
+SMALLEST_REWARD = 1e-100
+
+# A smaller share of uniform lists is none, a smaller bound on rewards is better told by scaling them, and values that
+# are closer than this share of the largest reward cannot be told apart in double precision.
+_SMALLEST_FLOOR = 1e-12
+_SMALLEST_SPARSITY = 1e-9
+_SMALLEST_EPSILON = 1e-12
 
 
 class InputError(ValueError):
@@ -68,6 +82,11 @@ class Problem:
                     f"sparsity must lie in (0, n_actions] = (0, {self.n_actions}], got {self.sparsity!r}; "
                     "leave it out (None) if no bound on a round's rewards is known."
                 )
+            if s < _SMALLEST_SPARSITY:
+                raise InputError(
+                    f"sparsity must be at least {_SMALLEST_SPARSITY:g}, got {self.sparsity!r}: divide the rewards by "
+                    "it, and state a sparsity of 1."
+                )
             object.__setattr__(self, "sparsity", s)
 
     @property
@@ -83,14 +102,23 @@ class Problem:
 
 
 def check_number(name: str, value: Any) -> float:
-    """Return `value` as a finite float."""
+    """Return `value` as a finite float; truth values and text are none."""
+    if isinstance(value, (bool, np.bool_, str, bytes, bytearray)) or getattr(value, "ndim", 0) > 0:
+        raise InputError(f"{name} must be a number, got {value!r}.")
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a number, got {value!r}.") from None
     if not np.isfinite(number):
         raise InputError(f"{name} must be finite, got {number}.")
     return number
+
+
+def check_problem(value: Any) -> Problem:
+    """Return `value` if it is a problem."""
+    if not isinstance(value, Problem):
+        raise InputError(f"problem must be a Problem(n_actions, list_size, sparsity), got {type(value).__name__}.")
+    return value
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
@@ -123,6 +151,26 @@ def check_floor(value: Any) -> float:
         raise InputError(
             f"floor (the share of uniform lists) must lie in (0, 1], got {number}: "
             "without it some propensities would be zero and nothing could be estimated."
+        )
+    if number < _SMALLEST_FLOOR:
+        raise InputError(f"floor (the share of uniform lists) must be at least {_SMALLEST_FLOOR:g}, got {number}.")
+    return number
+
+
+def check_epsilon(value: Any, problem: Problem) -> float:
+    """Return ε, the accuracy that is to be promised, below ρ and large enough to be told from 0."""
+    number = check_positive("epsilon", value)
+    rho = problem.max_reward
+    if number >= rho:
+        raise InputError(
+            f"epsilon must lie below {rho:g}, the most that one list can collect in a round, got {number:g}: no "
+            "candidate exceeds another by more, so any one of them would do. It is in units of reward per round, not "
+            "in per cent."
+        )
+    if number < _SMALLEST_EPSILON * rho:
+        raise InputError(
+            f"epsilon must be at least {_SMALLEST_EPSILON * rho:g}, got {number:g}: values so close cannot be told "
+            "apart in double precision."
         )
     return number
 
@@ -183,25 +231,33 @@ def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np
             f"rewards must have shape (rounds, list_size) = ({n}, {m}), one number for each shown action, "
             f"got shape {r.shape}."
         )
-    if valid_rewards(r, np.inf if problem.sparsity is None else problem.sparsity + TOLERANCE):
+    # Relative to a sparsity below 1, where an absolute tolerance could be as large as the bound.
+    most = np.inf if problem.sparsity is None else problem.sparsity + TOLERANCE * min(problem.sparsity, 1.0)
+    if valid_rewards(r, SMALLEST_REWARD, most):
         return r  # in one compiled pass; what follows finds the fault
-    bad = ~((r >= 0) & (r <= 1))  # also true for NaN
+    refuse_rewards(r)
+    sums = r.sum(axis=1)
+    row = int(np.flatnonzero(sums > most)[0])
+    raise InputError(
+        f"the rewards of one round must not sum above sparsity={problem.sparsity:g}, got "
+        f"{sums[row]:g} in row {row}; raise the problem's sparsity or leave it out."
+    )
+
+
+def refuse_rewards(r: NDArray[np.float64]) -> None:
+    """Raise if some reward is not in [0, 1], or so small that its square vanishes."""
+    bad = ~((r == 0) | ((r >= SMALLEST_REWARD) & (r <= 1)))  # also true for NaN
     if bad.any():
-        row, column = np.argwhere(bad)[0]
+        place = tuple(np.argwhere(bad)[0])
+        where = f"in row {place[0]}, position {place[1]}" if r.ndim == 2 else f"at {place[0]}"
+        if 0 < r[place] < SMALLEST_REWARD:
+            raise InputError(
+                f"a reward must be 0 or at least {SMALLEST_REWARD:g}, got {r[place]} {where}; set such rewards to 0."
+            )
         raise InputError(
-            f"rewards must lie in [0, 1], got {r[row, column]} in row {row}, position {column}; "
+            f"rewards must lie in [0, 1], got {r[place]} {where}; "
             "scale them to [0, 1], and leave out rounds whose rewards are not known yet."
         )
-    if problem.sparsity is not None:
-        sums = r.sum(axis=1)
-        over = sums > problem.sparsity + TOLERANCE
-        if over.any():
-            row = int(np.flatnonzero(over)[0])
-            raise InputError(
-                f"the rewards of one round must not sum above sparsity={problem.sparsity:g}, got "
-                f"{sums[row]:g} in row {row}; raise the problem's sparsity or leave it out."
-            )
-    return r
 
 
 def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> NDArray[np.float64]:
@@ -209,14 +265,26 @@ def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> ND
     q = _as_floats("propensities", propensities)
     if q.shape != shape:
         raise InputError(f"propensities must have the shape of the lists, {shape}, got {q.shape}.")
-    bad = ~((q > 0) & (q <= 1 + TOLERANCE))
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise InputError(
-            f"propensities of shown actions must lie in (0, 1], got {q[row, column]} in row {row}, "
-            f"position {column}; log the probability that the action is anywhere in the list."
-        )
+    if not valid_propensities(q, SMALLEST_PROPENSITY, 1 + TOLERANCE) or np.isnan(q).any():
+        refuse_propensities(q)
     return np.minimum(q, 1.0)
+
+
+def refuse_propensities(q: NDArray[np.float64], *, largest: float = 1.0) -> None:
+    """Raise if some propensity is not a probability that can have been drawn."""
+    bad = ~((q >= SMALLEST_PROPENSITY) & (q <= largest + TOLERANCE))
+    if bad.any():
+        place = tuple(np.argwhere(bad)[0])
+        where = f"in row {place[0]}, position {place[1]}" if q.ndim == 2 else f"at {place[0]}"
+        if 0 < q[place] < SMALLEST_PROPENSITY:
+            raise InputError(
+                f"a propensity of {q[place]} ({where}) is too small to be one: {NO_SUCH_DRAW}. "
+                "Log the probability that the action is anywhere in the list, not that of the whole list."
+            )
+        raise InputError(
+            f"propensities of shown actions must lie in (0, {largest:g}], got {q[place]} {where}; "
+            "log the probability that the action is anywhere in the list."
+        )
 
 
 def check_reward_matrix(rewards: Any, *, n: int) -> sp.csr_array:
@@ -264,6 +332,8 @@ def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) 
 
 def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         return np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a rectangular array of numbers, got {type(values).__name__}.") from None

@@ -10,11 +10,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels import valid_events, valid_lists, valid_propensities, valid_rewards
 from comband.contexts import (
     Contexts,
     concat_contexts,
@@ -23,7 +24,19 @@ from comband.contexts import (
     take_contexts,
     unpack_contexts,
 )
-from comband.problem import InputError, Problem, check_lists, check_propensities, check_rewards
+from comband.problem import (
+    SMALLEST_PROPENSITY,
+    SMALLEST_REWARD,
+    TOLERANCE,
+    InputError,
+    Problem,
+    check_count,
+    check_lists,
+    check_propensities,
+    check_rewards,
+    refuse_propensities,
+    refuse_rewards,
+)
 from comband.storage import Array, Part, State, Whole, check, load, require, save
 
 
@@ -38,7 +51,9 @@ class Decisions:
     lists:
         (n, m) the shown actions.
     propensities:
-        (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list.
+        (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list. A row of NaN says
+        that they are not computed yet: learners of the EXP4 kind do that on request, and compute them if a reward
+        comes. Such rounds can be told to their learner, but not evaluated or designed on.
     versions:
         (n,) which of the learner's mixtures drew each list.
     contexts:
@@ -56,20 +71,34 @@ class Decisions:
     makers: NDArray[np.int64] = field(default_factory=lambda: _NOBODY)
 
     def __post_init__(self) -> None:
-        n = len(self.ids)
+        _freeze(self)
+        lists, propensities, n = self.lists, self.propensities, self.ids.size
         if self.makers is _NOBODY:
             sign(self, np.zeros(n, dtype=np.int64))
-        _freeze(self)
-        shapes = (self.lists.shape[:1], self.propensities.shape[:1], self.versions.shape, self.makers.shape)
-        if shapes != ((n,), (n,), (n,), (n,)) or n_contexts(self.contexts) != n:
+        shapes = (self.ids.shape, lists.shape[:1], propensities.shape[:1], self.versions.shape, self.makers.shape)
+        if shapes != ((n,),) * 5 or n_contexts(self.contexts) != n:
             raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
+        if lists.ndim != 2 or propensities.shape != lists.shape:
+            raise InputError(
+                f"decisions need lists (n, m) and a propensity for each shown action, got lists {lists.shape} and "
+                f"propensities {propensities.shape}."
+            )
+        if not valid_lists(lists, 2**31):
+            check_lists(lists)
+        if not valid_propensities(propensities, SMALLEST_PROPENSITY, 1 + TOLERANCE):
+            refuse_propensities(propensities)
+
+    @classmethod
+    def _of_checked(cls, **columns: Any) -> Decisions:
+        """Rows of decisions that were checked when they were made, or row by row as a log was read."""
+        return _without_checks(cls, columns)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: Any) -> Decisions:
         index = _rows(index, len(self))
-        return Decisions(
+        return Decisions._of_checked(
             ids=self.ids[index],
             lists=self.lists[index],
             propensities=self.propensities[index],
@@ -82,7 +111,7 @@ class Decisions:
         sizes = (self.lists.shape[1], other.lists.shape[1])
         if sizes[0] != sizes[1]:
             raise InputError(f"decisions to join must have lists of one length, got {sizes[0]} and {sizes[1]}.")
-        return Decisions(
+        return Decisions._of_checked(
             ids=np.concatenate([self.ids, other.ids]),
             lists=np.concatenate([self.lists, other.lists]),
             propensities=np.concatenate([self.propensities, other.propensities]),
@@ -112,17 +141,11 @@ class Decisions:
             {
                 "ids": Array("i8", ("n",)),
                 "lists": Array("i4", ("n", "m"), 0),
-                "propensities": Array("f8", ("n", "m"), _TINY, 1, missing=True),
+                "propensities": Array("f8", ("n", "m"), SMALLEST_PROPENSITY, 1 + TOLERANCE, missing=True),
                 "versions": Array("i8", ("n",)),
                 "contexts": Part(),
                 "makers": Array("i8", ("n",), 0, 2**52),
             },
-        )
-        check_lists(state["lists"])
-        open_rows = np.isnan(state["propensities"])
-        require(
-            bool((open_rows.any(axis=1) == open_rows.all(axis=1)).all()),
-            "propensities must be known for all shown actions of a round, or left open for all.",
         )
         return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=sizes["n"])})
 
@@ -140,6 +163,8 @@ class Rounds:
             raise InputError(
                 f"rewards must have the shape of the lists, {self.decisions.lists.shape}, got {self.rewards.shape}."
             )
+        if not valid_rewards(self.rewards, SMALLEST_REWARD, np.inf):
+            refuse_rewards(self.rewards)
 
     @classmethod
     def from_log(
@@ -156,7 +181,7 @@ class Rounds:
         n = n_contexts(contexts)
         shown = check_lists(lists, problem, n=n)
         decisions = Decisions(
-            ids=np.arange(n) if ids is None else np.array(ids, dtype=np.int64),
+            ids=np.arange(n) if ids is None else _column("ids", ids, np.dtype(np.int64)),
             lists=shown,
             propensities=check_propensities(propensities, shape=shown.shape),
             versions=np.zeros(n, dtype=np.int64),
@@ -176,6 +201,11 @@ class Rounds:
 
     def events(self) -> Events:
         """Only the positive rewards: all that design and estimation ever need."""
+        if np.isnan(self.decisions.propensities[:, :1]).any():
+            raise InputError(
+                "some propensities are not computed (NaN), so these rounds cannot be weighed; make the learner with "
+                'propensities="always", or leave those rounds out.'
+            )
         where, position = np.nonzero(self.rewards > 0)
         rewarded, rows = np.unique(where, return_inverse=True)
         decisions = self.decisions
@@ -220,7 +250,10 @@ class Events:
     """The positive rewards of `n_rounds` rounds: C rewarded rounds with their contexts, E ≥ C events in them.
 
     Event e says: in rewarded round `rows[e]`, `actions[e]` was shown with probability `propensities[e]` and
-    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`.
+    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`. `rows` ascend.
+
+    Where a log holds conditional propensities only, `propensities` are the divisors of
+    `comband.logs.sequential_propensities`, which may exceed 1 (but not the number of slots).
     """
 
     n_rounds: int
@@ -234,6 +267,35 @@ class Events:
 
     def __post_init__(self) -> None:
         _freeze(self)
+        object.__setattr__(self, "n_rounds", check_count("n_rounds", self.n_rounds, least=0))
+        n_events, n_rewarded = self.rows.size, self.ids.size
+        of_events = (self.rows, self.actions, self.rewards, self.propensities)
+        of_rounds = (self.ids, self.versions)
+        if any(column.shape != (n_events,) for column in of_events) or any(c.shape != (n_rewarded,) for c in of_rounds):
+            raise InputError("events need one row, action, reward and propensity each, and ids and versions per round.")
+        if n_contexts(self.contexts) != n_rewarded:
+            raise InputError(f"events need one context for each of the {n_rewarded} rewarded rounds.")
+        if not valid_events(
+            self.rows,
+            n_rewarded,
+            self.actions,
+            self.rewards,
+            self.propensities,
+            SMALLEST_REWARD,
+            SMALLEST_PROPENSITY,
+            _MOST_SLOTS,
+        ):
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Say what is wrong with the events."""
+        refuse_rewards(self.rewards)
+        refuse_propensities(self.propensities, largest=_MOST_SLOTS)
+        if (self.rewards == 0).any():
+            raise InputError("events are positive rewards, got one of 0; leave it out.")
+        if (self.actions < 0).any():
+            raise InputError(f"actions must not be negative, got {self.actions.min()}.")
+        raise InputError(f"rows of events must ascend within 0 … {self.n_rewarded - 1}, the rewarded rounds.")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -252,12 +314,11 @@ class Events:
         # An empty part may be of another context kind (no context was ever seen): it only adds its rounds.
         kept = [e.contexts for e in parts if e.n_rewarded] or [parts[0].contexts]
         shifts = np.cumsum([0, *(e.n_rewarded for e in parts)])
-        return cls(
-            n_rounds=sum(e.n_rounds for e in parts),
-            contexts=concat_contexts(kept),
-            rows=np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)]),
-            **{name: np.concatenate([getattr(e, name) for e in parts]) for name in _JOINED},
-        )
+        columns: dict[str, Any] = {name: np.concatenate([getattr(e, name) for e in parts]) for name in _JOINED}
+        columns["n_rounds"] = sum(e.n_rounds for e in parts)
+        columns["contexts"] = concat_contexts(kept)
+        columns["rows"] = np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)])
+        return _without_checks(cls, columns)
 
     @classmethod
     def none(cls, n_rounds: int = 0) -> Events:
@@ -298,8 +359,8 @@ class Events:
                 "contexts": Part(),
                 "rows": Array("i8", ("E",), 0, "C-1"),
                 "actions": Array("i4", ("E",), 0),
-                "rewards": Array("f8", ("E",), _TINY, 1),
-                "propensities": Array("f8", ("E",), _TINY, 1),
+                "rewards": Array("f8", ("E",), SMALLEST_REWARD, 1),
+                "propensities": Array("f8", ("E",), SMALLEST_PROPENSITY, _MOST_SLOTS),
             },
         )
         C = sizes["C"]
@@ -316,9 +377,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-_TINY = float(np.finfo(np.float64).tiny)  # what is smaller has lost digits, and its inverse is no number
-
-
 def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
     """Put down who made them (n,): only for whoever has just made them, before anybody else holds them."""
     makers.flags.writeable = False
@@ -326,6 +384,8 @@ def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
 
 
 _NOBODY: NDArray[np.int64] = read_only(np.empty(0, dtype=np.int64))
+_Record = TypeVar("_Record")
+_MOST_SLOTS = 10_000.0  # no page has more, and so no divisor of conditional propensities is larger
 _JOINED = ("ids", "versions", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
@@ -350,11 +410,35 @@ def _freeze(record: Any) -> None:
         given = getattr(record, name)
         if type(given) is np.ndarray and given.dtype == dtype and not given.flags.writeable:
             continue
-        column = np.asarray(given, dtype=dtype)
+        column = _column(name, given, dtype)
         if column.flags.writeable:
             column = column.copy() if column is given else column
             column.flags.writeable = False
         object.__setattr__(record, name, column)
+
+
+def _column(name: str, given: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`given` as an array of this type, if that changes no number."""
+    try:
+        array = np.asarray(given)
+        if array.dtype == dtype:
+            return array
+        column = np.asarray(array, dtype=dtype) if array.dtype.kind in "biuf" or array.size == 0 else None
+    except (TypeError, ValueError, OverflowError):
+        column = None
+    if column is None or (dtype.kind == "i" and not np.array_equal(column, array)):
+        kind = "whole numbers" if dtype.kind == "i" else "numbers"
+        raise InputError(f"{name} must be a rectangular array of {kind}, got {type(given).__name__} of other things.")
+    return column
+
+
+def _without_checks(kind: type[_Record], columns: dict[str, Any]) -> _Record:
+    """A record of columns that come out of checked records, which need no second look."""
+    record = object.__new__(kind)
+    for name, value in columns.items():
+        object.__setattr__(record, name, value)
+    _freeze(record)
+    return record
 
 
 def _rows(index: Any, n: int) -> Any:

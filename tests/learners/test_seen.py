@@ -32,7 +32,7 @@ def block(rng: np.random.Generator, n: int, epoch: int, n_policies: int) -> tupl
         contexts=np.zeros((n, 1)),
         rows=np.arange(n),
         actions=np.zeros(n, dtype=np.int32),
-        rewards=rng.random(n) + 0.1,
+        rewards=rng.random(n) * 0.9 + 0.1,
         propensities=rng.random(n) * 0.8 + 0.1,
     )
     return events, rng.random((n, n_policies)) < 0.3

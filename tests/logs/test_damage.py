@@ -49,6 +49,12 @@ ROWS = [
     ),
     ("propensity above 1", _entry(3, "propensities", 0, 1.5), "wrong propensity", "row 3: propensity 1.5 of item"),
     ("negative propensity", _entry(3, "propensities", 0, -0.1), "wrong propensity", "row 3: propensity -0.1 of item"),
+    (
+        "propensity of 1e-310",
+        _entry(3, "propensities", 0, 1e-310),
+        "wrong propensity",
+        "row 3: propensity 1e-310 of item",
+    ),
     ("infinite propensity", _entry(3, "propensities", 0, 1e999), "wrong propensity", "row 3: propensity inf of item"),
     (
         "missing propensity",

@@ -23,6 +23,10 @@ computed lies below it:
 Both promises concern the one policy π*, and hold on one event of probability 1 − δ: the threshold is 1/δ, not (P−1)/δ.
 A mixture (average) of such products over several stakes is again such a process.
 
+Nothing here depends on the unit of reward. Stakes are on one grid of powers of 2^(1/3), in units of 1/`unit`, where
+`unit` is fixed with the problem (the smaller of 1 and ρ): λD does not change when all rewards, ρ, ε and the unit are
+multiplied by one number, so a rescaled problem takes the same rounds.
+
 What would break it: a stake, a bound c or a leader that depends on the round's own context, list or reward. c
 therefore bounds D_t over *all* contexts. Where a context does not allow it (`uncovered`), D_t is replaced by ρ, the
 most that V(π) − V(ℓ) can be given that context: the mean can only rise, so the bet can only lose.
@@ -38,11 +42,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels import add_paired_log_wealth
-from comband.problem import InputError
+from comband.problem import InputError, check_positive
 
-# One grid of stakes for everything: thirds of an octave from 1 down, and 0 (no bet) at index −1. Stakes on a common
-# grid cost one logarithm an event, whatever the number of rivals.
-STAKES: NDArray[np.float64] = np.append(2.0 ** (-np.arange(72) / 3), 0.0)
+# One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No
+# larger stake is safe (c ≥ unit), and no smaller one is wanted: c/unit stays below 2^33 for K/m < 2^31 and a floor of
+# ½. Stakes on a common grid cost one logarithm an event, whatever the number of rivals.
+STAKES: NDArray[np.float64] = np.append(2.0 ** (-np.arange(126) / 3), 0.0)
 STAKES.flags.writeable = False
 
 # Half, once and twice the stake that looks best: the mixture forgives a wrong guess of mean and variance.
@@ -64,38 +69,50 @@ class Bets:
         (S, J) positions in `STAKES`, J stakes for each candidate.
     bound:
         c, the most that D_t can be in a covered round.
+    unit:
+        What D is counted in: the stakes are those of `STAKES`, divided by it.
     """
 
     leader: int
     levels: NDArray[np.int64]
     bound: float
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
-        if STAKES[self.levels].max(initial=0.0) * self.bound >= 1:
-            raise InputError(
-                f"a stake of {STAKES[self.levels].max():g} may lose everything when D can be {self.bound:g}."
-            )
+        check_positive("bound", self.bound)
+        check_positive("unit", self.unit)
+        if self.levels.ndim != 2 or not ((self.levels >= 0) & (self.levels < len(STAKES))).all():
+            raise InputError(f"levels (S, J) of bets must lie in 0 … {len(STAKES) - 1}.")
+        if not 0 <= self.leader < len(self.levels):
+            raise InputError(f"the leader of bets must lie in 0 … {len(self.levels) - 1}, got {self.leader}.")
+        if self.stakes.max(initial=0.0) * self.bound >= 1:
+            raise InputError(f"a stake of {self.stakes.max():g} may lose everything when D can be {self.bound:g}.")
 
     @classmethod
-    def choose(cls, leader: int, wanted: NDArray[np.float64], bound: float) -> Bets:
+    def choose(cls, leader: int, wanted: NDArray[np.float64], bound: float, *, unit: float = 1.0) -> Bets:
         """Bets around the `wanted` stakes (S,), capped at SAFETY/c."""
-        least = int(np.searchsorted(-STAKES, -SAFETY / bound))
-        nearest = np.round(-3 * np.log2(np.maximum(wanted, 1e-12))).astype(np.int64)
-        levels = np.clip(nearest[:, None] + OFFSETS, least, len(STAKES) - 2)
-        return cls(leader, np.where(wanted[:, None] > 0, levels, len(STAKES) - 1), bound)
+        least = int(np.searchsorted(-STAKES, -SAFETY / (bound / unit)))
+        nearest = np.round(-3 * np.log2(np.maximum(wanted * unit, STAKES[-2]))).astype(np.int64)
+        levels = np.clip(nearest[:, None] + OFFSETS, least, max(least, len(STAKES) - 2))
+        return cls(leader, np.where(wanted[:, None] > 0, levels, len(STAKES) - 1), bound, unit)
+
+    @property
+    def grid(self) -> NDArray[np.float64]:
+        """All the stakes that `levels` choose from."""
+        return STAKES / self.unit
 
     @property
     def stakes(self) -> NDArray[np.float64]:
         """λ, (S, J)."""
-        return STAKES[self.levels]
+        return np.asarray(self.grid[self.levels])
 
     def credit(self, mu: float) -> NDArray[np.float64]:
         """−log(1 − λμ), (S, J): what each round adds to the log-wealth against "π exceeds ℓ by at least μ"."""
-        return np.asarray(credits_at(mu)[self.levels])
+        return np.asarray(credits_at(mu / self.unit)[self.levels])
 
 
 def credits_at(mu: float) -> NDArray[np.float64]:
-    """−log(1 − λμ) for every stake of the grid; infinite where λμ ≥ 1."""
+    """−log(1 − λμ) for every stake of the grid, μ in its unit; infinite where λμ ≥ 1."""
     lost = np.minimum(STAKES * mu, 1.0)
     result = np.full(len(STAKES), np.inf)
     np.log1p(-lost, out=result, where=lost < 1)
@@ -148,7 +165,7 @@ class PairedEvidence:
                 np.asarray(weights, dtype=np.float64),
                 bets.leader,
                 np.ascontiguousarray(bets.levels),
-                STAKES,
+                bets.grid,
                 total,
             )
         return cls(n_rounds, total)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels import split_histogram
-from comband.problem import InputError
+from comband.problem import InputError, check_count, check_positive
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
 _BETS = 0.98 * 0.5 ** np.arange(16)
@@ -44,11 +44,12 @@ class ValueHistograms:
     @classmethod
     def zero(cls, n_variables: int, *, bound: float, n_rounds: int = 0) -> ValueHistograms:
         """Nothing seen yet, or only zeros in `n_rounds` rounds."""
-        return cls(n_rounds, float(bound), np.zeros((n_variables, 2 * _POINTS + 1)))
+        check_count("n_rounds", n_rounds, least=0)
+        return cls(n_rounds, check_positive("bound", bound), np.zeros((n_variables, 2 * _POINTS + 1)))
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Put in values (rounds, P) of rounds that `n_rounds` counts already."""
-        if values.size and np.abs(values).max() > self.bound * (1 + 1e-9):
+        if values.size and not np.abs(values).max() <= self.bound * (1 + 1e-9):  # NaN is refused too
             raise InputError(
                 f"a round is worth {np.abs(values).max():.4g} to a candidate where at most {self.bound:.4g} can be: "
                 "raise max_reward (or the problem's sparsity), or lower min_propensity."

@@ -27,7 +27,7 @@ class ValueBets:
     """Evidence about the value of each of P policies, for intervals that hold at all times; blocks of rounds add.
 
     Rounds under different bounds on X are kept apart, since stakes must stay below 1/bound and be fixed before the
-    round.
+    round. `unit` is that of the stakes, as for `comband.estimates.betting.Bets`.
     """
 
     def __init__(
@@ -36,14 +36,17 @@ class ValueBets:
         low: NDArray[np.float64],
         high: NDArray[np.float64],
         rounds: dict[float, NDArray[np.int64]],
+        *,
+        unit: float = 1.0,
     ) -> None:
         self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
+        self.unit = check_positive("unit", unit)
 
     @classmethod
-    def zero(cls, n_policies: int) -> ValueBets:
+    def zero(cls, n_policies: int, *, unit: float = 1.0) -> ValueBets:
         """No rounds yet."""
         shape = (n_policies, len(VALUE_STAKES))
-        return cls(np.zeros(n_policies), np.zeros(shape), np.zeros(shape), {})
+        return cls(np.zeros(n_policies), np.zeros(shape), np.zeros(shape), {}, unit=unit)
 
     def add(
         self,
@@ -61,7 +64,7 @@ class ValueBets:
 
         In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above.
         """
-        stakes = _stakes(bound)
+        stakes = self._stakes(bound)
         everyone = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
         low, high = (self.low, self.high) if everyone else (self.low[candidates], self.high[candidates])
         if n_uncovered:
@@ -79,7 +82,12 @@ class ValueBets:
         rounds = {bound: counts.copy() for bound, counts in self.rounds.items()}
         for bound, counts in other.rounds.items():
             rounds[bound] = rounds[bound] + counts if bound in rounds else counts.copy()
-        return ValueBets(self.sums + other.sums, self.low + other.low, self.high + other.high, rounds)
+        if self.unit != other.unit:
+            raise InputError(f"evidence to add must have one unit, got {self.unit} and {other.unit}.")
+        return ValueBets(self.sums + other.sums, self.low + other.low, self.high + other.high, rounds, unit=self.unit)
+
+    def _stakes(self, bound: float) -> NDArray[np.float64]:
+        return np.minimum(VALUE_STAKES / self.unit, SAFETY / check_positive("bound", bound))
 
     @property
     def n_rounds(self) -> NDArray[np.int64]:
@@ -106,14 +114,14 @@ class ValueBets:
             """Whether V ≤ v is refuted."""
             total = self.low[which].copy()
             for bound, counts in self.rounds.items():
-                total -= counts[which, None] * np.log1p(_stakes(bound) * v[:, None])
+                total -= counts[which, None] * np.log1p(self._stakes(bound) * v[:, None])
             return np.asarray(log_mean_wealth(total) >= threshold)
 
         def above(v: NDArray[np.float64]) -> NDArray[np.bool_]:
             """Whether V ≥ v is not refuted."""
             total = self.high[which].copy()
             for bound, counts in self.rounds.items():
-                total -= counts[which, None] * np.log1p(-_stakes(bound) * v[:, None])
+                total -= counts[which, None] * np.log1p(-self._stakes(bound) * v[:, None])
             return np.asarray(log_mean_wealth(total) < threshold)
 
         size = len(which)
@@ -207,10 +215,6 @@ def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0
     low = _last_true(lambda v: np.array([refuted(float(v[0]), 1)]), 1, 1.0)[0]
     high = _first_false(lambda v: np.array([not refuted(float(v[0]), -1)]), 1, 1.0)[0]
     return float(low * b), float(high * b)
-
-
-def _stakes(bound: float) -> NDArray[np.float64]:
-    return np.minimum(VALUE_STAKES, SAFETY / bound)
 
 
 def _last_true(holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], size: int, top: float) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.base import Oracle
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_rewards, learner_generator
+from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import PROBLEM, Many, Part, State, Text, check, load, save
 from comband.text import visible
@@ -152,7 +152,7 @@ class Learner(ABC):
     """
 
     def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
-        self.problem = problem
+        self.problem = check_problem(problem)
         self._class = policies
         if isinstance(policies, PolicySet):
             policies.check(problem)

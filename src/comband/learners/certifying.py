@@ -15,14 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
-from comband.estimates.betting import OFFSETS, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
+from comband.estimates.betting import (
+    OFFSETS,
+    STAKES,
+    Bets,
+    PairedEvidence,
+    best_stakes,
+    credits_at,
+    log_mean_wealth,
+)
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status, with_prefix
 from comband.learners.exploration import Explorer, Plan
 from comband.learners.seen import Propensities, Seen
-from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.rounds import Decisions, Events, Rounds
 from comband.text import visible
 
@@ -170,8 +178,8 @@ class CertifyingLearner(Learner):
         epoch_growth: float = 1.2,
         seed: Seed = 0,
     ) -> None:
-        super().__init__(problem, policies, seed=seed)
-        self.epsilon = check_positive("epsilon", epsilon)
+        super().__init__(problem, check_policies(policies), seed=seed)
+        self.epsilon = check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.max_rounds = None if max_rounds is None else check_count("max_rounds", max_rounds)
         self.patience = None if patience is None else check_count("patience", patience)
@@ -180,8 +188,9 @@ class CertifyingLearner(Learner):
         if self.epoch_growth <= 1:
             raise InputError(f"epoch_growth must be above 1, got {epoch_growth}: epochs must get longer.")
         P = len(policies)
+        self._unit = min(1.0, problem.max_reward)  # of stakes: a problem with all rewards rescaled is the same problem
         self._log_wealth = np.zeros((P, len(OFFSETS)))
-        self._values = ValueBets.zero(P)
+        self._values = ValueBets.zero(P, unit=self._unit)
         self._alive = np.ones(P, dtype=np.bool_)
         self._dropped: list[Dropped] = []
         self._seen = Seen(P)
@@ -487,7 +496,7 @@ class CertifyingLearner(Learner):
     def _evidence(self, leader: int, mu: float, rivals: NDArray[np.int64]) -> NDArray[np.float64]:
         """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left."""
         total = self._log_wealth[rivals]
-        table = credits_at(mu)
+        table = credits_at(mu / self._unit)
         for epoch in self._epochs:
             if epoch.leader == leader and epoch.n_rounds:
                 # Rivals that are left were candidates in every epoch.
@@ -588,7 +597,7 @@ class CertifyingLearner(Learner):
             moments = np.full(len(candidates), bound * rho)
             wanted = np.full(len(candidates), 0.2 / bound)
         wanted[leader] = 0.0
-        bets = Bets.choose(leader, wanted, bound)
+        bets = Bets.choose(leader, wanted, bound, unit=self._unit)
         stake = bets.stakes[:, 1]
         self._epochs.append(
             Epoch(
@@ -654,7 +663,7 @@ class CertifyingLearner(Learner):
         scores = np.full(len(self.policies), -np.inf)
         candidates = np.flatnonzero(self._alive)
         n_rounds = np.array([epoch.n_rounds for epoch in self._epochs], dtype=np.int64)
-        scores[candidates] = self._seen.scores(candidates, n_rounds)
+        scores[candidates] = self._seen.scores(candidates, n_rounds, unit=self._unit)
         return scores
 
     def _second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
@@ -703,6 +712,7 @@ class CertifyingLearner(Learner):
             "answered": self._answered,
             "counts": np.array([self._front, self._missing, self._late, len(self._epochs), len(self._open)]),
             "reward": np.array(self._reward),
+            "unit": np.array(self._unit),
             "tie_seed": np.array(self._tie_seed),
             "for": self._for,
             "against": self._against,
@@ -725,8 +735,13 @@ class CertifyingLearner(Learner):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._log_wealth = arrays["log_wealth"]
         bounds, rounds = arrays["value_bounds"].tolist(), list(arrays["value_rounds"])
+        self._unit = float(arrays.get("unit", 1.0))
         self._values = ValueBets(
-            arrays["value_sums"], arrays["value_low"], arrays["value_high"], dict(zip(bounds, rounds, strict=True))
+            arrays["value_sums"],
+            arrays["value_low"],
+            arrays["value_high"],
+            dict(zip(bounds, rounds, strict=True)),
+            unit=self._unit,
         )
         self._alive = arrays["alive"]
         names = self.policies.names
@@ -791,18 +806,21 @@ def _pack_epoch(epoch: Epoch) -> dict[str, NDArray[Any]]:
         "whole": np.array(
             [epoch.leader, epoch.bets.leader, epoch.start, epoch.first_id, epoch.n_rounds, epoch.n_uncovered]
         ),
-        "real": np.array([epoch.plan.floor, epoch.bets.bound, epoch.value_bound]),
+        "real": np.array([epoch.plan.floor, epoch.bets.bound, epoch.value_bound, epoch.bets.unit]),
     }
 
 
 def _unpack_epoch(arrays: dict[str, NDArray[Any]]) -> Epoch:
     leader, position, start, first_id, n_rounds, n_uncovered = (int(v) for v in arrays["whole"])
-    floor, bound, value_bound = (float(v) for v in arrays["real"])
+    floor, bound, value_bound, *rest = (float(v) for v in arrays["real"])
+    levels, unit = arrays["levels"], rest[0] if rest else 1.0
+    if not rest:  # the first release had no unit, and fewer stakes: "no bet" was number 72
+        levels = np.where(levels == 72, len(STAKES) - 1, levels)
     return Epoch(
         candidates=arrays["candidates"],
         leader=leader,
         plan=Plan(str(arrays["kind"]), arrays["weights"], floor),  # type: ignore[arg-type]
-        bets=Bets(position, arrays["levels"], bound),
+        bets=Bets(position, levels, bound, unit),
         value_bound=value_bound,
         growth=arrays["growth"],
         start=start,

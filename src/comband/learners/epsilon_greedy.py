@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from comband.learners.base import Seed
 from comband.learners.explore_then_commit import explore_rounds
 from comband.learners.weighted import Propensities, WeightedPolicies
-from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, check_count, check_floor
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.problem import Problem, check_count, check_floor, check_problem
 
 
 class EpsilonGreedy(WeightedPolicies):
@@ -42,7 +42,10 @@ class EpsilonGreedy(WeightedPolicies):
     ) -> None:
         self.horizon = check_count("horizon", horizon)
         if epsilon is None:
-            epsilon = explore_rounds(problem, n_policies=len(policies), horizon=self.horizon) / self.horizon
+            epsilon = (
+                explore_rounds(check_problem(problem), n_policies=len(check_policies(policies)), horizon=self.horizon)
+                / self.horizon
+            )
         super().__init__(problem, policies, floor=check_floor(epsilon), propensities=propensities, seed=seed)
         self._p = np.full(len(policies), 1 / len(policies))
         self._ties = self._rng.random(len(policies))

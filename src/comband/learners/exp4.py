@@ -11,8 +11,8 @@ from comband import theory
 from comband._kernels import softmax_solve
 from comband.learners.base import Seed
 from comband.learners.weighted import Propensities, WeightedPolicies
-from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, check_count
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.problem import Problem, check_count, check_problem
 from comband.rounds import Rounds
 
 
@@ -51,7 +51,11 @@ class Exp4(WeightedPolicies):
     ) -> None:
         self.horizon = check_count("horizon", horizon)
         schedule = theory.exp4(
-            problem, n_policies=len(policies), horizon=self.horizon, step_size=step_size, floor=floor
+            check_problem(problem),
+            n_policies=len(check_policies(policies)),
+            horizon=self.horizon,
+            step_size=step_size,
+            floor=floor,
         )
         self.step_size = schedule.step_size
         super().__init__(problem, policies, floor=schedule.floor, propensities=propensities, seed=seed)

@@ -109,10 +109,13 @@ class Seen:
         if len(keep) < len(self.columns):
             self._rows, self.columns = [self.rows.take(keep)], self.columns[keep]
 
-    def scores(self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+    def scores(
+        self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], *, unit: float = 1.0
+    ) -> NDArray[np.float64]:
         """Estimated values of some of the columns, up to a common shift; `n_rounds` are those of each epoch.
 
-        An epoch's estimates count in proportion to its rounds over the variance of a difference of two candidates.
+        An epoch's estimates count in proportion to its rounds over the variance of a difference of two candidates, of
+        rewards in this unit.
         """
         if len(self) == 0:
             return np.zeros(len(candidates))
@@ -123,7 +126,7 @@ class Seen:
         among = np.zeros(len(self.columns))
         among[chosen] = 1 / len(candidates)
         share = np.clip(rows @ among, 0.0, 1.0)
-        spread = np.bincount(of_event, weights**2 * 2 * share * (1 - share), minlength=n_epochs)
+        spread = np.bincount(of_event, (weights / unit) ** 2 * 2 * share * (1 - share), minlength=n_epochs)
         seen = np.bincount(of_event, minlength=n_epochs)
         # A handful of events does not tell a variance; an epoch without any says that it was uninformative.
         precision = np.where(seen > 5, n_rounds / np.maximum(np.maximum(spread, 1e-3 * n_rounds), 1.0), 0.0)

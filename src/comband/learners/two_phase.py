@@ -26,9 +26,9 @@ from comband.problem import (
     InputError,
     Problem,
     check_count,
+    check_epsilon,
     check_floor,
     check_fraction,
-    check_positive,
 )
 from comband.rounds import Decisions, Events, Rounds
 from comband.schedule import forecast_epsilon
@@ -125,7 +125,7 @@ class TwoPhase(Learner):
             policies = policies.policies  # nothing is hidden behind this one
         super().__init__(problem, policies, seed=seed)
         self._check_problem()
-        self.epsilon = None if epsilon is None else check_positive("epsilon", epsilon)
+        self.epsilon = None if epsilon is None else check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.floor = check_floor(floor)
         if self.floor == 1:

@@ -12,7 +12,7 @@ from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.policies.mixture import Mixture
-from comband.policies.policy_set import PolicySet
+from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
 from comband.rounds import Decisions, Rounds
 
@@ -46,7 +46,7 @@ class UniformExploration(Learner):
         delta: float = 0.05,
         seed: Seed = 0,
     ) -> None:
-        super().__init__(problem, policies, seed=seed)
+        super().__init__(problem, check_policies(policies), seed=seed)
         self.n_rounds = check_count("n_rounds", n_rounds)
         self.delta = check_fraction("delta", delta)
         anyone = np.full(len(policies), 1 / len(policies))

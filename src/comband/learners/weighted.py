@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from comband._kernels import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
-from comband.policies.policy_set import PolicySet
+from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, check_lists
+from comband.problem import SMALLEST_PROPENSITY, InputError, Problem, check_lists
 from comband.rounds import Decisions, Rounds, read_only
 
 Propensities = Literal["always", "when rewarded"]
@@ -43,7 +43,7 @@ class WeightedPolicies(Learner):
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
     ) -> None:
-        super().__init__(problem, policies, seed=seed)
+        super().__init__(problem, check_policies(policies), seed=seed)
         if propensities not in ("always", "when rewarded"):
             raise InputError(f'propensities must be "always" or "when rewarded", got {propensities!r}.')
         self.floor = floor
@@ -186,7 +186,8 @@ class WeightedPolicies(Learner):
 
     def _mix(self, followed: NDArray[np.float64]) -> NDArray[np.float64]:
         mixed = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
-        return np.asarray(np.minimum(mixed, 1.0), dtype=np.float64)  # rounding may pass 1 when all policies agree
+        # Rounding may pass 1 when all policies agree, and a weight may be smaller than anything that is ever drawn.
+        return np.asarray(np.clip(mixed, SMALLEST_PROPENSITY, 1.0), dtype=np.float64)
 
     def _rows_a_block(self) -> int:
         return max(1, BLOCK // (len(self.policies) * self.problem.list_size))

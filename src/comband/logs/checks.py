@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from comband._kernels import list_faults, round_faults
 from comband.logs.faults import Faults
-from comband.problem import TOLERANCE
+from comband.problem import NO_SUCH_DRAW, SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE
 
 KINDS = {
     1: "unknown item",
@@ -36,7 +36,16 @@ def check_rounds(
     repeats: bool,
 ) -> NDArray[np.bool_]:
     """Which rounds are good; the others are noted. `names` are the items as the file spells them, for messages."""
-    found = round_faults(codes, rewards, propensities, max_reward + TOLERANCE, largest + TOLERANCE, repeats)
+    found = round_faults(
+        codes,
+        rewards,
+        propensities,
+        SMALLEST_REWARD,
+        max_reward + TOLERANCE,
+        SMALLEST_PROPENSITY,
+        largest + TOLERANCE,
+        repeats,
+    )
     for kind in np.unique(found[found > 0]):
         bad = np.flatnonzero(found == kind)
         described = []
@@ -62,12 +71,16 @@ def _round_text(
         j = int(np.flatnonzero(np.isnan(propensities))[0])
         return f"item {names[j]} has no propensity"
     if kind == 3:
-        j = int(np.flatnonzero(~((propensities > 0) & (propensities <= largest + TOLERANCE)))[0])
+        j = int(np.flatnonzero(~((propensities >= SMALLEST_PROPENSITY) & (propensities <= largest + TOLERANCE)))[0])
+        if 0 < propensities[j] < SMALLEST_PROPENSITY:
+            return f"propensity {propensities[j]:g} of item {names[j]} is too small to be one: {NO_SUCH_DRAW}"
         return f"propensity {propensities[j]:g} of item {names[j]} is outside (0, 1]"
     if kind == 4:
         return f"item {names[int(np.flatnonzero(np.isnan(rewards))[0])]} has no reward"
     if kind == 5:
-        j = int(np.flatnonzero(~((rewards >= 0) & (rewards <= 1)))[0])
+        j = int(np.flatnonzero(~((rewards == 0) | ((rewards >= SMALLEST_REWARD) & (rewards <= 1))))[0])
+        if 0 < rewards[j] < SMALLEST_REWARD:
+            return f"reward {rewards[j]:g} of item {names[j]} is too small to be told from 0"
         return f"reward {rewards[j]:g} of item {names[j]} is outside [0, 1]"
     if kind == 6:
         return f"the list {names.tolist()} repeats an item"

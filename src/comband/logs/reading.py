@@ -202,12 +202,13 @@ class _Gather:
         numbers, where, shown, propensities, answers = (
             np.concatenate(parts) for parts in zip(*self._sample, strict=True)
         )
-        decisions = Decisions(
+        decisions = Decisions._of_checked(  # row by row, as they were read; divisors of slots may exceed 1
             ids=numbers,
             lists=shown,
             propensities=propensities,
             versions=np.zeros(len(numbers), dtype=np.int64),
             contexts=where,
+            makers=np.zeros(len(numbers), dtype=np.int64),
         )
         return LogReading(
             events=events,

@@ -10,7 +10,7 @@ from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import Problem
+from comband.problem import InputError, Problem, as_generator, check_lists
 from comband.rounds import Decisions
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
@@ -83,11 +83,19 @@ class DisagreementSampling:
         """The smallest probability of any candidate's action in covered contexts."""
         return float(self._floors.min())
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int = 0, version: int = 0) -> Decisions:
+    def draw(
+        self,
+        X: Contexts,
+        rng: int | np.random.SeedSequence | np.random.Generator,
+        *,
+        first_id: int = 0,
+        version: int = 0,
+    ) -> Decisions:
         """Draw a list for each context; `versions` are 2·version, plus 1 where the floor could not be kept.
 
         Uses one number of `rng` a context, in order.
         """
+        rng = as_generator(rng)
         n, m = n_contexts(X), self.problem.list_size
         lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
         covered = np.empty(n, dtype=np.bool_)
@@ -111,7 +119,9 @@ class DisagreementSampling:
         if lists is None:
             asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
         else:
-            asked = np.ascontiguousarray(lists, dtype=np.int32)
+            asked = check_lists(lists, n=n)
+            if asked.size and int(asked.max()) >= K:
+                raise InputError(f"actions must lie in 0 … {K - 1}, got {int(asked.max())}.")
         result = np.empty(asked.shape)
         for rows in self._row_blocks(n):
             block = asked[rows]

@@ -12,10 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels import inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.policies.policy_set import PolicySet
+from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import InputError, Problem, check_floor, check_lists, check_weights
+from comband.problem import (
+    SMALLEST_PROPENSITY,
+    InputError,
+    Problem,
+    as_generator,
+    check_count,
+    check_floor,
+    check_lists,
+    check_problem,
+    check_weights,
+)
 from comband.rounds import Decisions
 from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 
@@ -56,10 +66,15 @@ class Mixture:
         floor: float,
         items: ArrayLike | None = None,
     ) -> None:
-        self.policies = policies
+        self.policies = check_policies(policies)
         self.weights = check_weights(weights, len(policies))
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.floor = check_floor(floor)
+        if self.floor * problem.uniform_propensity < SMALLEST_PROPENSITY:
+            raise InputError(
+                f"floor must be at least {SMALLEST_PROPENSITY / problem.uniform_propensity:.3g} for "
+                f"{problem.n_actions:,} actions, got {self.floor:g}: propensities would be too small to be drawn."
+            )
         self.items = None if items is None else _check_items(items, problem)
         policies.check(problem)
         self.support: NDArray[np.int64] = np.flatnonzero(self.weights)
@@ -95,11 +110,22 @@ class Mixture:
             parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, rest))
         return SparsePropensities.concat(parts)
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int = 0, version: int = 0) -> Decisions:
+    def draw(
+        self,
+        X: Contexts,
+        rng: int | np.random.SeedSequence | np.random.Generator,
+        *,
+        first_id: int = 0,
+        version: int = 0,
+    ) -> Decisions:
         """Draw a list for each context.
 
-        Uses exactly 1 + m numbers of `rng` a context, in order: other batches of the same contexts change nothing.
+        Uses exactly 1 + m numbers of `rng` a context, in order: other batches of the same contexts change nothing. A
+        seed in its place gives the same lists at every call.
         """
+        rng = as_generator(rng)
+        check_count("first_id", first_id, least=0)
+        check_count("version", version, least=0)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         lists = np.empty((n, m), dtype=np.int32)
         propensities = np.empty((n, m))

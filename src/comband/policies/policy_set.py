@@ -38,6 +38,9 @@ class PolicySet:
                     f"every policy must have predict(X) -> lists (n, m); number {i} is {type(policy).__name__}."
                 )
         self._policies = tuple(policies)
+        known = [getattr(policy, "problem", None) for policy in self._policies]
+        # K, as far as the policies say it: actions beyond are nobody's.
+        self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
         self.names = _check_names(names, len(policies))
         self._blocks = _blocks(self._policies)
 
@@ -95,7 +98,7 @@ class PolicySet:
         self, X: Contexts, indices: ArrayLike | None = None, *, problem: Problem | None = None
     ) -> NDArray[np.int32]:
         """Lists (n, P, m) of all policies, or (n, len(indices), m) of some; checked against `problem` if given."""
-        which = np.arange(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
+        which = self._which(indices)
         n = n_contexts(X)
         result: NDArray[np.int32] | None = None
         if len(self._blocks) == 1 and len(which):
@@ -145,8 +148,12 @@ class PolicySet:
 
         All events of one context come in one block, and only contexts that have an event are evaluated.
         """
-        which = np.arange(len(self)) if indices is None else np.asarray(indices, dtype=np.int64)
+        which = self._which(indices)
         actions = np.asarray(actions, dtype=np.int32)
+        if len(actions) and self._n_actions is not None and int(actions.max()) >= self._n_actions:
+            raise InputError(
+                f"the rounds show action {int(actions.max())}, but the policies know 0 … {self._n_actions - 1} only."
+            )
         needed, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         bounds = np.searchsorted(place[by_row], np.arange(len(needed) + 1))
@@ -156,6 +163,29 @@ class PolicySet:
             events = by_row[bounds[start] : bounds[stop]]
             lists = self.predict(take_contexts(X, needed[start:stop]), which)
             yield events, contains(lists, place[events] - start, actions[events])
+
+    def _which(self, indices: ArrayLike | None) -> NDArray[np.int64]:
+        if indices is None:
+            return np.arange(len(self))
+        which = np.asarray(indices)
+        if which.ndim != 1 or (len(which) and which.dtype.kind not in "iu"):
+            raise InputError(f"indices must be the numbers of policies, got {which.dtype} of shape {which.shape}.")
+        if len(which) and not 0 <= int(which.min()) <= int(which.max()) < len(self):
+            raise InputError(f"indices must lie in 0 … {len(self) - 1}, got {which.min()} … {which.max()}.")
+        return which.astype(np.int64, copy=False)
+
+
+def check_policies(value: Any) -> PolicySet:
+    """Return `value` if it is a set of policies that can be listed."""
+    if isinstance(value, PolicySet):
+        return value
+    if isinstance(getattr(value, "policies", None), PolicySet):
+        advice = "give its .policies"
+    elif callable(getattr(value, "fit", None)):
+        advice = "only PacComband and SingleLabelComband take a class that is reached through an oracle"
+    else:
+        advice = "make one: PolicySet([...])"
+    raise InputError(f"policies must be a PolicySet, got {type(value).__name__}; {advice}.")
 
 
 class _Block(Protocol):

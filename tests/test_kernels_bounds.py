@@ -1,0 +1,155 @@
+"""No kernel reads or writes out of bounds, whatever comes: each refuses shapes and indices that do not fit, and all
+kernels pass their own tests when they are compiled with numba's bounds check.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from comband import _kernels as kernels
+
+LISTS = np.array([[[0, 1], [1, 2]], [[2, 3], [0, 3]]], dtype=np.int32)  # two contexts, two policies, K = 4
+SHOWN = np.array([[0, 1], [2, 3]], dtype=np.int32)
+BAD = np.array([[0, 1], [2, 10**6]], dtype=np.int32)
+NEGATIVE = np.array([[0, 1], [2, -(2**31)]], dtype=np.int32)
+HALF = np.array([0.5, 0.5])
+FLOORS = np.array([0.1, 0.1, 0.1])
+ROWS, ACTIONS, ONES = np.array([0, 1]), np.array([1, 2], dtype=np.int32), np.ones(2)
+BITS = np.ones((3, 2), dtype=np.uint64)
+INSIDE = np.array([[True, False], [False, True]])
+LEVELS = np.zeros((2, 3), dtype=np.int64)
+STAKES = np.array([0.5, 0.25, 0.0])
+
+
+def outside(lists: np.ndarray) -> np.ndarray:
+    spoilt = lists.copy()
+    spoilt[-1, -1, -1] = 10**6
+    return spoilt
+
+
+def disagreement(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF) -> Any:
+    return kernels.disagreement_lists(lists, 0, attention, FLOORS, HALF, 4, asked)
+
+
+def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = ONES) -> Any:
+    return kernels.add_paired_log_wealth(INSIDE, ROWS, weights, leader, levels, STAKES, np.zeros((2, 3)))
+
+
+REFUSED: dict[str, Callable[[], Any]] = {
+    "inclusion of an action out of range": lambda: kernels.inclusion(LISTS, HALF, BAD, 4),
+    "inclusion of a negative action": lambda: kernels.inclusion(LISTS, HALF, NEGATIVE, 4),
+    "inclusion with a weight missing": lambda: kernels.inclusion(LISTS, HALF[:1], SHOWN, 4),
+    "contains, row out of range": lambda: kernels.contains(LISTS, np.array([0, 2]), ACTIONS),
+    "contains, negative row": lambda: kernels.contains(LISTS, np.array([0, -3]), ACTIONS),
+    "credit, row out of range": lambda: kernels.credit(LISTS, np.array([0, 9]), ACTIONS, ONES, np.zeros(2)),
+    "credit, too few totals": lambda: kernels.credit(LISTS, ROWS, ACTIONS, ONES, np.zeros(1)),
+    "disagreement, list out of range": lambda: disagreement(lists=outside(LISTS)),
+    "disagreement, asked out of range": lambda: disagreement(asked=BAD),
+    "disagreement, attention missing": lambda: disagreement(attention=HALF[:1]),
+    "disputed, list out of range": lambda: kernels.disputed_counts(outside(LISTS), 0, 4),
+    "disputed, leader out of range": lambda: kernels.disputed_counts(LISTS, 2, 4),
+    "paired bets, level out of range": lambda: paired(levels=LEVELS + 3),
+    "paired bets, negative level": lambda: paired(levels=LEVELS - 1),
+    "paired bets, leader out of range": lambda: paired(leader=2),
+    "paired bets, weight missing": lambda: paired(weights=ONES[:1]),
+    "value bets, sums too small": lambda: kernels.add_value_log_wealth(
+        INSIDE, ROWS, ONES, STAKES, np.zeros((1, 3)), np.zeros((2, 3))
+    ),
+    "linear scores, policy out of range": lambda: kernels.linear_top_lists(
+        np.ones((1, 2)), np.ones((2, 1, 3)), np.array([1]), np.zeros((1, 3), dtype=np.int32), 1
+    ),
+    "top lists, rank too small": lambda: kernels.top_lists(np.ones((1, 1, 3)), np.zeros((1, 2), dtype=np.int32), 1),
+    "packed scores, too few numbers": lambda: kernels.packed_scores(BITS, np.ones(64), np.empty(3)),
+    "packed scores, with gaps": lambda: kernels.packed_scores(BITS[:, ::-1], np.ones(128), np.empty(3)),
+    "packed coverage, too few sums": lambda: kernels.packed_coverage(BITS, np.ones(3), np.empty(64)),
+    "packed gram, too few numbers": lambda: kernels.packed_gram(
+        BITS, np.ones(64, dtype=np.float32), np.empty((3, 3)), dense=True
+    ),
+    "packed pass, too few numbers": lambda: kernels.packed_pass(
+        np.zeros((1, 1, 2, 16), dtype=np.uint32), np.ones(32, dtype=np.float32), np.empty(16)
+    ),
+    "sparse scores, event out of range": lambda: kernels.sparse_scores(
+        np.array([0, 2]), np.array([0, 7], dtype=np.int32), np.ones(2), np.empty(1)
+    ),
+    "taken bits, column out of range": lambda: kernels.take_bits(BITS, np.array([128]), np.empty((3, 1), np.uint64)),
+    "transposed bits, too small": lambda: kernels.transpose_bits(
+        np.zeros((8, 2), dtype=np.uint8), np.zeros((8, 1), dtype=np.uint8)
+    ),
+    "line search, a number missing": lambda: kernels.line_search(ONES, ONES[:1], ONES, 0.0, 1.0),
+    "FTRL, a weight missing": lambda: kernels.ftrl_solve(ONES, 1.0, 1.0, 0.0, 0.0, np.ones(1)),
+    "softmax, a weight missing": lambda: kernels.softmax_solve(ONES, 1.0, np.ones(1)),
+    "pairs, column out of range": lambda: kernels.pair_products(
+        np.array([0, 1]), np.array([5]), np.ones(1), np.ones((2, 2)), np.array([0]), np.array([0])
+    ),
+    "pairs, action out of range": lambda: kernels.pair_sums(
+        np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1), np.array([0]), np.array([2]), np.ones((2, 2))
+    ),
+    "histogram, counts for another number of variables": lambda: kernels.split_histogram(
+        np.ones((2, 3)), np.zeros((2, 9)), 5.0, 0.5
+    ),
+    "round faults, a column too short": lambda: kernels.round_faults(
+        np.zeros((2, 2), dtype=np.int64), np.zeros((2, 1)), np.ones((2, 2)), 1e-100, 1.0, 1e-16, 1.0, False
+    ),
+    "prints, a list missing": lambda: kernels.decision_prints(ROWS, SHOWN[:1], np.ones((2, 2), dtype=np.uint64)),
+    "draws from no policy": lambda: kernels.draw_policies(np.empty(0), np.ones((1, 1)), 0.0),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_kernels_refuse_what_does_not_fit(case: str) -> None:
+    with pytest.raises(IndexError):
+        REFUSED[case]()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e-310])
+@pytest.mark.parametrize("bound", [1.0, 1e308, 5e-324, np.inf])
+def test_histograms_stay_within_their_counts(value: float, bound: float) -> None:
+    frame = np.full((3, 12), 7.0)  # the counts are rows 1: what stands around them must not change
+    frame[1] = 0.0
+    kernels.split_histogram(np.full((4, 1), value), frame[1:2, :11], bound, np.log(1.5))
+    assert (frame[[0, 2]] == 7.0).all()
+    assert frame[1, 11] == 0.0
+
+
+def test_uniform_lists_stay_in_range_for_any_numbers() -> None:
+    u = np.array([[np.nan, 2.0, -5.0], [np.inf, -np.inf, 1e300], [1.0, 1.0, 1.0]])
+    lists = kernels.uniform_lists(u, 7)
+    assert all(len(set(row)) == 3 and min(row) >= 0 and max(row) < 7 for row in lists.tolist())
+
+
+def test_unknown_ids_are_unknown_whatever_the_ledger_says() -> None:
+    known, done = np.zeros(4, dtype=np.uint64), np.zeros(4, dtype=np.bool_)
+    ids = np.array([0, 3, 9, -(2**62), 2**62])
+    unknown = kernels.admit_rows(ids, np.zeros(5, dtype=np.uint64), known, done, 2, 0, 10**6)[0]
+    assert unknown.tolist() == [False, True, True, True, True]
+
+
+@pytest.mark.slow
+def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None:
+    """Compiled with numba's bounds check, in a process and a cache of its own."""
+    root = Path(__file__).parents[1]
+    files = ["test_kernels.py", "test_kernels_packed.py", "test_kernels_bounds.py", "estimates", "solvers", "policies"]
+    files += [
+        "oracles/test_regression.py",
+        "learners/test_ledger.py",
+        "learners/test_seen.py",
+        "learners/test_adaptive.py",
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not slow"]
+    done = subprocess.run(
+        [*command, *(str(root / "tests" / name) for name in files)],
+        cwd=root,
+        env={**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
