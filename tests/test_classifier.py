@@ -129,3 +129,33 @@ EXPECTED_FAILURES = {"check_estimator_sparse_array": _LISTS, "check_estimator_sp
 )
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("options", "weights", "message"),
+    [
+        ({"importance": -1.0}, None, "importance must not be negative, got -1"),
+        ({"smoothing": -0.5}, None, "smoothing must not be negative, got -0.5"),
+        ({"repeat_correlation": 1.5}, None, r"repeat_correlation must lie in \[0, 1\], got 1.5"),
+        ({"importance": True}, None, "importance must be a number, got True"),
+        ({"clip": -1.0}, None, "clip must be above 0"),
+        ({}, np.full(50, np.nan), "round_weights must be finite"),
+        ({}, np.full(50, -1.0), "round_weights must be finite, at least 0"),
+        ({}, np.zeros(50), "not all 0"),
+        ({}, np.ones(49), "one number for each of the 50 rounds"),
+        ({}, ["a"] * 50, "round_weights must be numbers"),
+    ],
+)
+def test_refuses_weights_and_settings_that_make_no_sense(options: dict[str, Any], weights: Any, message: str) -> None:
+    X, _, lists, rewards, q = bandit_log(50)
+    model = BanditListClassifier(list_size=2, n_actions=8, **options)
+    with pytest.raises(InputError, match=message):
+        model.fit(X, lists=lists, rewards=rewards, propensities=q, round_weights=weights)
+
+
+def test_a_matrix_whose_indices_lie_is_refused() -> None:
+    X, _, lists, rewards, q = bandit_log(50)
+    broken = sp.csr_array(X)
+    broken.indices[3] = 10**6
+    with pytest.raises(InputError, match="sparse contexts"):
+        BanditListClassifier(list_size=2, n_actions=8).fit(broken, lists=lists, rewards=rewards, propensities=q)

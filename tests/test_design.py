@@ -256,3 +256,17 @@ def test_doctest() -> None:
     results = doctest.testmod(comband.design)
     assert results.attempted > 0
     assert results.failed == 0
+
+
+def test_a_policy_set_is_its_own_oracle() -> None:
+    problem = Problem(n_actions=4, list_size=1, sparsity=1)
+    policies = PolicySet.from_lists([[[0], [1]], [[2], [1]], [[0], [3]]], problem)
+    rounds = Rounds.from_log(
+        [0, 1, 0], lists=[[0], [1], [2]], rewards=[[1], [1], [1]], propensities=[[0.25]] * 3, problem=problem
+    )
+    direct = design_exploration(rounds, policies, problem=problem)
+    assert direct.mixture.weights.tolist() == (
+        design_exploration(rounds, EnumerationOracle(policies), problem=problem).mixture.weights.tolist()
+    )
+    with pytest.raises(InputError, match="oracle must be a PolicySet or have fit"):
+        design_exploration(rounds, list(policies), problem=problem)  # type: ignore[arg-type]

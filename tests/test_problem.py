@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import Ridge
 
 import comband as cb
 from comband.problem import as_generator, check_lists, check_rewards
@@ -45,6 +46,10 @@ def tell(rewards: Any, *, spoil: Callable[[cb.Decisions], cb.Decisions] = lambda
         assert (one.status(), one.rounds, plain(one._state())) == before
 
 
+def certifying(**options: Any) -> cb.AdaptiveComband:
+    return cb.AdaptiveComband(PROBLEM, policies(), **options)
+
+
 def altered(decisions: cb.Decisions, **columns: Any) -> cb.Decisions:
     return replace(decisions, **columns)
 
@@ -66,6 +71,45 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "sparsity of zero": (lambda: cb.Problem(3, 1, 0), r"sparsity must lie in \(0, n_actions\]"),
     "sparsity above K": (lambda: cb.Problem(3, 1, 4), "sparsity must lie in"),
     "sparsity of NaN": (lambda: cb.Problem(3, 1, float("nan")), "sparsity must be finite"),
+    "sparsity of nothing": (lambda: cb.Problem(3, 1, 1e-300), "divide the rewards by it"),
+    "sparsity of truth": (lambda: cb.Problem(3, 1, True), "sparsity must be a number, got True"),
+    "epsilon of rho": (lambda: certifying(epsilon=1.0), "epsilon must lie below 1, the most"),
+    "epsilon of 5 rho": (lambda: certifying(epsilon=5), "any one of them would do"),
+    "epsilon of nothing": (lambda: certifying(epsilon=1e-300), "cannot be told apart"),
+    "epsilon of truth": (lambda: certifying(epsilon=True), "epsilon must be a number, got True"),
+    "epsilon of text": (lambda: certifying(epsilon="0.1"), "epsilon must be a number, got '0.1'"),
+    "PAC: epsilon of nothing": (lambda: cb.PacComband(PROBLEM, policies(), epsilon=1e-300), "cannot be told apart"),
+    "PAC: epsilon above rho": (lambda: cb.PacComband(PROBLEM, policies(), epsilon=4), "epsilon must lie below 1"),
+    "an oracle to a learner that lists": (
+        lambda: cb.AdaptiveComband(PROBLEM, cb.EnumerationOracle(policies()), epsilon=0.1),  # type: ignore[arg-type]
+        "got EnumerationOracle; give its .policies",
+    ),
+    "an approximate oracle to a learner that lists": (
+        lambda: cb.AdaptiveComband(PROBLEM, cb.RegressionOracle(Ridge(), PROBLEM), epsilon=0.1),  # type: ignore[arg-type]
+        "only PacComband and SingleLabelComband",
+    ),
+    "a list of policies": (
+        lambda: cb.Exp4(PROBLEM, list(policies()), horizon=9),  # type: ignore[arg-type]
+        "policies must be a PolicySet, got list; make one",
+    ),
+    "problem and policies swapped": (
+        lambda: cb.AdaptiveComband(policies(), PROBLEM, epsilon=0.1),  # type: ignore[arg-type]
+        "policies must be a PolicySet, got Problem",
+    ),
+    "no problem": (
+        lambda: cb.UniformExploration(None, policies(), n_rounds=1),  # type: ignore[arg-type]
+        "problem must be a Problem",
+    ),
+    "a policy's number out of range": (lambda: policies().predict([0], [2]), "indices must lie in 0 … 1, got 2"),
+    "a negative policy's number": (lambda: policies().predict([0], [-1]), "indices must lie in 0 … 1, got -1"),
+    "a seed of text to a mixture": (
+        lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=0.5).draw([0], "x"),  # type: ignore[arg-type]
+        "seed must be",
+    ),
+    "floor of nothing": (
+        lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=1e-300),
+        "floor .* at least 1e-12",
+    ),
     "repeated action": (lambda: log(lists=[[0, 0], [2, 3]]), r"must not repeat an action, got \[0, 0\] in row 0"),
     "action out of range": (lambda: log(lists=[[0, 1], [2, 6]]), "actions must lie in 0 … 5, got 6 in row 1"),
     "negative action": (lambda: log(lists=[[0, -1], [2, 3]]), "got -1 in row 0"),

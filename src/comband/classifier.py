@@ -131,7 +131,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         if y is not None and lists is not None:
             raise InputError("fit takes either y (all labels are known) or lists (only shown ones are), got both.")
         self._check_parameters()
-        matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
+        matrix = self._check(X, reset=True)
         pairs = (
             self._known(matrix, y)
             if lists is None
@@ -190,8 +190,14 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         if self.clip is not None:
             check_positive("clip", self.clip)
 
-    def _check(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+    def _check(self, X: Any, *, reset: bool = False) -> Any:
+        matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        if sp.issparse(matrix):
+            try:
+                matrix.check_format(full_check=True)
+            except ValueError as error:
+                raise InputError(f"sparse contexts do not hold together: {error}.") from None
+        return matrix
 
     def _known(self, X: Any, y: Any) -> Pairs:
         """Full information: all K labels of every row count as shown."""

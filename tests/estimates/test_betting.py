@@ -134,7 +134,7 @@ def test_stakes_are_capped_and_refused_beyond() -> None:
 
 def test_credits_and_mixture() -> None:
     table = credits_at(0.5)
-    np.testing.assert_allclose(table[:-1], -np.log(1 - 0.5 * STAKES[:-1]))
+    np.testing.assert_allclose(table[:-1], -np.log1p(-0.5 * STAKES[:-1]))
     assert table[-1] == 0
     assert np.isinf(credits_at(1.0)[0])
     assert (np.diff([credits_at(mu)[10] for mu in (0.0, 0.1, 0.2)]) > 0).all()

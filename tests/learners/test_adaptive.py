@@ -299,3 +299,52 @@ def test_arguments_are_checked() -> None:
     for wrong in ({"epsilon": 0}, {"delta": 1}, {"epoch_growth": 1.0}, {"patience": 0}, {"max_evaluated": 0}):
         with pytest.raises(cb.InputError):
             learner_for(**wrong)
+
+
+def rescaled(s: float) -> tuple[int, list[int], cb.Selection]:
+    """The same answers in another unit of reward: rounds, who was dropped when, and the result in that unit."""
+    problem = cb.Problem(6, 2, s)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]], [[4, 5]], [[0, 5]]], problem)
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.05 * s, first_epoch=60, seed=1)
+    rng = as_generator(5)
+    while not learner.done and learner.rounds < 3000:
+        decisions = learner.ask(np.zeros(20, dtype=int))
+        clicked = (rng.random((20, 6)) < [0.3, 0.1, 0.25, 0.1, 0.05, 0.2]) & (
+            rng.integers(6, size=(20, 1)) == np.arange(6)
+        )
+        learner.tell(decisions, s * np.take_along_axis(clicked, decisions.lists.astype(int), axis=1))
+    return learner.rounds, [dropped.round for dropped in learner.status().dropped], learner.result()
+
+
+def test_a_rescaled_problem_takes_the_same_rounds() -> None:
+    rounds, dropped, result = rescaled(1.0)
+    assert 0 < rounds < 3000
+    for s in (0.1, 0.37, 0.001, 1e-6):
+        again, dropped_again, scaled = rescaled(s)
+        assert (again, dropped_again, scaled.name) == (rounds, dropped, result.name)
+        assert scaled.epsilon / s == pytest.approx(result.epsilon, rel=1e-6)
+        assert scaled.value / s == pytest.approx(result.value, rel=1e-6)
+        np.testing.assert_allclose(np.array(scaled.interval) / s, result.interval, rtol=1e-6, atol=1e-9)
+
+
+def test_ten_million_actions_and_a_thousand_candidates() -> None:
+    """Uniform lists show an action with probability 1e-7: stakes must reach that low."""
+    problem = cb.Problem(10**7, 1, 1)
+    policies = cb.PolicySet.from_lists(np.arange(1001)[:, None, None], problem)
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=0)
+    decisions = learner.ask(np.zeros(50, dtype=int))
+    learner.tell(decisions, np.asarray(decisions.lists == 0, dtype=float))
+    assert learner.rounds == 50
+    assert learner.result().epsilon <= 1
+
+
+def test_state_of_the_first_release_has_unit_one_and_fewer_stakes(tmp_path: Path) -> None:
+    """Files written before stakes had a unit: three numbers an epoch, and "no bet" at place 72."""
+    from comband.learners.certifying import _pack_epoch, _unpack_epoch
+
+    learner = learner_for()
+    packed = _pack_epoch(learner._epochs[-1])
+    old = {**packed, "real": packed["real"][:3], "levels": np.where(packed["levels"] == 126, 72, packed["levels"])}
+    epoch = _unpack_epoch(old)
+    assert epoch.bets.unit == 1.0
+    assert (epoch.bets.levels == learner._epochs[-1].bets.levels).all()

@@ -352,3 +352,23 @@ def test_every_status_prints_in_few_lines(make: Callable[[int], cb.Learner]) -> 
     if isinstance(learner.status(), cb.CertificationStatus):
         assert lines[1].startswith("  nothing is certified yet")
         assert lines[2] == "  answers waiting: 7"
+
+
+@pytest.mark.parametrize("value", [1.05, 0.5, float("inf")])
+def test_no_value_is_shown_outside_its_interval(value: float) -> None:
+    assert 0.66 <= cb.Candidate(0, "a", value, (0.66, 1.0)).value <= 1.0
+
+
+def test_values_of_few_uniform_rounds_stay_within_their_intervals() -> None:
+    """One click in three rounds at propensity 1/20 is worth 6.7 per round to whoever shows it."""
+    problem = cb.Problem(20, 1, 1)
+    policies = cb.PolicySet.from_lists(np.arange(20)[:, None, None], problem)
+    for learner in (
+        cb.UniformExploration(problem, policies, n_rounds=3),
+        cb.PacComband(problem, policies, n_explore=3, n_estimate=3),
+    ):
+        decisions = learner.ask(np.zeros(3, dtype=int))
+        learner.tell(decisions, np.ones((3, 1)))
+        result = learner.result()
+        for candidate in (result.best, *result.runners_up):
+            assert candidate.interval[0] <= candidate.value <= candidate.interval[1] <= 1

@@ -122,3 +122,11 @@ def test_policies_outside_the_support_are_never_evaluated() -> None:
     assert mixture.propensities([0])[0].tolist() == pytest.approx([0.88, 0.88, 0.08, 0.08, 0.08])
     uniform = cb.Mixture(cb.PolicySet([Forbidden()]), [1], problem=problem, floor=1)
     assert uniform.draw(["anything"], as_generator(0)).propensities.tolist() == [[0.4, 0.4]]
+
+
+def test_a_seed_in_place_of_a_generator_draws_what_its_generator_draws() -> None:
+    problem = cb.Problem(6, 2)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+    mixture = cb.Mixture(policies, [0.5, 0.5], problem=problem, floor=0.5)
+    X = np.zeros(30, dtype=int)
+    assert mixture.draw(X, 0).lists.tolist() == mixture.draw(X, np.random.default_rng(0)).lists.tolist()

@@ -29,12 +29,19 @@ WARNING = "WARNING, do not rely on this result before you know why"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One candidate's estimated value with its interval."""
+    """One candidate's estimated value with its interval.
+
+    A weighted mean may come out where no value can be, above ρ say: the nearest point of the interval takes its place.
+    """
 
     index: int
     name: str
     value: float
     interval: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        low, high = self.interval
+        object.__setattr__(self, "value", min(max(self.value, low), high))
 
     def __str__(self) -> str:
         return f"{visible(self.name)}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
