@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import comband as cb
 from comband.contexts import concat_contexts, n_contexts, take_contexts
 from comband.problem import as_generator
+from comband.storage import save
 from tests.strategies import problems, random_lists
 
 KINDS: dict[str, Any] = {
@@ -202,33 +203,32 @@ WRONG_NUMBERS: dict[str, tuple[str, float, str]] = {
 }
 
 
-def with_number(rounds: cb.Rounds, column: str, value: Any) -> dict[str, np.ndarray]:
-    columns = {name: array.copy() for name, array in rounds.pack().items()}
+def with_number(column: str, value: Any) -> dict[str, np.ndarray]:
+    rounds = make_rounds(np.arange(4))
+    columns = {name: getattr(rounds.decisions, name).copy() for name in ("ids", "lists", "propensities", "versions")}
+    columns["rewards"] = rounds.rewards.copy()
     columns[column][1, 2] = columns[column][1, 0] if value is None else value
     return columns
 
 
 @pytest.mark.parametrize("case", WRONG_NUMBERS)
-def test_no_wrong_number_becomes_a_record(case: str, tmp_path: Path) -> None:
+def test_no_wrong_number_becomes_a_record(case: str) -> None:
     column, value, message = WRONG_NUMBERS[case]
-    columns = with_number(make_rounds(np.arange(4)), column, value)
+    columns = with_number(column, value)
+    rewards = columns.pop("rewards")
     with pytest.raises(cb.InputError, match=message):
-        cb.Rounds.unpack(columns)
-    d = make_rounds(np.arange(4)).decisions
-    with pytest.raises(cb.InputError, match=message):
-        cb.Rounds(
-            cb.Decisions(d.ids, columns["lists"], columns["propensities"], d.versions, d.contexts), columns["rewards"]
-        )
+        cb.Rounds(cb.Decisions(contexts=np.arange(4), **columns), rewards)
 
 
-def test_a_file_with_a_wrong_number_is_refused(tmp_path: Path) -> None:
-    from comband.storage import write_npz
-
-    for number, (column, value, message) in enumerate(WRONG_NUMBERS.values()):
-        path = tmp_path / f"{number}.npz"
-        write_npz(path, "rounds", with_number(make_rounds(np.arange(4)), column, value))
-        with pytest.raises(cb.InputError, match=message):
-            cb.Rounds.load(path)
+@pytest.mark.parametrize("case", WRONG_NUMBERS)
+def test_no_wrong_number_comes_out_of_a_file(case: str, tmp_path: Path) -> None:
+    column, value, _ = WRONG_NUMBERS[case]
+    columns: dict[str, Any] = with_number(column, value)
+    rewards = columns.pop("rewards")
+    state = {"decisions": {**columns, "contexts": {"array": np.arange(4)}}, "rewards": rewards}
+    save(tmp_path / "log.npz", "rounds", state)
+    with pytest.raises(cb.InputError):
+        cb.Rounds.load(tmp_path / "log.npz")
 
 
 def test_the_smallest_propensity_and_reward_are_taken() -> None:
@@ -290,7 +290,8 @@ def test_no_wrong_number_becomes_an_event(case: str) -> None:
 def test_actions_that_nobody_knows_are_refused_where_the_problem_is_known() -> None:
     problem = cb.Problem(6, 2, 1)
     policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
-    d = cb.Decisions(np.arange(3), [[0, 1], [2, 10**6], [4, 5]], np.full((3, 2), 0.5), np.zeros(3), np.zeros(3, int))
+    shown = np.array([[0, 1], [2, 10**6], [4, 5]], dtype=np.int32)
+    d = cb.Decisions(np.arange(3), shown, np.full((3, 2), 0.5), np.zeros(3, dtype=np.int64), np.zeros(3, dtype=int))
     rounds = cb.Rounds(d, np.array([[1.0, 0], [0, 1], [0, 0]]))
     with pytest.raises(cb.InputError, match="show action 1000000"):
         cb.evaluate(rounds, policies, max_reward=1.0)
