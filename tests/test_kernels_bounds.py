@@ -43,6 +43,16 @@ def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = O
     return kernels.add_paired_log_wealth(INSIDE, ROWS, weights, leader, levels, STAKES, np.zeros((2, 3)))
 
 
+BOTH = np.zeros(2, dtype=np.int64)
+DECISIONS = (ROWS, SHOWN, np.ones((2, 2), dtype=np.uint64), BOTH, np.zeros(2, dtype=np.uint64))
+DONE = np.zeros(4, dtype=np.bool_)
+
+
+def compare(issued: int = 2, starts: np.ndarray = BOTH[:1], ids: np.ndarray = ROWS) -> Any:
+    known = np.zeros((4, 3), dtype=np.uint64)
+    return kernels.compare_rows(ids, *DECISIONS[1:], BOTH, known, DONE, 2, 0, issued, starts, BOTH[:1])
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     "inclusion of an action out of range": lambda: kernels.inclusion(LISTS, HALF, BAD, 4),
     "inclusion of a negative action": lambda: kernels.inclusion(LISTS, HALF, NEGATIVE, 4),
@@ -98,7 +108,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "round faults, a column too short": lambda: kernels.round_faults(
         np.zeros((2, 2), dtype=np.int64), np.zeros((2, 1)), np.ones((2, 2)), 1e-100, 1.0, 1e-16, 1.0, False
     ),
-    "prints, a list missing": lambda: kernels.decision_prints(ROWS, SHOWN[:1], np.ones((2, 2), dtype=np.uint64)),
+    "ledger, no room for new rows": lambda: kernels.issue_rows(*DECISIONS, np.zeros((3, 3), np.uint64), DONE[:3], 2),
+    "ledger, record too short": lambda: compare(issued=10**6),
+    "ledger, nobody signed": lambda: compare(starts=np.array([5])),
+    "ledger, settled beyond the record": lambda: kernels.settle_rows(ROWS, DONE[:2], DONE, 2, 0, 10**6),
+    "prints of words beyond the end": lambda: kernels.word_prints(np.zeros(2, dtype=np.uint64), np.array([1, 3])),
+    "prints of entries beyond the end": lambda: kernels.csr_prints(np.array([3]), np.array([0, 1]), ONES),
     "draws from no policy": lambda: kernels.draw_policies(np.empty(0), np.ones((1, 1)), 0.0),
 }
 
@@ -125,11 +140,8 @@ def test_uniform_lists_stay_in_range_for_any_numbers() -> None:
     assert all(len(set(row)) == 3 and min(row) >= 0 and max(row) < 7 for row in lists.tolist())
 
 
-def test_unknown_ids_are_unknown_whatever_the_ledger_says() -> None:
-    known, done = np.zeros(4, dtype=np.uint64), np.zeros(4, dtype=np.bool_)
-    ids = np.array([0, 3, 9, -(2**62), 2**62])
-    unknown = kernels.admit_rows(ids, np.zeros(5, dtype=np.uint64), known, done, 2, 0, 10**6)[0]
-    assert unknown.tolist() == [False, True, True, True, True]
+def test_ids_far_out_are_unknown() -> None:
+    assert compare(ids=np.array([-(2**62), 2**62]))[0].tolist() == [1, 1]
 
 
 @pytest.mark.slow

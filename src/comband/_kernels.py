@@ -1563,6 +1563,11 @@ def issue_rows(
     """Write the rows of new decisions from `tail` on: a print of list and propensities, the version, a print of the
     context.
     """
+    n = len(ids)
+    if len(lists) != n or propensity_bits.shape != lists.shape or len(versions) != n or len(contexts) != n:
+        raise IndexError("issue_rows: shapes do not fit together")
+    if not 0 <= tail <= min(len(known), len(done)) - n or known.shape[1] != 3:
+        raise IndexError("issue_rows: there is no room")
     for i in range(len(ids)):
         known[tail + i, 0] = _shown_print(i, ids, lists, propensity_bits)
         known[tail + i, 1] = np.uint64(versions[i])
@@ -1593,6 +1598,12 @@ def compare_rows(
     were made by `signatures[k]`. Nothing is changed.
     """
     n = len(ids)
+    if len(lists) != n or propensity_bits.shape != lists.shape or len(versions) != n or len(contexts) != n:
+        raise IndexError("compare_rows: shapes do not fit together")
+    if len(makers) != n or len(starts) == 0 or len(signatures) != len(starts) or starts[0] > 0:
+        raise IndexError("compare_rows: every decision has a maker")
+    if head < 0 or head + issued - low > min(len(known), len(done)) or known.shape[1] != 3:
+        raise IndexError("compare_rows: the record is shorter than it should be")
     differs, new = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.bool_)
     n_faults, n_new = 0, 0
     for i in range(n):
@@ -1631,8 +1642,12 @@ def settle_rows(
     ids: NDArray[np.int64], new: NDArray[np.bool_], done: NDArray[np.bool_], head: int, low: int, issued: int
 ) -> int:
     """Mark the new rows as answered; how many from `head` on are answered by now."""
+    if head < 0 or head + issued - low > len(done) or len(new) != len(ids):
+        raise IndexError("settle_rows: the record is shorter than it should be")
     for i in range(len(ids)):
         if new[i]:
+            if not low <= ids[i] < issued:
+                raise IndexError("settle_rows: a decision is out of range")
             done[head + ids[i] - low] = True
     settled = 0
     while low + settled < issued and done[head + settled]:
@@ -1689,6 +1704,8 @@ def word_prints(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[n
     k = 0
     for i in range(len(ends)):
         state = _CONTEXT
+        if ends[i] > len(words):
+            raise IndexError("word_prints: a row ends beyond the words")
         while k < ends[i]:
             state = _stir(state, words[k])
             k += 1
@@ -1705,6 +1722,8 @@ def csr_prints(ends: NDArray[np.int64], columns: NDArray[np.int64], values: NDAr
     k = 0
     for i in range(len(ends)):
         state = _CONTEXT
+        if ends[i] > min(len(columns), len(values)):
+            raise IndexError("csr_prints: a row ends beyond the entries")
         while k < ends[i]:
             if values[k] != 0:
                 cell[0] = _NAN if values[k] != values[k] else values[k]

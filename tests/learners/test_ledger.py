@@ -97,7 +97,7 @@ COLUMNS = ("lists", "propensities", "versions", "contexts", "makers")
 def spoilt(batch: Decisions, column: str) -> Decisions:
     """The last row with another value in one column."""
     values = np.array(getattr(batch, column))
-    values[-1] += np.asarray(1, dtype=values.dtype)
+    values[-1] += np.asarray(-0.25 if column == "propensities" else 1, dtype=values.dtype)
     return replace(batch, **{column: values})
 
 
