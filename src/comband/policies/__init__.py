@@ -1,10 +1,22 @@
 """Context → list."""
 
 from comband.policies.base import Policy
+from comband.policies.blended import BlendedPolicy
 from comband.policies.constant import ConstantPolicy
+from comband.policies.covers import Cover, cover_blends
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy
 from comband.policies.tabulated import TabulatedPolicy
 
-__all__ = ["ConstantPolicy", "Mixture", "Policy", "PolicySet", "ScoredPolicy", "TabulatedPolicy"]
+__all__ = [
+    "BlendedPolicy",
+    "ConstantPolicy",
+    "Cover",
+    "Mixture",
+    "Policy",
+    "PolicySet",
+    "ScoredPolicy",
+    "TabulatedPolicy",
+    "cover_blends",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels import contains, linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
+from comband.policies.blended import BlendedPolicy, blended_lists
 from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
 from comband.problem import InputError, Problem, check_lists
+
+if TYPE_CHECKING:
+    from comband.policies.covers import Cover
 
 
 class PolicySet:
@@ -27,7 +31,11 @@ class PolicySet:
         multiplied together, tabulated ones looked up together, and the rest asked one by one.
     names:
         One distinct name for each; "policy 0", "policy 1", … by default.
+
+    `cover` says which larger family the set stands for, if it was made to (`comband.policies.covers`).
     """
+
+    cover: Cover | None = None
 
     def __init__(self, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
         if len(policies) == 0:
@@ -249,6 +257,17 @@ class _Table:
         return self._lists[ids[:, None], which[None, :]]
 
 
+class _Blends:
+    """Blends of the same two scorers, which are asked once."""
+
+    def __init__(self, policies: Sequence[BlendedPolicy]) -> None:
+        self._scorers = policies[0].first, policies[0].second
+        self._shares = np.array([policy.share for policy in policies])
+
+    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        return blended_lists(*self._scorers, self._shares[which], X)
+
+
 class _Foreign:
     """Policies of the user's own, asked one by one and never trusted to answer in the right shape."""
 
@@ -281,6 +300,8 @@ def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]
             key: Any = (_Linear, policy.weights.shape, policy.problem.list_size)
         elif type(policy) is TabulatedPolicy:
             key = (_Table, policy.lists.shape)
+        elif type(policy) is BlendedPolicy:
+            key = (_Blends, id(policy.first), id(policy.second))
         else:
             key = (_Foreign,)
         groups.setdefault(key, []).append(i)

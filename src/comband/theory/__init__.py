@@ -35,6 +35,7 @@ from comband.theory.estimation import (
 )
 from comband.theory.exploration import explore_rounds
 from comband.theory.gradient import GradientRounds, gradient_labels, gradient_rounds
+from comband.theory.growth import blend_list_growth, linear_dimension, linear_event_growth, linear_list_growth
 from comband.theory.lower_bound import lower_bound
 from comband.theory.pac import PacSchedule, pac_comband
 from comband.theory.regret import Barrier, RegretSchedule, exp4, exp4_comb_sparse
@@ -45,6 +46,7 @@ __all__ = [
     "GradientRounds",
     "PacSchedule",
     "RegretSchedule",
+    "blend_list_growth",
     "design_accuracy",
     "design_curvature",
     "earlier_single_label",
@@ -59,6 +61,9 @@ __all__ = [
     "frank_wolfe_steps",
     "gradient_labels",
     "gradient_rounds",
+    "linear_dimension",
+    "linear_event_growth",
+    "linear_list_growth",
     "lower_bound",
     "pac_comband",
     "single_label",
