@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+import comband as cb
 from comband import InputError, PolicySet, Problem, ScoredPolicy
+from comband.experiments.catalogue.finite_world import FiniteWorld
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, top_of_blends
 from comband.policies.covers import cover_blends
@@ -93,6 +95,27 @@ def test_the_promise_in_words() -> None:
     text = cover.promise(epsilon=0.05, delta=0.04, max_reward=2.0)
     assert f"{0.05 + 2 * cover.eta:.4g}" in text
     assert "0.95" in text
+
+
+def test_a_certifying_learner_says_what_it_means_for_every_blend() -> None:
+    """End to end: the best of all blends, measured over the pool, is within ε + ρη of the certified representative."""
+    rng = np.random.default_rng(6)
+    problem, pool = Problem(10, 2, 1), 400
+    a, b = rng.normal(size=(2, pool, 10))
+    relevant = np.array([[row.argmax()] for row in 0.6 * a + 0.4 * b + 0.5 * rng.normal(size=(pool, 10))])
+    policies = cover_blends(table(a), table(b), rng.integers(pool, size=2000), problem=problem, delta=1e-7)
+    world = FiniteWorld(problem, relevant, np.zeros((1, pool, 2), dtype=np.int64))
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, delta=1e-7, seed=1)
+    result = cb.run(learner, world, batch_size=500, max_rounds=60_000, seed=2).result
+    cover = policies.cover
+    assert cover is not None
+    assert result.epsilon <= 0.2
+    assert any(f"{result.epsilon + cover.eta:.4g}" in note for note in result.notes)
+    rank = policies[0].first.rank  # type: ignore[attr-defined]
+    lists = top_of_blends(a, b, np.linspace(0, 1, 501), rank, 2)
+    values = (lists == relevant[:, :, None]).any(axis=2).mean(axis=0)
+    assert values.max() - world.values(policies)[result.index] <= result.epsilon + cover.eta
+    assert values.max() - values.min() > 0.1
 
 
 def test_refusals() -> None:

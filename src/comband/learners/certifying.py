@@ -252,6 +252,10 @@ class CertifyingLearner(Learner):
             )
         if self._late:
             notes.append(f"{self._late:,} answers came too late to count")
+        if self.policies.cover is not None:
+            notes.append(
+                self.policies.cover.promise(epsilon=epsilon, delta=self.delta, max_reward=self.problem.max_reward)
+            )
         return Selection(
             policy=self.policies[leader],
             best=best,
