@@ -29,21 +29,21 @@ def label_world(
 
 
 def uniform_hits(world: FiniteWorld, n: int, rng: np.random.Generator) -> Events:
-    """The rewards of n uniform lists where every context has one paying action: at most one event for each context.
+    """The rewards of n uniform lists where every context has one paying action.
 
-    A list shows that action with probability m/K whatever the context is, so that the hits of each context are
-    multinomial; an event's reward is their number, and w = r/(n·q) is what n single rounds would have.
+    A list shows that action with probability m/K whatever the context is: the hits are binomial, and rounds without
+    one need not be drawn.
     """
-    N = len(world.relevant)
-    counts = rng.multinomial(rng.binomial(n, world.problem.uniform_propensity), np.full(N, 1 / N))
-    hit = np.flatnonzero(counts)
+    u = world.problem.uniform_propensity
+    hits = int(rng.binomial(n, u))
+    contexts = rng.integers(len(world.relevant), size=hits)
     return Events(
         n_rounds=n,
-        ids=np.arange(len(hit)),
-        versions=np.zeros(len(hit), dtype=np.int64),
-        contexts=hit,
-        rows=np.arange(len(hit)),
-        actions=world.relevant[hit, 0].astype(np.int32),
-        rewards=counts[hit].astype(np.float64),
-        propensities=np.full(len(hit), world.problem.uniform_propensity),
+        ids=np.arange(hits),
+        versions=np.zeros(hits, dtype=np.int64),
+        contexts=contexts,
+        rows=np.arange(hits),
+        actions=world.relevant[contexts, 0].astype(np.int32),
+        rewards=np.ones(hits),
+        propensities=np.full(hits, u),
     )
