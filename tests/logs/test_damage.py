@@ -78,6 +78,18 @@ ROWS = [
     ("reward above 1", _entry(8, "rewards", 0, 2), "wrong reward", "row 8: reward 2 of item"),
     ("negative reward", _entry(8, "rewards", 0, -0.5), "wrong reward", "row 8: reward -0.5 of item"),
     ("missing reward", _entry(8, "rewards", 0, None), "missing reward", "row 8: item"),
+    (
+        "true as propensity",
+        _entry(3, "propensities", 1, True),
+        "wrong type",
+        "row 3: propensities must be numbers, got [",
+    ),
+    (
+        "true as item",
+        _entry(2, "items", 0, True),
+        "wrong type",
+        "row 2: items must be whole numbers or text, got [True",
+    ),
     ("text as reward", _entry(8, "rewards", 0, "yes"), "wrong type", "row 8: rewards must be numbers, got ['yes'"),
     (
         "too much reward",

@@ -203,6 +203,8 @@ def _interleave(columns: Sequence[Column]) -> Column:
 def _as_arrow(values: list[Any]) -> Column:
     """Plain values as an Arrow array if they are all numbers or all text: then the rest is fast."""
     pa = arrow()
+    if bool in set(map(type, values)):  # among numbers Arrow would take true for 1
+        return values
     try:
         array = pa.array(values)
     except (pa.ArrowException, OverflowError):
@@ -233,7 +235,7 @@ def _plain_float(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _key(value: Any) -> str | None:
@@ -270,10 +272,10 @@ def _without_dictionary(column: Column) -> Column:
 
 
 def plain(value: Any) -> Any:
-    """An entry of a column as a Python value; as text where Python has none for it, such as a far date."""
+    """An entry of a column as a Python value; its type where Python has none for it, such as a far date."""
     if not hasattr(value, "as_py"):
         return value
     try:
         return value.as_py()
     except (ValueError, OverflowError):
-        return str(value)
+        return value.type

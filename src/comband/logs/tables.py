@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -64,7 +67,7 @@ class TableFile:
 
         `names` are those there are; the one that may be meant is not among the `used`.
         """
-        there = [name or "(unnamed)" for name in (self.names if names is None else names)]
+        there = [shorten(name, 60) or "(unnamed)" for name in (self.names if names is None else names)]
         likely = closest(column, [name for name in there if name not in used])
         listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
         return LogError(
@@ -186,74 +189,97 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
     def refuse(row: Any) -> str:
         skipped.append(row.number - 1)  # the header is line 1
         text = f"{row.actual_columns} values where the header has {row.expected_columns}"
-        faults.add("unreadable row", [(row.number - 1, text)])
+        faults.add("unreadable row", [(row.number - 1, "it is not UTF-8" if row.text == _NOT_UTF8 else text)])
         return "skip"
 
-    try:
-        reader = pyarrow.csv.open_csv(
-            path,
-            # Only a reader of one thread knows the numbers of bad rows.
-            read_options=pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
-            parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
-            convert_options=pyarrow.csv.ConvertOptions(
-                include_columns=columns,
-                # Bytes, not text: which row is no UTF-8 is found below.
-                column_types={name: pa.binary() for name in columns},
-                strings_can_be_null=True,
-                null_values=[""],
-            ),
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
+    looked = _look(path)
     first = 0
-    while True:
-        try:
-            batch = next(reader, None)
-        except (pa.ArrowException, OSError) as error:
-            raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
-        if batch is None:
-            break
-        index = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        # The i-th good record comes after the j-th bad one when i reaches the number of good ones before it.
-        bad = np.asarray(skipped, dtype=np.int64)
-        rows = index + 1 + np.searchsorted(bad - 1 - np.arange(len(bad)), index, side="right")
-        yield _decoded(rows, {name: batch.column(name) for name in columns}, faults)
-        first += batch.num_rows
-    lines = _quoted_lines(path)
-    if lines is not None and lines != first + len(skipped) + 1:
+    with nullcontext(path) if looked.utf8 else _mended(path) as source:
+        reader = None
+        while True:
+            try:
+                if reader is None:
+                    reader = pyarrow.csv.open_csv(
+                        source,
+                        # Only a reader of one thread knows the numbers of bad rows.
+                        read_options=pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
+                        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
+                        convert_options=pyarrow.csv.ConvertOptions(
+                            include_columns=columns,
+                            column_types={name: pa.string() for name in columns},
+                            strings_can_be_null=True,
+                            null_values=[""],
+                        ),
+                    )
+                batch = next(reader, None)
+            except (pa.ArrowException, OSError) as error:
+                raise LogError(f"{path} cannot be read as CSV ({_first_line(error)}).") from None
+            if batch is None:
+                break
+            index = np.arange(first, first + batch.num_rows, dtype=np.int64)
+            # The i-th good record comes after the j-th bad one when i reaches the number of good ones before it.
+            bad = np.asarray(skipped, dtype=np.int64)
+            rows = index + 1 + np.searchsorted(bad - 1 - np.arange(len(bad)), index, side="right")
+            yield Piece(rows, {name: unmarked(batch.column(name)) for name in columns})
+            first += batch.num_rows
+    rows_read = first + len(skipped) + 1  # with the header
+    # An open quotation mark takes in the lines that follow, until the next one: rows that would be gone unnoticed.
+    if looked.quoted and (lines := _count_lines(path)) != rows_read:
         raise LogError(
-            f"{path} has {lines:,} lines but {first + len(skipped) + 1:,} rows: a quotation mark is never closed, or "
-            "a value holds a line break; mend it, or write values with line breaks as .parquet or .jsonl."
+            f"{path} has {lines:,} lines but {rows_read:,} rows: a quotation mark is never closed, or a value holds a "
+            "line break; mend it, or write values with line breaks as .parquet or .jsonl."
         )
 
 
-def _decoded(rows: NDArray[np.int64], columns: dict[str, Any], faults: Faults) -> Piece:
-    """Columns of bytes as text; rows where one is no UTF-8 go into `faults`."""
-    pa = arrow()
-    good = np.ones(len(rows), dtype=bool)
-    texts = {}
-    for name, column in columns.items():
-        try:
-            texts[name] = column.cast(pa.string())
-        except pa.ArrowInvalid:
-            good &= ~cast_where_possible(column, pa.string())[1]
-    if not good.all():
-        faults.add("unreadable row", [(int(row), "it is not UTF-8") for row in rows[~good]])
-        keep = pa.array(good)
-        rows, texts = rows[good], {name: column.filter(keep).cast(pa.string()) for name, column in columns.items()}
-    return Piece(rows, {name: unmarked(column) for name, column in texts.items()})
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What one look at the bytes of a file tells."""
+
+    quoted: bool
+    utf8: bool
 
 
-def _quoted_lines(path: Path) -> int | None:
-    """How many lines a file has that are not empty; None without a quotation mark, where each line is one row.
-
-    An opened quotation mark takes in the lines that follow, until the next one: rows that would be gone unnoticed.
-    """
+def _look(path: Path) -> _Looked:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    quoted, utf8 = False, True
     with path.open("rb") as file:
-        if not any(b'"' in block for block in iter(lambda: file.read(_CSV_BLOCK), b"")):
-            return None
-        file.seek(0)
-        lines, ended = 0, True
+        for block in iter(lambda: file.read(_CSV_BLOCK), b""):
+            quoted = quoted or b'"' in block
+            try:
+                if utf8 and not (block.isascii() and decoder.getstate()[0] == b""):
+                    decoder.decode(block)
+            except UnicodeDecodeError:
+                utf8 = False
+    return _Looked(quoted, utf8 and decoder.getstate()[0] == b"")
+
+
+_NOT_UTF8 = "\ufffd"
+
+
+@contextmanager
+def _mended(path: Path) -> Iterator[Any]:
+    """A copy of a file where each row that is not UTF-8 has become one of a single value, `_NOT_UTF8`.
+
+    Such a row has too few values. Arrow would stop at the first that is not UTF-8, or skip it without a word.
+    """
+    with path.open("rb") as file, tempfile.TemporaryFile() as copy:
+        header = True
+        for line in file:
+            for row in re.split(rb"([\r\n]+)", line):
+                try:
+                    row.decode()
+                except UnicodeDecodeError:
+                    row = row.decode(errors="replace").encode() if header else _NOT_UTF8.encode()
+                copy.write(row)
+                header = header and b"\n" not in row and b"\r" not in row
+        copy.seek(0)
+        yield copy
+
+
+def _count_lines(path: Path) -> int:
+    """How many lines of a file are not empty."""
+    lines, ended = 0, True
+    with path.open("rb") as file:
         for block in iter(lambda: file.read(_CSV_BLOCK), b""):
             data = np.frombuffer(block, dtype=np.uint8)
             ends = (data == ord("\n")) | (data == ord("\r"))
