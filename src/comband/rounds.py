@@ -334,6 +334,23 @@ class Events:
             propensities=np.empty(0),
         )
 
+    def check(self, problem: Problem, *, ids: tuple[int, int]) -> None:
+        """Refuse events that cannot be those of this problem and of decisions numbered from ids[0] to ids[1] − 1."""
+        pairs = np.unique(np.stack([self.rows, self.actions]), axis=1)
+        sums = np.bincount(self.rows, self.rewards, minlength=1)
+        require(
+            int(self.actions.max(initial=0)) < problem.n_actions
+            and pairs.shape[1] == len(self)
+            and int(np.bincount(self.rows, minlength=1).max()) <= problem.list_size
+            and float(sums.max()) <= problem.max_reward + TOLERANCE,
+            "events must be those of lists and rewards that the problem allows.",
+        )
+        require(
+            len(np.unique(self.ids)) == self.n_rewarded
+            and (self.n_rewarded == 0 or (ids[0] <= int(self.ids.min()) and int(self.ids.max()) < ids[1])),
+            "events must be those of the learner's own decisions, each once.",
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
         save(path, "events", self.state())
@@ -364,10 +381,7 @@ class Events:
             },
         )
         C = sizes["C"]
-        require(
-            len(np.unique(state["rows"])) == C and len(np.unique(state["ids"])) == C,
-            "each rewarded round must have an id of its own and at least one event.",
-        )
+        require(len(np.unique(state["rows"])) == C, "each rewarded round must have an event.")
         return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=C)})
 
 

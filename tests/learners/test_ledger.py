@@ -86,7 +86,7 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
         assert ledger.answered == len(answers)
         still_open = [i for i in range(ledger.issued) if i not in answers]
         assert ledger.held == ledger.issued - min(still_open, default=ledger.issued)
-        ledger = Ledger.unpack(ledger.pack()) if rng.random() < 0.3 else ledger
+        ledger = Ledger.from_state(ledger.state()) if rng.random() < 0.3 else ledger
     with pytest.raises(UnknownDecisionError, match="none was taken in"):
         ledger.admit(decisions(ledger.issued, 1), np.zeros((1, 2)))
 
@@ -137,7 +137,7 @@ def test_admitting_changes_nothing_until_it_is_settled() -> None:
 
 
 def copied(ledger: Ledger, how: str) -> Ledger:
-    return {"saved": lambda: Ledger.unpack(ledger.pack()), "copied": lambda: deepcopy(ledger)}[how]()
+    return {"saved": lambda: Ledger.from_state(ledger.state()), "copied": lambda: deepcopy(ledger)}[how]()
 
 
 @pytest.mark.parametrize("how", ["saved", "copied"])

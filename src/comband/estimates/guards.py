@@ -7,12 +7,15 @@ selectively, and that the world does not change. Each guard below is an e-proces
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln, xlogy, zeta
 
 from comband.policies.sparse import SparsePropensities
 from comband.problem import InputError, check_fraction
+from comband.storage import Array, Flag, Real, State, Whole, check, require
 
 _STAKES = np.array([0.5, 0.15, 0.05, 0.015, 0.005])
 _EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
@@ -110,19 +113,44 @@ class ExposureGuard:
         self._mismatches += int((~(np.abs(kept - anew) <= _TOLERANCE)).sum())
         self.n_compared += len(kept)
 
-    def pack(self) -> NDArray[np.float64]:
-        """The state as one array."""
-        return np.concatenate(
-            [[self._peak, self.n_rounds, self._mismatches, self.n_compared], self._log_wealth.ravel()]
-        )
+    SCHEMA: ClassVar = {
+        "log_wealth": Array("f8", ("groups", 2, len(_STAKES))),
+        "peak": Real(0),
+        "n_rounds": Whole(0),
+        "n_compared": Whole(0),
+        "mismatches": Whole(0),
+    }
 
-    def unpack(self, array: NDArray[np.float64]) -> None:
-        """Take back what `pack` gave."""
-        if array.shape != (4 + self._log_wealth.size,):
-            raise InputError(f"a guard of {self.n_actions} actions cannot be restored from {array.shape} numbers.")
-        self._peak = float(array[0])
-        self.n_rounds, self._mismatches, self.n_compared = (int(v) for v in array[1:4])
-        self._log_wealth = array[4:].reshape(self._log_wealth.shape)
+    def state(self) -> State:
+        """What was seen, for a file; see `comband.storage`."""
+        return {
+            "log_wealth": self._log_wealth,
+            "peak": self._peak,
+            "n_rounds": self.n_rounds,
+            "n_compared": self.n_compared,
+            "mismatches": self._mismatches,
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: State, n_actions: int, *, unanswered: bool = False, level: float = _LEVEL
+    ) -> ExposureGuard:
+        """The inverse of `state`, checked; the rest as for a new guard."""
+        guard = cls(n_actions, unanswered=unanswered, level=level)
+        check(state, cls.SCHEMA, groups=len(guard._log_wealth))
+        require(
+            float(_log_mean(state["log_wealth"].ravel())) <= state["peak"] + 1e-9
+            and (state["n_rounds"] > 0 or not state["log_wealth"].any())
+            and (state["n_compared"] > 0 or state["mismatches"] == 0),
+            "evidence of a guard must not exceed its peak, nor come from no rounds.",
+        )
+        guard._log_wealth, guard._peak = state["log_wealth"], float(state["peak"])
+        guard.n_rounds, guard.n_compared, guard._mismatches = (
+            state["n_rounds"],
+            state["n_compared"],
+            state["mismatches"],
+        )
+        return guard
 
     @property
     def log_evidence(self) -> float:
@@ -292,18 +320,51 @@ class DriftGuard:
         if np.log(total) > self._peak:
             self._peak, self._worst = float(np.log(total)), int(np.argmax(changes))
 
-    def pack(self) -> NDArray[np.float64]:
-        """The state as one array."""
-        whole = (self._stretch, self._planned, self._looked, self._halved, self._worst, self.n_rounds)
-        return np.array([self._peak, self._past, self._now, self._slow, *whole], dtype=np.float64)
+    SCHEMA: ClassVar = {
+        "peak": Real(0),
+        "past": Real(0),
+        "now": Real(0),
+        "slow": Real(0),
+        "stretch": Whole(-1),
+        "planned": Whole(),
+        "looked": Whole(0),
+        "halved": Flag(),
+        "worst": Whole(0, len(_KINDS) - 1),
+        "n_rounds": Whole(0),
+    }
 
-    def unpack(self, array: NDArray[np.float64]) -> None:
-        """Take back what `pack` gave."""
-        if array.shape != (10,):
-            raise InputError(f"a drift guard is restored from 10 numbers, got {array.shape}.")
-        self._peak, self._past, self._now, self._slow = (float(v) for v in array[:4])
-        self._stretch, self._planned, self._looked, halved, self._worst, self.n_rounds = (int(v) for v in array[4:])
-        self._halved = bool(halved)
+    def state(self) -> State:
+        """What was seen, for a file; see `comband.storage`."""
+        return {
+            "peak": self._peak,
+            "past": self._past,
+            "now": self._now,
+            "slow": self._slow,
+            "stretch": self._stretch,
+            "planned": self._planned,
+            "looked": self._looked,
+            "halved": self._halved,
+            "worst": self._worst,
+            "n_rounds": self.n_rounds,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, *, level: float = _LEVEL) -> DriftGuard:
+        """The inverse of `state`, checked; the rest as for a new guard."""
+        check(state, cls.SCHEMA)
+        # The peak is that of the last look; what stretches began with since is at most 1 in all.
+        total = (state["past"] + state["now"] + state["slow"]) / 2
+        require(
+            np.log(max(total - 1, 1e-300)) <= state["peak"] + 1e-9 and state["looked"] <= state["n_rounds"],
+            "evidence of a guard must not exceed its peak, nor come from no rounds.",
+        )
+        guard = cls(level=level)
+        guard._peak, guard._past, guard._now, guard._slow = (
+            float(state[name]) for name in ("peak", "past", "now", "slow")
+        )
+        guard._stretch, guard._planned, guard._looked = (state[name] for name in ("stretch", "planned", "looked"))
+        guard._halved, guard._worst, guard.n_rounds = state["halved"], state["worst"], state["n_rounds"]
+        return guard
 
     @property
     def log_evidence(self) -> float:

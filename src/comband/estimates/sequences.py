@@ -8,6 +8,7 @@ All bets are written as in `comband.estimates.betting`: (1 + λX)/(1 + λv) agai
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,7 @@ from scipy.special import gammainc, gammaln
 from comband._kernels import add_value_log_wealth
 from comband.estimates.betting import SAFETY, log_mean_wealth
 from comband.problem import InputError, check_fraction, check_positive
+from comband.storage import Array, State, check, require
 
 # Stakes for values: two octaves apart over the whole range that can matter.
 VALUE_STAKES: NDArray[np.float64] = np.power(4.0, -np.arange(10.0))
@@ -77,6 +79,37 @@ class ValueBets:
             self.low[candidates], self.high[candidates] = low, high
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
         counts[candidates] += n_rounds
+
+    SCHEMA: ClassVar = {
+        "sums": Array("f8", ("P",), 0),
+        "low": Array("f8", ("P", len(VALUE_STAKES)), 0),
+        "high": Array("f8", ("P", len(VALUE_STAKES)), high=0),
+        "bounds": Array("f8", ("B",), 0),
+        "rounds": Array("i8", ("B", "P"), 0),
+    }
+
+    def state(self) -> State:
+        """The sums by name, for a file; see `comband.storage`."""
+        rounds = np.array(list(self.rounds.values()), dtype=np.int64).reshape(-1, len(self.sums))
+        return {
+            "sums": self.sums,
+            "low": self.low,
+            "high": self.high,
+            "bounds": np.array(list(self.rounds), dtype=np.float64),
+            "rounds": rounds,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, n_policies: int, *, unit: float = 1.0) -> ValueBets:
+        """The inverse of `state`, checked; `unit` is that of the stakes."""
+        check(state, cls.SCHEMA, P=n_policies)
+        bounds = state["bounds"].tolist()
+        require(len(set(bounds)) == len(bounds) and 0 not in bounds, "bounds must differ, and lie above 0.")
+        with np.errstate(over="ignore"):  # log(1 + λX) ≤ λX
+            most = VALUE_STAKES / unit * state["sums"][:, None] * (1 + 1e-9) + 1e-9
+        require(bool((state["low"] <= most).all()), "evidence about values must not exceed what the sums allow.")
+        rounds = dict(zip(bounds, state["rounds"], strict=True))
+        return cls(state["sums"], state["low"], state["high"], rounds, unit=unit)
 
     def __add__(self, other: ValueBets) -> ValueBets:
         rounds = {bound: counts.copy() for bound, counts in self.rounds.items()}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from comband.contexts import Contexts, context_prints, private_contexts
 from comband.learners.ledger import Ledger, Receipt
@@ -18,7 +20,7 @@ from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds, read_only
-from comband.storage import PROBLEM, Many, Part, State, Text, check, load, save
+from comband.storage import PROBLEM, Many, Part, State, Text, check, load, require, save
 from comband.text import visible
 
 Seed = int | np.random.SeedSequence | np.random.Generator
@@ -216,33 +218,60 @@ class Learner(ABC):
         """Write the whole state, but for the policies, to one npz file."""
         if not isinstance(self._class, PolicySet):
             raise InputError("a learner whose policies come from an oracle cannot be saved: they are not in any list.")
-        state = {
+        save(path, "learner", self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
+        """Go on where `save` stopped, with the same policies in the same order."""
+        return load(path, "learner", lambda state: cls.from_state(state, policies))
+
+    def state(self) -> State:
+        """All but the policies, for a file; see `comband.storage`."""
+        return {
             "class": type(self).__name__,
             "problem": asdict(self.problem),
             "policies": list(self.policies.names),
             "config": self._config(),
             "rng": self._rng.bit_generator.state,
-            "ledger": self._ledger.pack(),
-            "state": self._state(),
+            "ledger": self._ledger.state(),
+            "learnt": self._state(),
         }
-        save(path, "learner", state)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
-        """Go on where `save` stopped, with the same policies in the same order."""
-        return load(path, "learner", lambda state: cls._from_state(state, policies))
-
-    @classmethod
-    def _from_state(cls, state: State, policies: PolicySet) -> Self:
+    def from_state(cls, state: State, policies: PolicySet) -> Self:
+        """The inverse of `state`, checked, with the same policies in the same order."""
         check(state, _SCHEMA)
         if state["class"] != cls.__name__:
             raise InputError(f"it holds a {state['class']}, not a {cls.__name__}.")
         if state["policies"] != list(policies.names):
             raise InputError("it was saved with other policies (names or order differ).")
-        learner = cls(Problem(**state["problem"]), policies, **state["config"])
-        learner._rng = restore_rng(state["rng"])
-        learner._ledger = Ledger.unpack(state["ledger"])
-        learner._restore(state["state"])
+        problem, config = Problem(**state["problem"]), state["config"]
+        # Sizes are compared with what is there before room is made for them.
+        check(
+            state["learnt"],
+            cls._SCHEMA,
+            place="learnt",
+            P=len(policies),
+            K=problem.n_actions,
+            m=problem.list_size,
+        )
+        unknown = config.keys() - inspect.signature(cls).parameters.keys()
+        require(not unknown, f"a {cls.__name__} has no {', '.join(sorted(unknown))}.")
+        try:
+            learner = cls(problem, policies, **config)
+            require(
+                json.dumps(learner._config(), sort_keys=True) == json.dumps(config, sort_keys=True),
+                f"its config is not that of a {cls.__name__}.",
+            )
+            learner._rng = restore_rng(state["rng"])
+            learner._ledger = Ledger.from_state(state["ledger"])
+            learner._restore(state["learnt"])
+        except InputError:
+            raise
+        except Exception as error:  # policies are asked about what was seen, and may fail in any way
+            raise InputError(
+                f"its policies do not answer to what it has seen ({error or type(error).__name__})."
+            ) from error
         return learner
 
     @abstractmethod
@@ -257,13 +286,16 @@ class Learner(ABC):
     def _config(self) -> dict[str, Any]:
         """The constructor's arguments besides problem, policies and seed, fit for JSON."""
 
-    @abstractmethod
-    def _state(self) -> dict[str, NDArray[Any]]:
-        """What was learnt, as plain arrays."""
+    _SCHEMA: ClassVar[dict[str, Any]]
+    """What `_state` holds; P, K and m are the numbers of policies, of actions and of shown ones."""
 
     @abstractmethod
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """The inverse of `_state`."""
+    def _state(self) -> State:
+        """What was learnt."""
+
+    @abstractmethod
+    def _restore(self, state: State) -> None:
+        """The inverse of `_state`, of which the schema has been compared; called when the ledger is in place."""
 
 
 _SCHEMA = {
@@ -273,13 +305,8 @@ _SCHEMA = {
     "config": Part(),
     "rng": Part(),
     "ledger": Part(),
-    "state": Part(),
+    "learnt": Part(),
 }
-
-
-def with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 _GENERATORS = {

@@ -9,29 +9,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
-from comband.estimates.betting import (
-    OFFSETS,
-    STAKES,
-    Bets,
-    PairedEvidence,
-    best_stakes,
-    credits_at,
-    log_mean_wealth,
-)
+from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
-from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status, with_prefix
+from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status
 from comband.learners.exploration import Explorer, Plan
 from comband.learners.seen import Propensities, Seen
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
+from comband.problem import (
+    InputError,
+    Problem,
+    check_count,
+    check_epsilon,
+    check_fraction,
+    check_lists,
+    check_positive,
+    check_propensities,
+)
 from comband.rounds import Decisions, Events, Rounds
+from comband.storage import Array, Many, Maybe, Part, Real, State, Text, Whole, check, require
 from comband.text import visible
 
 _RUNNERS_UP = 3
@@ -43,6 +46,7 @@ _UNANSWERED_CELLS = 100_000  # propensities computed anew at one tell for decisi
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _LEAST_HOPE = 0.2  # of epsilon: what a bet hopes for at least
+_CLAIM = {"leader": Whole(0, "P-1"), "epsilon": Real(0)}  # how claims are saved
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
 
 
@@ -121,6 +125,71 @@ class Epoch:
     first_id: int
     n_rounds: int = 0
     n_uncovered: int = 0
+
+    SCHEMA: ClassVar = {
+        "candidates": Array("i8", ("S",), 0, "P-1", rising=True),
+        "leader": Whole(0, "P-1"),
+        "plan": {
+            "kind": Text(("mixture", "actions", "arms")),
+            "weights": Array("f8", ("W",), 0),
+            "floor": Real(0, 1),
+        },
+        "levels": Array("i8", ("S", len(OFFSETS)), 0, len(STAKES) - 1),
+        "bound": Real(0),
+        "value_bound": Real(0),
+        "growth": Array("f8", ("S",)),
+        "start": Whole(0),
+        "first_id": Whole(0),
+        "n_rounds": Whole(0),
+        "n_uncovered": Whole(0),
+    }
+
+    def state(self) -> State:
+        """All of it by name, for a file; see `comband.storage`."""
+        return {
+            "candidates": self.candidates,
+            "leader": self.leader,
+            "plan": {"kind": self.plan.kind, "weights": self.plan.weights, "floor": self.plan.floor},
+            "levels": self.bets.levels,
+            "bound": self.bets.bound,
+            "value_bound": self.value_bound,
+            "growth": self.growth,
+            "start": self.start,
+            "first_id": self.first_id,
+            "n_rounds": self.n_rounds,
+            "n_uncovered": self.n_uncovered,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, n_policies: int, *, unit: float) -> Epoch:
+        """The inverse of `state`, checked; `unit` is that of the stakes."""
+        check(state, cls.SCHEMA, P=n_policies)
+        candidates, plan = state["candidates"], Plan(**state["plan"])
+        place = int(np.searchsorted(candidates, state["leader"]))
+        total = {"mixture": 1.0, "arms": 1.0}.get(plan.kind)
+        require(
+            place < len(candidates)
+            and int(candidates[place]) == state["leader"]
+            and len(plan.weights) in (len(candidates), n_policies)
+            and (total is None or abs(float(plan.weights.sum()) - total) < 1e-6)
+            and plan.floor > 0
+            and state["bound"] > 0
+            and state["value_bound"] > 0
+            and state["n_uncovered"] <= state["n_rounds"],
+            "an epoch must have a leader among its candidates, a plan for them, and bounds.",
+        )
+        return cls(
+            candidates=candidates,
+            leader=state["leader"],
+            plan=plan,
+            bets=Bets(place, state["levels"], float(state["bound"]), unit),
+            value_bound=float(state["value_bound"]),
+            growth=state["growth"],
+            start=state["start"],
+            first_id=state["first_id"],
+            n_rounds=state["n_rounds"],
+            n_uncovered=state["n_uncovered"],
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -497,9 +566,13 @@ class CertifyingLearner(Learner):
         alive[leader] = False
         return np.flatnonzero(alive)
 
-    def _evidence(self, leader: int, mu: float, rivals: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left."""
-        total = self._log_wealth[rivals]
+    def _evidence(
+        self, leader: int, mu: float, rivals: NDArray[np.int64], log_wealth: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left; from their
+        log-wealths, or from others.
+        """
+        total = self._log_wealth[rivals] if log_wealth is None else log_wealth.copy()
         table = credits_at(mu / self._unit)
         for epoch in self._epochs:
             if epoch.leader == leader and epoch.n_rounds:
@@ -697,82 +770,237 @@ class CertifyingLearner(Learner):
             "epoch_growth": self.epoch_growth,
         }
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        names = list(self.policies.names)
-        state: dict[str, NDArray[Any]] = {
-            "log_wealth": self._log_wealth,
-            "value_sums": self._values.sums,
-            "value_low": self._values.low,
-            "value_high": self._values.high,
-            "value_bounds": np.array(list(self._values.rounds)),
-            "value_rounds": np.array(list(self._values.rounds.values()), dtype=np.int64).reshape(-1, len(names)),
-            "alive": self._alive,
-            "dropped": np.array(
-                [(d.index, d.round, names.index(d.leader), d.log_evidence) for d in self._dropped], dtype=np.float64
-            ).reshape(-1, 4),
-            "columns": self._seen.columns,
-            "bits": self._seen.rows.bits,
-            "versions": self._versions,
-            "answered": self._answered,
-            "counts": np.array([self._front, self._missing, self._late, len(self._epochs), len(self._open)]),
-            "reward": np.array(self._reward),
-            "unit": np.array(self._unit),
-            "tie_seed": np.array(self._tie_seed),
-            "for": self._for,
-            "against": self._against,
-            "exposure": self._exposure.pack(),
-            "unanswered": self._unanswered.pack(),
-            "drift": self._drift.pack(),
-            "certified": np.array([] if self._certified is None else self._certified),
-            "best_claim": np.array([] if self._best_claim is None else self._best_claim),
-        }
-        state |= {f"events.{name}": array for name, array in self._seen.events.state().items()}
-        state |= {f"held.{name}": array for name, array in self._held.state().items()}
-        for k, decisions in enumerate(self._open):
-            state |= {f"open{k}.{name}": array for name, array in decisions.state().items()}
-        if self._recent is not None:
-            state |= {f"recent.{name}": array for name, array in pack_contexts(self._recent).items()}
-        for k, epoch in enumerate(self._epochs):
-            state |= {f"epoch{k}.{name}": array for name, array in _pack_epoch(epoch).items()}
-        return state
+    _SCHEMA: ClassVar = {
+        "log_wealth": Array("f8", ("P", len(OFFSETS))),
+        "values": ValueBets.SCHEMA,
+        "dropped": {
+            "candidates": Array("i8", ("D",), 0, "P-1"),
+            "rounds": Array("i8", ("D",), 0),
+            "leaders": Array("i8", ("D",), 0, "P-1"),
+            "log_evidence": Array("f8", ("D",)),
+        },
+        "seen": Seen.SCHEMA,
+        "queue": {
+            "front": Whole(0),
+            "versions": Array("i8", ("n",), 0),
+            "answered": Array("?", ("n",)),
+            "held": Part(),
+            "open": Many(Part()),
+            "missing": Whole(0),
+            "late": Whole(0),
+        },
+        "recent": Maybe(Part()),
+        "reward": Real(0),
+        "tie_seed": Whole(0, (1 << 63) - 1),
+        "for_leader": Array("i8", ("for",), 0, rising=True),
+        "against_leader": Array("i8", ("against",), 0, rising=True),
+        "exposure": ExposureGuard.SCHEMA,
+        "unanswered": ExposureGuard.SCHEMA,
+        "drift": DriftGuard.SCHEMA,
+        "certified": Maybe(_CLAIM),
+        "best_claim": Maybe(_CLAIM),
+        "epochs": Many(Epoch.SCHEMA),
+    }
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._log_wealth = arrays["log_wealth"]
-        bounds, rounds = arrays["value_bounds"].tolist(), list(arrays["value_rounds"])
-        self._unit = float(arrays.get("unit", 1.0))
-        self._values = ValueBets(
-            arrays["value_sums"],
-            arrays["value_low"],
-            arrays["value_high"],
-            dict(zip(bounds, rounds, strict=True)),
-            unit=self._unit,
+    def _state(self) -> State:
+        place = {name: i for i, name in enumerate(self.policies.names)}
+        whole = [(d.index, d.round, place[d.leader]) for d in self._dropped]
+        candidates, rounds, leaders = np.array(whole, dtype=np.int64).reshape(-1, 3).T
+        return {
+            "log_wealth": self._log_wealth,
+            "values": self._values.state(),
+            "dropped": {
+                "candidates": candidates,
+                "rounds": rounds,
+                "leaders": leaders,
+                "log_evidence": np.array([d.log_evidence for d in self._dropped], dtype=np.float64),
+            },
+            "seen": self._seen.state(),
+            "queue": {
+                "front": self._front,
+                "versions": self._versions,
+                "answered": self._answered,
+                "held": self._held.state(),
+                "open": [decisions.state() for decisions in self._open],
+                "missing": self._missing,
+                "late": self._late,
+            },
+            "recent": None if self._recent is None else pack_contexts(self._recent),
+            "reward": self._reward,
+            "tie_seed": self._tie_seed,
+            "for_leader": self._for,
+            "against_leader": self._against,
+            "exposure": self._exposure.state(),
+            "unanswered": self._unanswered.state(),
+            "drift": self._drift.state(),
+            "certified": _claim_state(self._certified),
+            "best_claim": _claim_state(self._best_claim),
+            "epochs": [epoch.state() for epoch in self._epochs],
+        }
+
+    def _restore(self, state: State) -> None:
+        P, K = len(self.policies), self.problem.n_actions
+        self._epochs = [Epoch.from_state(part, P, unit=self._unit) for part in state["epochs"]]
+        self._restore_epochs()
+        self._restore_dropped(state["dropped"])
+        self._restore_queue(state["queue"])
+        self._log_wealth = state["log_wealth"]
+        self._values = ValueBets.from_state(state["values"], P, unit=self._unit)
+        self._seen = Seen.from_state(state["seen"], P)
+        self._recent = None if state["recent"] is None else unpack_contexts(state["recent"])
+        self._reward, self._tie_seed = state["reward"], state["tie_seed"]
+        self._for, self._against = state["for_leader"], state["against_leader"]
+        self._exposure = ExposureGuard.from_state(state["exposure"], K)
+        self._unanswered = ExposureGuard.from_state(state["unanswered"], K, unanswered=True)
+        self._drift = DriftGuard.from_state(state["drift"])
+        require(
+            state["drift"]["stretch"] == len(self._epochs) - 1
+            and state["drift"]["planned"] == self._planned_rounds()
+            and state["drift"]["looked"] <= self._epochs[-1].n_rounds,
+            "the drift guard must watch the current epoch.",
         )
-        self._alive = arrays["alive"]
-        names = self.policies.names
-        self._dropped = [
-            Dropped(int(i), names[int(i)], int(when), names[int(leader)], float(evidence))
-            for i, when, leader, evidence in arrays["dropped"]
-        ]
-        self._versions, self._answered = arrays["versions"], arrays["answered"]
-        self._front, self._missing, self._late, n_epochs, n_open = (int(v) for v in arrays["counts"])
-        self._open = [Decisions.from_state(with_prefix(arrays, f"open{k}.")) for k in range(n_open)]
-        self._reward = float(arrays["reward"])
-        self._tie_seed = int(arrays["tie_seed"])
-        self._for, self._against = arrays["for"], arrays["against"]
-        self._exposure.unpack(arrays["exposure"])
-        self._unanswered.unpack(arrays["unanswered"])
-        self._drift.unpack(arrays["drift"])
         self._certified, self._best_claim = (
-            (int(claim[0]), float(claim[1])) if len(claim) else None
-            for claim in (arrays["certified"], arrays["best_claim"])
+            None if claim is None else (claim["leader"], float(claim["epsilon"]))
+            for claim in (state["certified"], state["best_claim"])
         )
-        events = Events.from_state(with_prefix(arrays, "events."))
-        self._seen = Seen.of(events, arrays["bits"], arrays["columns"])
-        self._held = Events.from_state(with_prefix(arrays, "held."))
-        recent = with_prefix(arrays, "recent.")
-        self._recent = unpack_contexts(recent) if recent else None
-        self._epochs = [_unpack_epoch(with_prefix(arrays, f"epoch{k}.")) for k in range(n_epochs)]
-        self._explorer = self._explorer_of(self._epochs[-1])
+        self._compare_evidence()
+
+    def _restore_epochs(self) -> None:
+        """See that epochs follow each other; the last one's bounds are those of its explorer."""
+        epochs = self._epochs
+        require(len(epochs) > 0 and len(epochs[0].candidates) == len(self.policies), "its first epoch must be of all.")
+        for before, after in pairwise(epochs):
+            require(
+                before.start <= after.start
+                and before.first_id <= after.first_id
+                and bool(np.isin(after.candidates, before.candidates).all()),
+                "its epochs must follow each other.",
+            )
+        current = epochs[-1]
+        self._explorer = self._explorer_of(current)
+        bounds = self.problem.max_reward / np.array([self._explorer.least, self._explorer.least_any])
+        require(
+            epochs[0].start == epochs[0].first_id == 0
+            and current.first_id <= self._ledger.issued
+            and np.allclose([current.bets.bound, current.value_bound], bounds, rtol=1e-9),
+            "the bets of an epoch must be those of its plan.",
+        )
+
+    def _restore_dropped(self, state: State) -> None:
+        names, evidence = self.policies.names, state["log_evidence"].tolist()
+        columns = (state[name].tolist() for name in ("candidates", "rounds", "leaders"))
+        self._dropped = [
+            Dropped(i, names[i], when, names[leader], e) for i, when, leader, e in zip(*columns, evidence, strict=True)
+        ]
+        self._alive = np.ones(len(names), dtype=np.bool_)
+        self._alive[state["candidates"]] = False
+        current = self._epochs[-1]
+        require(
+            int((~self._alive).sum()) == len(self._dropped)
+            and bool(self._alive[current.leader])
+            and bool(np.isin(np.flatnonzero(self._alive), current.candidates).all())
+            and bool((state["log_evidence"] >= self._threshold).all())
+            and not (state["candidates"] == state["leaders"]).any(),
+            "candidates must be dropped once each, by evidence, and never the leader.",
+        )
+
+    def _restore_queue(self, state: State) -> None:
+        self._front, self._missing, self._late = state["front"], state["missing"], state["late"]
+        self._versions, self._answered = state["versions"], state["answered"]
+        self._held = Events.from_state(state["held"])
+        self._open = [Decisions.from_state(part) for part in state["open"]]
+        issued, front = self._ledger.issued, self._front
+        waiting = int((~self._answered).sum())
+        require(
+            front + len(self._versions) == issued
+            and issued - self._ledger.answered == self._missing - self._late + waiting
+            and sum(epoch.n_rounds for epoch in self._epochs) == front >= self._epochs[-1].start
+            and self._late <= self._missing <= front
+            and (self.patience is not None or self._missing == 0),
+            "decisions, answers and rounds must be as many as each other.",
+        )
+        self._held.check(self.problem, ids=(front, issued))
+        epochs = self._versions // self._explorer.stride
+        require(
+            int(epochs.max(initial=0)) < len(self._epochs)
+            and not (np.diff(epochs) < 0).any()
+            and bool(self._answered[self._held.ids - front].all())
+            and np.array_equal(self._versions[self._held.ids - front], self._held.versions),
+            "answers that wait must be those of decisions made in these epochs.",
+        )
+        for decisions in self._open:
+            check_lists(decisions.lists, self.problem)
+            check_propensities(decisions.propensities, shape=decisions.lists.shape)
+            first, last = (int(decisions.ids[0]), int(decisions.ids[-1])) if len(decisions) else (0, -1)
+            here = slice(max(first - front, 0), last + 1 - front)
+            require(
+                front <= last < issued
+                and np.array_equal(decisions.ids, np.arange(first, last + 1))
+                and np.array_equal(decisions.versions[max(front - first, 0) :], self._versions[here])
+                and int(decisions.versions.max()) < len(self._epochs) * self._explorer.stride,
+                "open decisions must be this learner's own.",
+            )
+
+    def _compare_evidence(self) -> None:
+        """See that evidence and claims are such as the events that are kept allow.
+
+        log(1 − λD) ≤ −λD, and −D is at most what the leader earned by events that do not count for the rival: so from
+        the kept events follows the most that the log-wealth of any candidate that is left can have been, at any time.
+        """
+        seen, epochs, front = self._seen, self._epochs, self._front
+        events, rows = seen.events, seen.rows
+        events.check(self.problem, ids=(0, front))
+        of_event = events.versions[events.rows]
+        current = epochs[-1]
+        require(
+            np.array_equal(seen.columns, current.candidates)
+            and 0 <= int(of_event.min(initial=0)) <= int(of_event.max(initial=0)) < len(epochs)
+            and float(events.rewards.sum()) <= self._reward * (1 + 1e-9) + 1e-9
+            and self._reward <= front * self.problem.max_reward * (1 + 1e-9),
+            "the events that are kept must be those of its rounds.",
+        )
+        counts: dict[float, NDArray[np.int64]] = {}
+        most = np.zeros((len(seen.columns), len(OFFSETS)))
+        weights = events.rewards / events.propensities
+        for k, epoch in enumerate(epochs):
+            if epoch.n_rounds:
+                of_bound = counts.setdefault(epoch.value_bound, np.zeros(len(self.policies), dtype=np.int64))
+                of_bound[epoch.candidates] += epoch.n_rounds
+            chosen = np.flatnonzero(of_event == k)
+            if len(chosen) == 0:
+                continue
+            part, earned = rows[chosen], weights[chosen]
+            if epoch.leader in seen.columns:
+                earned = np.where(part.column(int(np.searchsorted(seen.columns, epoch.leader))), earned, 0.0)
+            lost = np.maximum(earned.sum() - part.weighted_sum(earned), 0.0)
+            most += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]
+        require(
+            list(counts) == list(self._values.rounds)
+            and all(np.array_equal(counts[bound], self._values.rounds[bound]) for bound in counts)
+            and bool((self._log_wealth[seen.columns] <= most * (1 + 1e-6) + 1e-6).all()),
+            "evidence must not exceed what the events that are kept allow.",
+        )
+        for now in (self._for, self._against):
+            within = len(now) == 0 or current.first_id <= int(now[0]) <= int(now[-1]) < front
+            require(within, "rewards for and against the leader must be those of its epoch.")
+        for claim in (self._certified, self._best_claim):
+            if claim is not None and self._alive[claim[0]]:
+                rivals = self._rivals(claim[0])
+                possible = most[np.searchsorted(seen.columns, rivals)] * (1 + 1e-6) + 1e-6
+                # Certified epsilons are those of a bisection that ends at ρ, where nothing is claimed.
+                require(
+                    claim[1] >= self.problem.max_reward
+                    or bool((self._evidence(claim[0], claim[1], rivals, possible) >= self._threshold).all()),
+                    "a claim must be such as the evidence allows.",
+                )
+        require(
+            self._certified is None or (self._certified[0] == current.leader and self._certified[1] <= self.epsilon),
+            "what is certified must be about the leader, and to epsilon.",
+        )
+
+
+def _claim_state(claim: tuple[int, float] | None) -> State | None:
+    return None if claim is None else {"leader": claim[0], "epsilon": claim[1]}
 
 
 def _split(events: Events, first_id: int) -> tuple[Events, Events]:
@@ -797,38 +1025,4 @@ def _of_rounds(events: Events, rewarded: NDArray[np.int64]) -> Events:
         actions=events.actions[chosen],
         rewards=events.rewards[chosen],
         propensities=events.propensities[chosen],
-    )
-
-
-def _pack_epoch(epoch: Epoch) -> dict[str, NDArray[Any]]:
-    return {
-        "candidates": epoch.candidates,
-        "kind": np.array(epoch.plan.kind),
-        "weights": epoch.plan.weights,
-        "levels": epoch.bets.levels,
-        "growth": epoch.growth,
-        "whole": np.array(
-            [epoch.leader, epoch.bets.leader, epoch.start, epoch.first_id, epoch.n_rounds, epoch.n_uncovered]
-        ),
-        "real": np.array([epoch.plan.floor, epoch.bets.bound, epoch.value_bound, epoch.bets.unit]),
-    }
-
-
-def _unpack_epoch(arrays: dict[str, NDArray[Any]]) -> Epoch:
-    leader, position, start, first_id, n_rounds, n_uncovered = (int(v) for v in arrays["whole"])
-    floor, bound, value_bound, *rest = (float(v) for v in arrays["real"])
-    levels, unit = arrays["levels"], rest[0] if rest else 1.0
-    if not rest:  # the first release had no unit, and fewer stakes: "no bet" was number 72
-        levels = np.where(levels == 72, len(STAKES) - 1, levels)
-    return Epoch(
-        candidates=arrays["candidates"],
-        leader=leader,
-        plan=Plan(str(arrays["kind"]), arrays["weights"], floor),  # type: ignore[arg-type]
-        bets=Bets(position, levels, bound, unit),
-        value_bound=value_bound,
-        growth=arrays["growth"],
-        start=start,
-        first_id=first_id,
-        n_rounds=n_rounds,
-        n_uncovered=n_uncovered,
     )

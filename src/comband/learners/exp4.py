@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import Problem, check_count, check_problem
 from comband.rounds import Rounds
+from comband.storage import Array, State, require
 
 
 class Exp4(WeightedPolicies):
@@ -86,6 +87,12 @@ class Exp4(WeightedPolicies):
             "propensities": self.propensities,
         }
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self._p = np.array(arrays["weights"])
+    _SCHEMA: ClassVar = {**WeightedPolicies._SCHEMA, "weights": Array("f8", ("P",), 0, 1)}
+
+    def _state(self) -> State:
+        return {**super()._state(), "weights": self._p}
+
+    def _restore_weights(self, state: State) -> None:
+        self._solve()
+        require(np.allclose(self._p, state["weights"], rtol=1e-9, atol=1e-12), "weights must be those of the losses.")
+        self._p = state["weights"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import Problem, check_count
 from comband.rounds import Decisions
 from comband.solvers.ftrl import Ftrl
+from comband.storage import State
 from comband.theory import Barrier
 
 _FIRST_HORIZON = 1024
@@ -97,12 +98,17 @@ class Exp4CombSparse(WeightedPolicies):
         return schedule.step_size, schedule.barrier
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
-        if self.horizon is None and first_id + n_contexts(X) > self._planned:
-            while first_id + n_contexts(X) > self._planned:
-                self._planned *= 2
+        if self._plan_for(first_id + n_contexts(X)):
             self._ftrl.eta = self._step_sizes()[0]
             self._stale = True
         return super()._decide(X, first_id)
+
+    def _plan_for(self, rounds: int) -> bool:
+        """Double an unknown horizon until it holds so many rounds; whether that changed it."""
+        before = self._planned
+        while self.horizon is None and rounds > self._planned:
+            self._planned *= 2
+        return self._planned != before
 
     def _weights(self) -> NDArray[np.float64]:
         return self._ftrl.weights
@@ -113,12 +119,12 @@ class Exp4CombSparse(WeightedPolicies):
     def _config(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "barrier": self.barrier, "propensities": self.propensities}
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state = super()._state()
-        return {**state, "planned": np.asarray(self._planned), "multiplier": self._ftrl.pack()}
+    _SCHEMA: ClassVar = {**WeightedPolicies._SCHEMA, "ftrl": Ftrl.SCHEMA}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self._planned = int(arrays["planned"])
-        self._ftrl.eta = self._step_sizes()[0]
-        self._ftrl.unpack(arrays["multiplier"], arrays["weights"])
+    def _state(self) -> State:
+        return {**super()._state(), "ftrl": self._ftrl.state()}
+
+    def _restore_weights(self, state: State) -> None:
+        self._plan_for(self._ledger.issued)
+        eta, nu = self._step_sizes()
+        self._ftrl = Ftrl.from_state(state["ftrl"], self._losses, eta=eta, nu=nu)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts
 from comband.learners.base import Seed
-from comband.learners.weighted import WeightedPolicies
+from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count
 from comband.rounds import Decisions, Rounds
+from comband.storage import Array, Maybe, State, Whole, require
 
 
 def explore_rounds(problem: Problem, *, n_policies: int, horizon: int) -> int:
@@ -26,7 +27,35 @@ def explore_rounds(problem: Problem, *, n_policies: int, horizon: int) -> int:
     return max(1, min(math.ceil(best), horizon // 2))
 
 
-class ExploreThenCommit(WeightedPolicies):
+class Greedy(WeightedPolicies):
+    """All weight on the policy of highest estimated total, ties in an order drawn once; uniform before any reward."""
+
+    def __init__(
+        self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
+    ) -> None:
+        super().__init__(problem, policies, floor=floor, propensities=propensities, seed=seed)
+        self._p = np.full(len(policies), 1 / len(policies))
+        self._ties = self._rng.random(len(policies))
+
+    def _weights(self) -> NDArray[np.float64]:
+        return self._p
+
+    def _solve(self) -> None:
+        self._p[:] = 0.0
+        self._p[np.lexsort((self._ties, self._losses))[0]] = 1.0
+
+    _SCHEMA: ClassVar = {**WeightedPolicies._SCHEMA, "ties": Array("f8", ("P",), 0, 1)}
+
+    def _state(self) -> State:
+        return {**super()._state(), "ties": self._ties}
+
+    def _restore_weights(self, state: State) -> None:
+        self._ties = state["ties"]
+        if self._losses.any():
+            self._solve()
+
+
+class ExploreThenCommit(Greedy):
     """Uniform lists for the first `n_explore` rounds; then always the policy with the highest estimated total.
 
     Nothing is learnt after that, so an adversary who changes the world then makes the regret linear.
@@ -52,8 +81,6 @@ class ExploreThenCommit(WeightedPolicies):
         if self.n_explore > self.horizon:
             raise InputError(f"n_explore must not exceed horizon={self.horizon}, got {self.n_explore}.")
         self._committed_from = self.horizon  # the first decision that is not a uniform list
-        self._p = np.full(len(policies), 1 / len(policies))
-        self._ties = self._rng.random(len(policies))
 
     @property
     def done(self) -> bool:
@@ -69,22 +96,19 @@ class ExploreThenCommit(WeightedPolicies):
     def _learn(self, rounds: Rounds) -> None:
         super()._learn(rounds[np.flatnonzero(rounds.decisions.ids < self._committed_from)])
 
-    def _weights(self) -> NDArray[np.float64]:
-        return self._p
-
-    def _solve(self) -> None:
-        self._p[:] = 0.0
-        self._p[np.lexsort((self._ties, self._losses))[0]] = 1.0
-
     def _config(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "n_explore": self.n_explore}
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return {**super()._state(), "ties": self._ties, "committed_from": np.asarray(self._committed_from)}
+    _SCHEMA: ClassVar = {**Greedy._SCHEMA, "committed_from": Maybe(Whole(0))}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self._p = np.array(arrays["weights"])
-        self._ties = np.array(arrays["ties"])
-        self._committed_from = int(arrays["committed_from"])
-        self.floor = 0.0 if self._committed_from < self.horizon else 1.0
+    def _state(self) -> State:
+        return {**super()._state(), "committed_from": self._committed_from if self.floor == 0 else None}
+
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        if state["committed_from"] is not None:
+            self.floor, self._committed_from = 0.0, state["committed_from"]
+            require(
+                self.n_explore <= self._committed_from <= self._ledger.issued,
+                "it must have committed itself after its exploring rounds.",
+            )

@@ -14,6 +14,7 @@ from comband._kernels import compare_rows, issue_rows, reward_prints, settle_row
 from comband.contexts import context_prints
 from comband.problem import InputError, UnknownDecisionError
 from comband.rounds import Decisions, sign
+from comband.storage import Array, State, Whole, check, require
 
 _ROOM = 256  # rows, at least
 _COLUMNS = {
@@ -145,29 +146,57 @@ class Ledger:
         answered = np.flatnonzero(done)
         return int(answered[-1] + 1 - len(answered)) if len(answered) else 0
 
-    def pack(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays for a file."""
+    def state(self) -> State:
+        """The record by name, for a file; see `comband.storage`."""
         return {
-            "counts": np.array([self.issued, self.answered, self._low]),
+            "issued": self.issued,
+            "answered": self.answered,
             "known": self._rows(self._known),
             "done": self._rows(self._done),
-            "starts": self._starts,
-            "makers": self._makers,
-            "rewarded_ids": np.array(list(self._rewarded), dtype=np.int64),
-            "rewarded_prints": np.array(list(self._rewarded.values()), dtype=np.uint64),
+            "makers": {"starts": self._starts, "numbers": self._makers},
+            "rewarded": {
+                "ids": np.array(list(self._rewarded), dtype=np.int64),
+                "prints": np.array(list(self._rewarded.values()), dtype=np.uint64),
+            },
         }
 
     @classmethod
-    def unpack(cls, arrays: dict[str, NDArray[Any]]) -> Ledger:
-        """The inverse of `pack`, as another copy."""
-        ledger = cls()
-        ledger.issued, ledger.answered, ledger._low = (int(v) for v in arrays["counts"])
-        ledger._known = arrays["known"]
-        ledger._done = arrays["done"]
-        ledger._starts = arrays["starts"]
-        ledger._makers = arrays["makers"]
-        ids, prints = arrays["rewarded_ids"].tolist(), arrays["rewarded_prints"].tolist()
-        ledger._rewarded = dict(zip(ids, prints, strict=True))
+    def from_state(cls, state: State) -> Ledger:
+        """The inverse of `state`, checked, as another copy."""
+        check(
+            state,
+            {
+                "issued": Whole(0, size="issued"),
+                "answered": Whole(0, "issued"),
+                "known": Array("u8", ("held", 3)),
+                "done": Array("?", ("held",)),
+                "makers": {
+                    "starts": Array("i8", ("copies",), 0, "issued", rising=True),
+                    "numbers": Array("i8", ("copies",), 0, 2**52),
+                },
+                "rewarded": {
+                    "ids": Array("i8", ("rewarded",), 0, "issued-1"),
+                    "prints": Array("u8", ("rewarded",), 1),
+                },
+            },
+            place="ledger",
+        )
+        ledger, done, starts = cls(), state["done"], state["makers"]["starts"]
+        ledger.issued, ledger.answered = state["issued"], state["answered"]
+        ledger._low = low = ledger.issued - len(done)
+        ids, prints = state["rewarded"]["ids"], state["rewarded"]["prints"]
+        require(
+            low >= 0
+            and low + int(done.sum()) == ledger.answered
+            and not done[:1].any()
+            and len(np.unique(ids)) == len(ids)
+            and bool(done[ids[ids >= low] - low].all())
+            and starts[:1].tolist() == [0],
+            "the record of decisions and answers must agree with itself.",
+        )
+        ledger._known, ledger._done = state["known"], done
+        ledger._starts, ledger._makers = starts, state["makers"]["numbers"]
+        ledger._rewarded = dict(zip(ids.tolist(), prints.tolist(), strict=True))
         ledger._become_another()
         return ledger
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_positive
 from comband.rounds import Decisions, Rounds
 from comband.solvers.ftrl import Ftrl
+from comband.storage import Array, State, Whole, require
 
 
 class SparseMSets(Learner):
@@ -138,13 +139,20 @@ class SparseMSets(Learner):
     def _config(self) -> dict[str, Any]:
         return {"horizon": self.horizon, "barrier": self.barrier}
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return {"losses": self._losses, "marginals": self.marginals, "version": np.asarray(self._version)}
+    _SCHEMA: ClassVar = {
+        "losses": Array("f8", ("K",), high=0),
+        "marginals": Array("f8", ("K",), 0, 1),
+        "version": Whole(0),
+    }
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._losses = np.array(arrays["losses"])
-        self._marginals = np.array(arrays["marginals"])
-        self._version = int(arrays["version"])
+    def _state(self) -> State:
+        return {"losses": self._losses, "marginals": self.marginals, "version": self._version}
+
+    def _restore(self, state: State) -> None:
+        self._losses, self._version, self._stale = state["losses"], state["version"], True
+        same = np.allclose(self.marginals, state["marginals"], rtol=1e-6, atol=1e-9)
+        require(same, "marginals must be those of the losses.")
+        self._marginals, self._version = state["marginals"], state["version"]
 
 
 def capped_marginals(losses: NDArray[np.float64], *, total: int, eta: float, nu: float) -> NDArray[np.float64]:

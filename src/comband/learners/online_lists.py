@@ -214,7 +214,7 @@ class OnlineListClassifier:
             "epoch": self.epoch,
             "epoch_start": self._epoch_start,
             "rng": self._rng.bit_generator.state,
-            "ledger": self._ledger.pack(),
+            "ledger": self._ledger.state(),
             "rounds": self._log().state() if self._batches else None,
             "checked": None if self._checked is None else self._checked.state(),
         }
@@ -227,7 +227,7 @@ class OnlineListClassifier:
         if repr(learner.classifier) != state["classifier"]:
             raise InputError(f"it was saved with {state['classifier']}, but it is loaded with {classifier!r}.")
         learner._rng = restore_rng(state["rng"])
-        learner._ledger = Ledger.unpack(state["ledger"])
+        learner._ledger = Ledger.from_state(state["ledger"])
         learner.epoch, learner._epoch_start = state["epoch"], state["epoch_start"]
         learner._set_next_epoch()
         require(

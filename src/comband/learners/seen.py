@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from comband._kernels import packed_coverage, packed_scores, take_bits
 from comband.rounds import Events
 from comband.solvers.columns import Words, pack, words_for
+from comband.storage import Array, Part, State, check, require
 
 
 class PackedRows:
@@ -72,9 +73,24 @@ class Seen:
         self._events = [Events.none()]
         self._rows = [PackedRows.from_cells(np.empty((0, n_policies), dtype=np.bool_))]
 
+    SCHEMA: ClassVar = {
+        "columns": Array("i8", ("S",), 0, "P-1", rising=True),
+        "bits": Array("u8", ("E", "words")),
+        "events": Part(),
+    }
+
+    def state(self) -> State:
+        """Events and rows by name, for a file; see `comband.storage`."""
+        return {"columns": self.columns, "bits": self.rows.bits, "events": self.events.state()}
+
     @classmethod
-    def of(cls, events: Events, bits: Words, columns: NDArray[np.int64]) -> Seen:
-        """What `events`, `rows.bits` and `columns` say."""
+    def from_state(cls, state: State, n_policies: int) -> Seen:
+        """The inverse of `state`, checked."""
+        check(state, cls.SCHEMA, P=n_policies)
+        columns, bits, events = state["columns"], state["bits"], Events.from_state(state["events"])
+        require(bits.shape == (len(events), words_for(len(columns))), "each event must have a row of bits.")
+        spare = len(columns) % 64
+        require(spare == 0 or not (bits[:, -1] >> np.uint64(spare)).any(), "no bit may stand beyond the last column.")
         seen = cls(len(columns))
         seen.columns, seen._events, seen._rows = columns, [events], [PackedRows(bits, len(columns))]
         return seen

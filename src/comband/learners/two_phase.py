@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from comband import theory
 from comband._kernels import uniform_lists
@@ -33,6 +32,7 @@ from comband.problem import (
 from comband.rounds import Decisions, Events, Rounds
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
+from comband.storage import Part, State, Whole, require
 
 Solver = Literal["corrective", "frank-wolfe"]
 
@@ -404,19 +404,43 @@ class TwoPhase(Learner):
             "solver": self.solver,
         }
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        parts = {"explored": self._explored, "estimated": self._estimated}
-        packed = {f"{name}.{key}": array for name, events in parts.items() for key, array in events.state().items()}
-        return {"late": np.asarray(self._late), "first_estimate": np.asarray(self._first_estimate), **packed}
+    _SCHEMA: ClassVar = {"late": Whole(0), "first_estimate": Whole(0), "explored": Part(), "estimated": Part()}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        def part(name: str) -> Events:
-            prefix = f"{name}."
-            return Events.from_state({k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)})
+    def _state(self) -> State:
+        return {
+            "late": self._late,
+            "first_estimate": self._first_estimate,
+            "explored": self._explored.state(),
+            "estimated": self._estimated.state(),
+        }
 
-        self._late = int(arrays["late"])
-        self._first_estimate = int(arrays["first_estimate"])
-        self._explored, self._estimated = part("explored"), part("estimated")
+    def _restore(self, state: State) -> None:
+        self._late, self._first_estimate = state["late"], state["first_estimate"]
+        self._explored, self._estimated = (Events.from_state(state[name]) for name in ("explored", "estimated"))
+        over, issued = self._explored.n_rounds >= self.n_explore, self._ledger.issued
+        require(
+            self._explored.n_rounds + self._estimated.n_rounds + self._late == self.rounds
+            and self._first_estimate <= issued
+            and (over or self._first_estimate == self._late == self._estimated.n_rounds == 0),
+            "its phases do not fit its rounds.",
+        )
+        uniform = self.problem.uniform_propensity
+        for events, version, first, last in (
+            (self._explored, _EXPLORE, 0, self._first_estimate if over else issued),
+            (self._estimated, _ESTIMATE, self._first_estimate, issued),
+        ):
+            events.check(self.problem, ids=(first, last))
+            least = uniform if version == _EXPLORE else self.floor * uniform
+            require(
+                events.n_rewarded <= events.n_rounds <= last - first
+                and bool((events.versions == version).all())
+                and float(events.propensities.min(initial=1.0)) >= least * (1 - 1e-9),
+                "events of a phase must be those of its lists.",
+            )
+        require(
+            float(self._explored.propensities.max(initial=0.0)) <= uniform * (1 + 1e-9),
+            "lists of phase 1 must be uniform.",
+        )
         # The design is a function of what phase 1 saw: made again, not stored.
         if self._explored.n_rounds >= self.n_explore:
             self._start_phase_2()

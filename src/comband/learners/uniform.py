@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
 from comband.rounds import Decisions, Rounds
+from comband.storage import Part, State, require
 
 _RUNNERS_UP = 3
 
@@ -122,12 +123,16 @@ class UniformExploration(Learner):
     def _config(self) -> dict[str, Any]:
         return {"n_rounds": self.n_rounds, "delta": self.delta}
 
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return {
-            "n_rounds": np.asarray(self._values.n_rounds),
-            "sums": self._values.sums,
-            "squares": self._values.squares,
-        }
+    _SCHEMA: ClassVar = {"values": Part()}
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._values = ValueSums(int(arrays["n_rounds"]), arrays["sums"], arrays["squares"])
+    def _state(self) -> State:
+        return {"values": self._values.state()}
+
+    def _restore(self, state: State) -> None:
+        values = self._values = ValueSums.from_state(state["values"], n_policies=len(self.policies))
+        bound = self.problem.max_reward / self.problem.uniform_propensity
+        require(values.n_rounds == self.rounds, "its estimates must be those of all answered rounds.")
+        require(
+            bool((values.squares <= bound * values.sums * (1 + 1e-9)).all()),
+            f"no round can be worth more than {bound:g} to a candidate.",
+        )

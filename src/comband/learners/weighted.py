@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, InputError, Problem, check_lists
 from comband.rounds import Decisions, Rounds, read_only
+from comband.storage import Array, State, Whole, require
 
 Propensities = Literal["always", "when rewarded"]
 
@@ -192,26 +193,50 @@ class WeightedPolicies(Learner):
     def _rows_a_block(self) -> int:
         return max(1, BLOCK // (len(self.policies) * self.problem.list_size))
 
-    def _state(self) -> dict[str, NDArray[Any]]:
+    _SCHEMA: ClassVar[dict[str, Any]] = {
+        "losses": Array("f8", ("P",), high=0),
+        "version": Whole(0),
+        "open": {
+            "versions": Array("i8", ("V",), 0, rising=True),
+            "counts": Array("i8", ("V",), 1),
+            "weights": Array("f8", ("V", "P"), 0, 1),
+        },
+    }
+
+    def _state(self) -> State:
         self._refresh()
-        versions = np.array(list(self._open), dtype=np.int64)
-        kept = [self._weights_of(int(version)) for version in versions]
+        kept = [self._weights_of(version) for version in self._open]
         return {
             "losses": self._losses,
-            "weights": self._weights(),
-            "version": np.asarray(self._version),
-            "open_versions": versions,
-            "open_counts": np.array(list(self._open.values()), dtype=np.int64),
-            "open_weights": np.stack(kept) if kept else np.empty((0, len(self.policies))),
+            "version": self._version,
+            "open": {
+                "versions": np.array(list(self._open), dtype=np.int64),
+                "counts": np.array(list(self._open.values()), dtype=np.int64),
+                "weights": np.stack(kept) if kept else np.empty((0, len(self.policies))),
+            },
         }
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._losses = np.array(arrays["losses"])
-        self._version = int(arrays["version"])
-        versions = [int(v) for v in arrays["open_versions"]]
-        self._open = dict(zip(versions, (int(c) for c in arrays["open_counts"]), strict=True))
-        self._snapshots = dict(zip(versions, arrays["open_weights"], strict=True))
-        self._snapshots.pop(self._version, None)
+    def _restore(self, state: State) -> None:
+        self._losses, self._version = state["losses"], state["version"]
+        versions, counts = state["open"]["versions"].tolist(), state["open"]["counts"].tolist()
+        require(
+            max(versions, default=0) <= self._version
+            and (self.propensities == "when rewarded" or not versions)
+            and sum(counts) <= self._ledger.issued - self._ledger.answered
+            and bool((np.abs(state["open"]["weights"].sum(axis=1) - 1) < 1e-6).all()),
+            "decisions whose propensities are still to be computed must be open ones, drawn with known weights.",
+        )
+        self._open = dict(zip(versions, counts, strict=True))
+        self._snapshots = dict(zip(versions, state["open"]["weights"], strict=True))
+        current = self._snapshots.pop(self._version, None)
+        self._restore_weights(state)
+        require(
+            current is None or np.array_equal(current, self._weights()), "the current weights must be known as such."
+        )
+
+    @abstractmethod
+    def _restore_weights(self, state: State) -> None:
+        """Take back p, and see that it is the one for the losses."""
 
 
 def _blocks(rows: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:

@@ -15,13 +15,16 @@ Algorithm 443: Solution of the transcendental equation w exp(w) = x, CACM 1973.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from comband._kernels import ftrl_solve
 from comband.problem import check_count, check_positive
+from comband.storage import Array, Real, State, check, require
 
+_TINY = float(np.finfo(np.float64).tiny)
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -87,14 +90,25 @@ class Ftrl:
         stationarity = np.abs(u - z - np.log(z)) / (1.0 + z)
         return FtrlResiduals(float(stationarity.max()), float(abs(self.weights.sum() - 1.0)))
 
-    def pack(self) -> FloatArray:
-        """What a warm start needs besides the weights: θ and the shift it belongs to."""
-        return np.array([self._theta, self._shift])
+    def state(self) -> State:
+        """The last solve, for a file: its weights, θ, and the shift that θ belongs to; see `comband.storage`."""
+        return {"weights": self.weights, "theta": self._theta, "shift": self._shift}
 
-    def unpack(self, state: FloatArray, weights: FloatArray) -> None:
-        """The inverse of `pack`, with the weights of the same solve."""
-        self._theta, self._shift = (float(v) for v in state)
-        self.weights = np.array(weights, dtype=np.float64)
+    SCHEMA: ClassVar = {"weights": Array("f8", ("P",), _TINY, 1), "theta": Real(infinite=True), "shift": Real()}
+
+    @classmethod
+    def from_state(cls, state: State, losses: FloatArray, *, eta: float, nu: float) -> "Ftrl":
+        """The inverse of `state`, checked: `losses` are those that were solved last, with these step sizes."""
+        check(state, cls.SCHEMA, P=len(losses))
+        ftrl = cls(len(losses), eta=eta, nu=nu)
+        ftrl.weights = state["weights"].copy()
+        ftrl._theta, ftrl._shift = state["theta"], state["shift"]
+        error = ftrl.residuals(losses)
+        require(
+            error.stationarity < 1e-6 and error.simplex < 1e-9 and ftrl._shift == losses.min(),
+            "the weights of a solver must be those of its losses.",
+        )
+        return ftrl
 
     def _root(self) -> float:
         top = self.weights.size * self.eta / self.nu

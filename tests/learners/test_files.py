@@ -1,0 +1,107 @@
+"""Learners' files: damaged and altered ones are refused, or hold a learner that can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import comband as cb
+from comband import storage
+from comband.problem import as_generator
+from tests.states import attack, text
+
+PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
+POLICIES = WORLD.candidates(6, seed=1)
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "AdaptiveComband": lambda: cb.AdaptiveComband(PROBLEM, POLICIES, epsilon=0.1, patience=80, first_epoch=80, seed=3),
+    "ABTest": lambda: cb.ABTest(PROBLEM, POLICIES, epsilon=0.1, first_epoch=80, seed=3),
+    "UniformMixture": lambda: cb.UniformMixture(PROBLEM, POLICIES, epsilon=0.1, first_epoch=80, seed=3),
+    "PacComband": lambda: cb.PacComband(PROBLEM, POLICIES, n_explore=100, n_estimate=800, seed=3),
+    "UniformExploration": lambda: cb.UniformExploration(PROBLEM, POLICIES, n_rounds=900, seed=3),
+    "Exp4CombSparse": lambda: cb.Exp4CombSparse(PROBLEM, POLICIES, propensities="when rewarded", seed=3),
+    "Exp4": lambda: cb.Exp4(PROBLEM, POLICIES, horizon=900, seed=3),
+    "EpsilonGreedy": lambda: cb.EpsilonGreedy(PROBLEM, POLICIES, horizon=900, seed=3),
+    "ExploreThenCommit": lambda: cb.ExploreThenCommit(PROBLEM, POLICIES, horizon=900, n_explore=100, seed=3),
+    "SparseMSets": lambda: cb.SparseMSets(PROBLEM, POLICIES.subset([0]), horizon=900, seed=3),
+}
+every_learner = pytest.mark.parametrize("name", MAKERS)
+
+
+def played(name: str, n: int = 8) -> cb.Learner:
+    """A learner in the middle of its run, with decisions open."""
+    learner: cb.Learner = MAKERS[name]()
+    rng = as_generator(5)
+    for _ in range(n):
+        batch = WORLD.sample(60, rng)
+        decisions = learner.ask(batch.contexts)
+        learner.tell(decisions, batch.answer(decisions.lists))
+    batch = WORLD.sample(20, rng)
+    decisions = learner.ask(batch.contexts)
+    learner.tell(decisions[::2], batch.answer(decisions.lists)[::2])
+    return learner
+
+
+def says(state: storage.State) -> str:
+    """All but the number that every copy draws anew for the decisions it will make."""
+    ledger = state["ledger"]
+    made = ledger["makers"]["starts"] < ledger["issued"]
+    makers = {name: part[made] for name, part in ledger["makers"].items()}
+    return text({**state, "ledger": {**ledger, "makers": makers}})
+
+
+def use(learner: cb.Learner) -> None:
+    """What comes next; whatever was altered, no number is out of its range."""
+    rng = as_generator(9)
+    try:
+        for _ in range(2):
+            batch = WORLD.sample(60, rng)
+            decisions = learner.ask(batch.contexts)
+            learner.tell(decisions, batch.answer(decisions.lists))
+        learner.status()
+        result = learner.result()
+    except cb.InputError:
+        return
+    rho = learner.problem.max_reward
+    assert 0 <= result.epsilon <= rho
+    assert 0 <= result.interval[0] <= result.value <= result.interval[1] <= rho
+
+
+def attacked(name: str, folder: Path, *, n: int, seed: int) -> None:
+    learner = played(name)
+    learner.save(folder / "learner.npz")
+    policies = learner.policies
+    outcomes = attack(
+        folder / "learner.npz",
+        "learner",
+        lambda path: type(learner).load(path, policies),
+        use,
+        n=n,
+        seed=seed,
+        says=says,
+    )
+    assert outcomes["refused"] > 1.2 * n
+    assert not outcomes["refused without the file's name"]
+
+
+@every_learner
+def test_damaged_and_altered_files_are_refused_or_consistent(name: str, tmp_path: Path) -> None:
+    attacked(name, tmp_path, n=30, seed=1)
+
+
+@pytest.mark.slow
+@every_learner
+def test_thousands_of_damaged_and_altered_files(name: str, tmp_path: Path) -> None:
+    attacked(name, tmp_path, n=1500, seed=2)
+
+
+@every_learner
+def test_a_state_is_what_was_loaded(name: str, tmp_path: Path) -> None:
+    learner = played(name)
+    learner.save(tmp_path / "learner.npz")
+    again = type(learner).load(tmp_path / "learner.npz", learner.policies)
+    assert says(again.state()) == says(learner.state())
