@@ -446,7 +446,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "log_term = np.log(len(BETS) / delta)",
         "log_term = np.log(1 / delta)",
         "the best of twelve bets at the price of one",
-        (f"{PAIRS}::test_coverage",),
+        (f"{PAIRS}::test_bound_refutes_by_true_wealth",),
     ),
     Mutant(
         "estimates/pairs.py",
