@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -85,14 +86,23 @@ def compare(learner: cb.CertifyingLearner, twin: Twin) -> None:
 
 
 def follow(
-    name: str, seed: int, *, patience: int | None, n_batches: int, turning: bool, folder: Path, **options: Any
+    name: str,
+    seed: int,
+    *,
+    patience: int | None,
+    n_batches: int,
+    turning: bool,
+    folder: Path,
+    scale: float = 1.0,
+    **options: Any,
 ) -> set[str]:
     """A run in which a quarter of the answers comes up to five batches late, in any order and now and then twice, and
     the learner is saved and loaded twice; what happened in it.
     """
     kind, own = LEARNERS[name]
-    policies = cb.PolicySet.from_lists(LISTS, PROBLEM)
-    learner = kind(PROBLEM, policies, first_epoch=60, patience=patience, seed=seed, **own, **options)
+    problem = replace(PROBLEM, sparsity=2 * scale)
+    policies = cb.PolicySet.from_lists(LISTS, problem)
+    learner = kind(problem, policies, first_epoch=60, patience=patience, seed=seed, **own, **options)
     twin = Twin(learner, LISTS)
     rng, earlier = np.random.default_rng([seed, 41]), False
     pending: list[tuple[int, cb.Decisions, NDArray[np.float64]]] = []
@@ -102,7 +112,7 @@ def follow(
             learner = kind.load(folder / "learner.npz", policies)
         decisions = learner.ask(contexts(batch, rng))
         twin.ask(learner, decisions)
-        rewards = rewards_for(decisions.lists, turning and batch >= n_batches // 3, rng)
+        rewards = scale * rewards_for(decisions.lists, turning and batch >= n_batches // 3, rng)
         delay = np.where(rng.random(BATCH) < 0.75, 0, rng.integers(1, 6, size=BATCH))
         never = (rng.random(BATCH) < 0.03) & (patience is not None)
         for i in range(BATCH):
@@ -133,11 +143,12 @@ def follow(
     return {what for what, did in happened.items() if did} | set(read_kinds(learner))
 
 
-# Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear.
+# Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear,
+# and one where rewards are small.
 WORLDS: list[dict[str, Any]] = [
     {"turning": True, "n_batches": 24, "patience": 3 * BATCH, "epsilon": 0.02},
     {"turning": False, "n_batches": 30, "patience": None, "epsilon": 0.02, "delta": 0.3},
-    {"turning": False, "n_batches": 15, "patience": None, "epsilon": 0.7, "delta": 0.5},
+    {"turning": False, "n_batches": 15, "patience": None, "epsilon": 0.7 / 8, "delta": 0.5, "scale": 1 / 8},
 ]
 
 

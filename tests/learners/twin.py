@@ -90,7 +90,7 @@ class Twin:
         self.epochs: list[Facts] = []
         self.n_rounds: list[int] = []  # of each epoch
         self.log_wealth = np.zeros((self.P, 3))
-        self.value_stakes = 4.0 ** -np.arange(10)
+        self.value_stakes = 4.0 ** -np.arange(10) / min(1.0, self.rho)
         self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
         self.alive = np.ones(self.P, dtype=bool)
         self.dropped: list[tuple[int, int, int, float]] = []

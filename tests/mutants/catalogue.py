@@ -46,6 +46,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
+        "table = credits_at(mu / self._unit)",
+        "table = credits_at(mu)",
+        "where rewards are small ε is credited in another unit than the stakes",
+        (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
         "n, n_uncovered = int(here.sum()), int((here & uncovered).sum())",
         "n, n_uncovered = int(here.sum()), 0",
         "uncovered rounds not counted: contexts that break the floor cost nothing",
