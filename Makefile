@@ -1,11 +1,12 @@
 # Everything a person or CI runs. Needs only Python 3.11+, pip and make: the first target that needs it sets up .venv.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
+MINIMUM ?= .venv-minimum
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-all mutants check format bench docs lock clean
+.PHONY: demo test test-all test-minimum mutants check format bench docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -27,6 +28,13 @@ test: $(STAMP)  ## the test suite, within minutes
 test-all: $(STAMP)  ## the test suite and the long statistical suites
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow or not slow'
 
+# Warnings are no errors here: old packages warn about one another.
+test-minimum:  ## the test suite with the lowest versions that pyproject.toml declares, in an environment of its own
+	test -x $(MINIMUM)/bin/python || $(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-minimum.txt hatchling editables
+	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(MINIMUM)/bin/python -m pytest -n $(WORKERS) -W default
+
 mutants: $(STAMP)  ## break one line at a time: the tests named for it must notice
 	WORKERS=$(WORKERS) $(BIN)/python -m tests.mutants
 
@@ -46,10 +54,12 @@ docs: $(STAMP)  ## the documentation as HTML in docs/_build/html; warnings are e
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
-lock:  ## renew requirements.lock (needs uv)
+lock:  ## renew requirements.lock and requirements-minimum.txt (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	  --no-emit-find-links --extra dev pyproject.toml -o requirements.lock
+	uv pip compile --resolution lowest-direct --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --extra test pyproject.toml -o requirements-minimum.txt
 
 clean:  ## remove everything that was built
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
