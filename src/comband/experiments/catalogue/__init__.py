@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from comband.experiments.catalogue import (
+    blends,
     certification,
     frank_wolfe,
     gradient_bound,
     leading_term,
     list_classification,
     lower_bound,
+    minimax_design,
+    phase_one_rounds,
     regret,
     single_label,
     uniform_convergence,
@@ -19,7 +22,10 @@ from comband.experiments.claim import Claim
 
 
 def all_claims(data: Path | None = None) -> list[Claim]:
-    """Every claim, in the order of the paper; `data` is a folder of multi-label data for list classification."""
+    """Every claim, in the order of the paper, then comband's own.
+
+    `data` is a folder of multi-label data for list classification.
+    """
     return [
         leading_term.CLAIM,
         gradient_bound.CLAIM,
@@ -30,4 +36,7 @@ def all_claims(data: Path | None = None) -> list[Claim]:
         regret.CLAIM,
         list_classification.claim(data),
         certification.CLAIM,
+        phase_one_rounds.CLAIM,
+        minimax_design.CLAIM,
+        blends.CLAIM,
     ]
