@@ -447,8 +447,12 @@ def test_single_label_rewards_are_right_or_wrong() -> None:
     world, policies = single_label_world(0, 4, n_contexts=20, n_policies=5)
     learner = cb.SingleLabelComband(world.problem, policies, n_explore=20, n_estimate=10)
     decisions = learner.ask(np.arange(20))
-    with pytest.raises(cb.InputError, match="0 or 1"):
-        learner.tell(decisions, np.full((20, 1), 0.5))
+    for some in (slice(0, 3), slice(0, 20)):  # at once, not only when a design is made of them
+        with pytest.raises(cb.InputError, match=r"0 or 1 .*got 0.5"):
+            learner.tell(decisions[some], np.full((20, 1), 0.5)[some])
+    assert learner.rounds == 0
+    assert learner.tell(decisions, 1.0 * (decisions.lists == 2)).accepted == 20
+    assert learner.design is not None
 
 
 def test_single_label_design_is_that_of_algorithm_1() -> None:

@@ -284,6 +284,54 @@ def test_copies_refuse_each_others_decisions(make: Callable[[int], cb.Learner], 
     assert all(state(one) == state(learner) for one in copies)
 
 
+@every_learner
+def test_policies_are_known_by_what_they_show(make: Callable[[int], cb.Learner], tmp_path: Path) -> None:
+    learner, path = make(2), tmp_path / "learner.npz"
+    others = cb.PolicySet([*reversed(list(POLICIES))], POLICIES.names)
+    learner.save(path)
+    type(learner).load(path, others)  # nothing was asked yet: only names can be compared
+    for size in (1, 1, 40):
+        play(learner, [size])
+        learner.save(path)
+        with pytest.raises(cb.InputError, match="saved with other policies: 6 of 6 now show other lists"):
+            type(learner).load(path, others)
+    again = type(learner).load(path, POLICIES)
+    again.save(path)
+    with pytest.raises(cb.InputError, match="saved with other policies"):
+        type(learner).load(path, others)
+    assert state(type(learner).load(path, POLICIES)) == state(learner)
+
+
+def test_contexts_that_cannot_be_saved_leave_names_to_compare(tmp_path: Path) -> None:
+    class Age:
+        def predict(self, X: Any) -> Any:
+            return np.array([[x["age"] % 10, 10, 11] for x in X])
+
+    learner = cb.UniformExploration(PROBLEM, cb.PolicySet([Age()]), n_rounds=10)
+    decisions = learner.ask([{"age": 3}, {"age": 7}])
+    learner.tell(decisions, np.zeros((2, 3)))
+    learner.save(tmp_path / "learner.npz")
+    assert cb.UniformExploration.load(tmp_path / "learner.npz", cb.PolicySet([Age()])).rounds == 2
+
+
+@pytest.mark.parametrize("kind", [cb.AdaptiveComband, cb.UniformLists, cb.ABTest])
+def test_a_spent_budget_has_a_result_though_the_oldest_decision_is_open(kind: Any) -> None:
+    learner = kind(PROBLEM, POLICIES, epsilon=0.05, max_rounds=99)
+    batch = WORLD.sample(100, as_generator(0))
+    decisions = learner.ask(batch.contexts)
+    rewards = batch.answer(decisions.lists)
+    with pytest.raises(cb.InputError, match="no decision has been answered yet"):
+        learner.result()
+    learner.tell(decisions[1:], rewards[1:])
+    assert learner.done
+    result = learner.result()
+    assert result.epsilon == PROBLEM.max_reward
+    assert result.guarantee.startswith("trivial")
+    assert any("99 answers do not count yet, because decision 0" in note for note in result.notes)
+    learner.tell(decisions[:1], rewards[:1])
+    assert not any("do not count yet" in note for note in learner.result().notes)
+
+
 def test_learner_and_world_of_one_seed_draw_different_numbers() -> None:
     # Else lists would be functions of contexts, and every propensity false.
     contexts = np.zeros((1, 8))

@@ -7,20 +7,32 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import Contexts, context_prints, private_contexts
-from comband.learners.ledger import Ledger, Receipt
+from comband._kernels import int_prints
+from comband.contexts import (
+    Contexts,
+    context_prints,
+    n_contexts,
+    pack_contexts,
+    private_contexts,
+    take_contexts,
+    unpack_contexts,
+)
+from comband.learners.atomic import Atomic, Checkpoint, alone
+from comband.learners.ledger import Admission, Ledger, Receipt
 from comband.oracles.base import Oracle
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
 from comband.rounds import Decisions, Rounds, read_only
-from comband.storage import PROBLEM, Many, Part, State, Text, check, load, require, save
+from comband.storage import PROBLEM, Array, Many, Part, State, Text, check, load, require, save
 from comband.text import visible
 
 Seed = int | np.random.SeedSequence | np.random.Generator
@@ -144,10 +156,11 @@ def rough(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
-class Learner(ABC):
+class Learner(Atomic, ABC):
     """Decides what to show (`ask`), takes in what came back (`tell`), and says when it knows (`done`, `result`).
 
-    Any batch size; feedback may come late, in parts and in any order. Subclasses say how to decide and how to learn;
+    Any batch size; feedback may come late, in parts and in any order, and from several threads. A call that fails (a
+    policy raised, say) changes nothing, and may be made again. Subclasses say how to decide and how to learn;
     numbering, recognising duplicates, saving and loading are done here.
 
     Parameters
@@ -161,6 +174,7 @@ class Learner(ABC):
     """
 
     def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
+        super().__init__()
         self.problem = check_problem(problem)
         self._class = policies
         if isinstance(policies, PolicySet):
@@ -169,6 +183,9 @@ class Learner(ABC):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         self._rng = learner_generator(seed)
         self._ledger = Ledger()
+        self._witnesses: list[Contexts] = []  # the first few contexts: what the policies say to them tells them apart
+        self._n_witnesses = 0
+        self._testimony: tuple[int, NDArray[np.uint64]] | None = None  # of how many of them, and what was said
 
     @property
     @abstractmethod
@@ -199,38 +216,78 @@ class Learner(ABC):
         """A list for each context, with its propensities."""
         mine = private_contexts(X)
         prints = context_prints(mine)
-        decisions = self._decide(mine, self._ledger.issued)
-        self._ledger.issue(decisions, prints)
+        with self._lock:
+            self._check_whole()
+            self._prepare(asking=True)
+            before = Checkpoint(self, self._ledger, *self._parts())
+            numbers = self._rng.bit_generator.state
+            try:
+                decisions = self._decide(mine, self._ledger.issued)
+                if self._n_witnesses < _WITNESSES and len(prints):
+                    some = np.arange(min(_WITNESSES - self._n_witnesses, len(prints)))
+                    self._witnesses.append(take_contexts(mine, some))
+                    self._n_witnesses += len(some)
+                self._ledger.issue(decisions, prints)
+            except BaseException:
+                before.restore()
+                self._rng.bit_generator.state = numbers
+                raise
         return decisions
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
-        """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order."""
-        checked = read_only(check_rewards(rewards, self.problem, n=len(decisions)))
-        admission = self._ledger.admit(decisions, checked)
-        rows = admission.rows
-        if len(rows):
-            whole = len(rows) == len(decisions)
-            self._learn(Rounds(decisions, checked) if whole else Rounds(decisions[rows], checked[rows]))
-        self._ledger.settle(admission)
-        return admission.receipt
+        """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order.
 
+        All of it is taken in or, if anything fails, nothing.
+        """
+        checked = read_only(self._check_rewards(rewards, len(decisions)))
+        with self._lock:
+            self._check_whole()
+            self._prepare(asking=False)
+            admission = self._ledger.admit(decisions, checked)
+            rows = admission.rows
+            before = Checkpoint(self, *self._parts())
+            try:
+                if len(rows):
+                    whole = len(rows) == len(decisions)
+                    self._learn(Rounds(decisions, checked) if whole else Rounds(decisions[rows], checked[rows]))
+                self._torn = True
+                self._ledger.settle(admission)
+                self._torn = False
+            except BaseException:
+                if not self._torn:
+                    before.restore()
+                    self._failed_to_learn(admission)
+                raise
+            self._conclude()
+            return admission.receipt
+
+    @alone
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state, but for the policies, to one npz file."""
+        """Write the whole state, but for the policies, to one npz file.
+
+        The policies are asked for their lists on a few contexts, by which `load` knows them again.
+        """
         if not isinstance(self._class, PolicySet):
             raise InputError("a learner whose policies come from an oracle cannot be saved: they are not in any list.")
         save(path, "learner", self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
-        """Go on where `save` stopped, with the same policies in the same order."""
+        """Go on where `save` stopped, with the same policies in the same order.
+
+        Policies that say otherwise than those of the save, on the contexts kept for that, are refused. (Contexts that
+        cannot be saved, objects of your own, are not kept: then only names are compared.)
+        """
         return load(path, "learner", lambda state: cls.from_state(state, policies))
 
+    @alone
     def state(self) -> State:
         """All but the policies, for a file; see `comband.storage`."""
         return {
             "class": type(self).__name__,
             "problem": asdict(self.problem),
             "policies": list(self.policies.names),
+            "witnesses": self._pack_witnesses(),
             "config": self._config(),
             "rng": self._rng.bit_generator.state,
             "ledger": self._ledger.state(),
@@ -263,6 +320,7 @@ class Learner(ABC):
                 json.dumps(learner._config(), sort_keys=True) == json.dumps(config, sort_keys=True),
                 f"its config is not that of a {cls.__name__}.",
             )
+            learner._hear_witnesses(state["witnesses"])
             learner._rng = restore_rng(state["rng"])
             learner._ledger = Ledger.from_state(state["ledger"])
             learner._restore(state["learnt"])
@@ -274,13 +332,58 @@ class Learner(ABC):
             ) from error
         return learner
 
+    def _pack_witnesses(self) -> State:
+        try:
+            contexts = [pack_contexts(part) for part in self._witnesses]
+        except InputError:
+            contexts, witnesses = [], []
+        else:
+            witnesses = self._witnesses
+        if self._testimony is None or self._testimony[0] != len(witnesses):
+            self._testimony = len(witnesses), _said(self.policies, witnesses, self.problem)
+        return {"contexts": contexts, "lists": self._testimony[1]}
+
+    def _hear_witnesses(self, state: State) -> None:
+        check(state, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
+        self._witnesses = [unpack_contexts(part) for part in state["contexts"]]
+        self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
+        said = _said(self.policies, self._witnesses, self.problem)
+        other = np.flatnonzero(said != state["lists"])
+        if len(other):
+            raise InputError(
+                f"it was saved with other policies: {len(other):,} of {len(said):,} now show other lists to the "
+                f"contexts kept for comparison, the first of them {self.policies.names[other[0]]!r}; give the same "
+                "policies in the same order, each of which must always answer a context with the same list."
+            )
+        self._testimony = len(self._witnesses), said
+
+    def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:
+        """What is told, as floats (n, m) that the problem allows."""
+        return check_rewards(rewards, self.problem, n=n)
+
+    def _parts(self) -> tuple[object, ...]:
+        """Objects of the learner's own whose attributes `_decide` and `_learn` replace."""
+        return ()
+
+    def _prepare(self, *, asking: bool) -> None:
+        """Do what was put off, if it is needed now; when it fails the call fails, and nothing has changed."""
+
+    def _conclude(self) -> None:
+        """What may follow an update, or be put off."""
+
+    def _failed_to_learn(self, admission: Admission) -> None:
+        """Told when answers could not be taken in."""
+
     @abstractmethod
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
-        """Draw lists for X, numbered from `first_id`."""
+        """Draw lists for X, numbered from `first_id`. Attributes may be replaced but not altered; see `Atomic`."""
 
     @abstractmethod
     def _learn(self, rounds: Rounds) -> None:
-        """Take in rounds that are answered for the first time."""
+        """Take in rounds that are answered for the first time; they are all as `ask` made them.
+
+        Attributes may be replaced but not altered, until `_torn` is set; see `Atomic`.
+        """
 
     @abstractmethod
     def _config(self) -> dict[str, Any]:
@@ -298,15 +401,30 @@ class Learner(ABC):
         """The inverse of `_state`, of which the schema has been compared; called when the ledger is in place."""
 
 
+_WITNESSES = 16  # contexts on which policies are compared
+_WITNESS_SCHEMA = {"contexts": Many(Part()), "lists": Array("u8", ("P",))}
 _SCHEMA = {
     "class": Text(),
     "problem": PROBLEM,
     "policies": Many(Text()),
+    "witnesses": Part(),
     "config": Part(),
     "rng": Part(),
     "ledger": Part(),
     "learnt": Part(),
 }
+
+
+def _said(policies: PolicySet, batches: Sequence[Contexts], problem: Problem) -> NDArray[np.uint64]:
+    """A print (P,) of the lists that each policy shows to some contexts."""
+    prints = np.zeros(len(policies), dtype=np.uint64)
+    step = max(1, BLOCK // (len(policies) * problem.list_size))
+    for X in batches:
+        for start in range(0, n_contexts(X), step):
+            lists = policies.predict(take_contexts(X, slice(start, start + step)), problem=problem)
+            rows = lists.transpose(1, 0, 2).reshape(len(policies), -1)
+            prints = int_prints(np.column_stack([prints.view(np.int64), rows]))
+    return prints
 
 
 _GENERATORS = {

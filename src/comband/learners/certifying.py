@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -19,8 +20,10 @@ from comband.contexts import Contexts, concat_contexts, n_contexts, pack_context
 from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
+from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status
 from comband.learners.exploration import Explorer, Plan
+from comband.learners.ledger import Admission
 from comband.learners.seen import Propensities, Seen
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import (
@@ -193,6 +196,25 @@ class Epoch:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """What some rounds of one epoch say, before it counts.
+
+    ids (C,) of the rewarded rounds; rows (E,), which of them each event belongs to; inside (E, S), for which candidates
+    it counts, and weights (E,), by how much.
+    """
+
+    epoch: int
+    ids: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    evidence: PairedEvidence
+    n_rounds: int
+    n_uncovered: int
+    kept: Events | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Standing:
     """What a plan may look at: all of it comes from decisions before the epoch.
 
@@ -265,10 +287,12 @@ class CertifyingLearner(Learner):
         self._seen = Seen(P)
         self._recent: Contexts | None = None
         self._front = 0  # all decisions below are in the evidence
+        self._moved = False  # whether it has moved since it was seen if a new epoch is due
         self._versions = np.empty(0, dtype=np.int64)  # of decisions from the front on
         self._answered = np.empty(0, dtype=np.bool_)
         self._held = Events.none()  # answered, but behind an unanswered one
         self._missing = self._late = 0
+        self._failed = np.empty(0, dtype=np.int64)  # told in vain: these are not overdue, however long they wait
         self._reward = 0.0
         self._open: list[Decisions] = []  # batches with decisions that may stay without answer
         self._exposure = ExposureGuard(problem.n_actions)
@@ -290,13 +314,15 @@ class CertifyingLearner(Learner):
     # ---- the protocol ------------------------------------------------------------------------------------------------
 
     @property
+    @alone
     def done(self) -> bool:
         """Whether the promise is kept, or the budget spent."""
         return self._certified is not None or (self.max_rounds is not None and self.rounds >= self.max_rounds)
 
+    @alone
     def result(self) -> Selection:
         """The certified candidate; before that, the leader with the epsilon that is certified so far."""
-        if self._front == 0:
+        if self.rounds == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
         leader, epsilon = self._claim()
         scores = self._scores()
@@ -313,6 +339,17 @@ class CertifyingLearner(Learner):
         if self._certified is None:
             notes.append(
                 f"not certified to {self.epsilon:g} yet; this is the best epsilon known after {self._front:,} rounds"
+            )
+        behind = int(self._answered.sum())
+        if behind:
+            notes.append(
+                f"{behind:,} answers do not count yet, because decision {self._front} before them has none: tell it "
+                "too (zeros if it stays without answer), or set a patience"
+            )
+        if len(self._failed):
+            notes.append(
+                f"{len(self._failed):,} answers could not be taken in, because something failed when they were told "
+                f"(decision {int(self._failed[0])} first), and what follows them waits: tell them again"
             )
         if self._missing:
             notes.append(
@@ -339,6 +376,7 @@ class CertifyingLearner(Learner):
             warnings=self._warnings(),
         )
 
+    @alone
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
         leader, epsilon = self._claim()
@@ -358,6 +396,7 @@ class CertifyingLearner(Learner):
             warnings=self._warnings(),
         )
 
+    @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
         return self._values.intervals(delta=self.delta, max_reward=self.problem.max_reward)
@@ -384,11 +423,19 @@ class CertifyingLearner(Learner):
                 self._open.append(decisions)
         return decisions
 
+    def _parts(self) -> tuple[object, ...]:
+        return self._seen, self._exposure, self._unanswered, self._drift
+
     def _learn(self, rounds: Rounds) -> None:
         self._audit(rounds.decisions)
-        current = rounds.decisions.ids >= self._front
+        ids = rounds.decisions.ids
+        current = ids >= self._front
         self._late += int((~current).sum())
-        self._answered[rounds.decisions.ids[current] - self._front] = True
+        if len(self._failed):
+            self._failed = self._failed[~np.isin(self._failed, ids)]
+        answered = self._answered.copy()
+        answered[ids[current] - self._front] = True
+        self._answered = answered
         self._held = self._held + rounds[current].events()
         n = self._settled()
         if n == 0:
@@ -399,9 +446,27 @@ class CertifyingLearner(Learner):
         self._watch_unanswered(self._front + np.flatnonzero(~self._answered[:n]), self._front + n)
         self._versions, self._answered = self._versions[n:].copy(), self._answered[n:].copy()
         self._front += n
-        self._take(versions, events)
+        blocks = self._blocks(versions, events)
+        self._torn = self._moved = True  # all candidates have answered: nothing fails from here on
+        self._reward += float(events.rewards.sum())
+        for block in blocks:
+            self._take(block)
         self._judge()
-        self._maybe_begin_epoch()
+
+    def _prepare(self, *, asking: bool) -> None:
+        if self._moved:
+            self._maybe_begin_epoch()
+            self._moved = False
+
+    def _conclude(self) -> None:
+        # If candidates fail now, the answers are in all the same; `ask` and `tell` try again, and fail if they must.
+        with suppress(Exception):
+            self._prepare(asking=False)
+
+    def _failed_to_learn(self, admission: Admission) -> None:
+        if self.patience is not None:
+            ids = admission.ids[admission.rows]
+            self._failed = np.union1d(self._failed, ids[ids >= self._front])
 
     def _watch_draws(self, decisions: Decisions) -> None:
         """See whether lists are drawn with their propensities: now, for which answers come, and when, may depend on
@@ -445,22 +510,23 @@ class CertifyingLearner(Learner):
         """How many decisions from the front on may enter the evidence."""
         blocking = ~self._answered
         if self.patience is not None:
-            overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience
+            ids = np.arange(self._front, self._front + len(blocking))
+            overdue = (ids < self._ledger.issued - self.patience) & ~np.isin(ids, self._failed)
             blocking &= ~overdue
         first = np.flatnonzero(blocking)
         return int(first[0]) if len(first) else len(blocking)
 
-    def _take(self, versions: NDArray[np.int64], events: Events) -> None:
-        """Enter rounds into the evidence, epoch by epoch."""
+    def _blocks(self, versions: NDArray[np.int64], events: Events) -> list[Block]:
+        """What rounds say, epoch by epoch; nothing is changed."""
         stride = self._explorer.stride
         epochs, uncovered = versions // stride, self._explorer.uncovered(versions % stride)
         of_event = events.versions[events.rows]
-        self._reward += float(events.rewards.sum())
+        blocks = []
         for k in np.unique(epochs):
             epoch, here = self._epochs[k], epochs == k
             n, n_uncovered = int(here.sum()), int((here & uncovered).sum())
             chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))
-            rows, actions = events.rows[chosen], events.actions[chosen]
+            rows = events.rows[chosen]
             inside = self._inside(events, chosen, epoch)
             weights = events.rewards[chosen] / self._propensities(events, chosen, epoch)
             evidence = PairedEvidence.from_events(
@@ -472,28 +538,36 @@ class CertifyingLearner(Learner):
                 n_uncovered=n_uncovered,
                 max_reward=self.problem.max_reward,
             )
-            everyone = len(epoch.candidates) == len(self.policies)  # then adding in place is several times faster
-            self._log_wealth[slice(None) if everyone else epoch.candidates] += evidence.log_wealth
-            self._values.add(
-                epoch.candidates,
-                inside,
-                rows,
-                weights,
-                bound=epoch.value_bound,
-                n_rounds=n,
-                n_uncovered=n_uncovered,
-                max_reward=self.problem.max_reward,
-            )
-            if k == len(self._epochs) - 1:
-                led = inside[:, epoch.bets.leader]
-                self._for = np.concatenate([self._for, np.unique(events.ids[rows[led]])])
-                against = ~led & inside.any(axis=1)
-                self._against = np.concatenate([self._against, np.unique(events.ids[rows[against]])])
-                first = epoch.first_id
-                self._drift.update(self._for - first, self._against - first, epoch.n_rounds + n)
-            epoch.n_rounds += n
-            epoch.n_uncovered += n_uncovered
-            self._keep(events, chosen, inside, actions, k)
+            kept = self._kept(events, chosen, int(k))
+            blocks.append(Block(int(k), events.ids, rows, inside, weights, evidence, n, n_uncovered, kept))
+        return blocks
+
+    def _take(self, block: Block) -> None:
+        """Enter the rounds of one epoch into the evidence."""
+        epoch, inside, rows = self._epochs[block.epoch], block.inside, block.rows
+        everyone = len(epoch.candidates) == len(self.policies)  # then adding in place is several times faster
+        self._log_wealth[slice(None) if everyone else epoch.candidates] += block.evidence.log_wealth
+        self._values.add(
+            epoch.candidates,
+            inside,
+            rows,
+            block.weights,
+            bound=epoch.value_bound,
+            n_rounds=block.n_rounds,
+            n_uncovered=block.n_uncovered,
+            max_reward=self.problem.max_reward,
+        )
+        if block.epoch == len(self._epochs) - 1:
+            led = inside[:, epoch.bets.leader]
+            self._for = np.concatenate([self._for, np.unique(block.ids[rows[led]])])
+            against = ~led & inside.any(axis=1)
+            self._against = np.concatenate([self._against, np.unique(block.ids[rows[against]])])
+            first = epoch.first_id
+            self._drift.update(self._for - first, self._against - first, epoch.n_rounds + block.n_rounds)
+        epoch.n_rounds += block.n_rounds
+        epoch.n_uncovered += block.n_uncovered
+        if block.kept is not None:
+            self._seen.add(block.kept, inside, epoch.candidates)
 
     def _inside(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.bool_]:
         """Whether each event's action counts for each of the epoch's candidates."""
@@ -503,29 +577,21 @@ class CertifyingLearner(Learner):
         """What rewards are divided by."""
         return events.propensities[chosen]
 
-    def _keep(
-        self,
-        events: Events,
-        chosen: NDArray[np.int64],
-        inside: NDArray[np.bool_],
-        actions: NDArray[np.int32],
-        k: int,
-    ) -> None:
-        """Keep events for later designs."""
+    def _kept(self, events: Events, chosen: NDArray[np.int64], k: int) -> Events | None:
+        """The events that later designs need."""
         if len(chosen) == 0:
-            return
+            return None
         needed, rows = np.unique(events.rows[chosen], return_inverse=True)
-        kept = Events(
+        return Events(
             n_rounds=0,
             ids=events.ids[needed],
             versions=np.full(len(needed), k),
             contexts=take_contexts(events.contexts, needed),
             rows=rows,
-            actions=actions,
+            actions=events.actions[chosen],
             rewards=events.rewards[chosen],
             propensities=self._propensities(events, chosen, self._epochs[k]),
         )
-        self._seen.add(kept, inside, self._epochs[k].candidates)
 
     # ---- evidence ----------------------------------------------------------------------------------------------------
 
@@ -649,7 +715,12 @@ class CertifyingLearner(Learner):
         if since >= max(self.first_epoch, (self.epoch_growth - 1) * self._front) or (
             fewer and 2 * since >= self.first_epoch
         ):
-            self._begin_epoch()
+            before = Checkpoint(self, *self._parts())
+            try:
+                self._begin_epoch()
+            except BaseException:
+                before.restore()
+                raise
 
     def _begin_epoch(self) -> None:
         """Choose leader, plan and bets from the past, for contexts that nobody has seen yet."""
@@ -786,6 +857,7 @@ class CertifyingLearner(Learner):
             "answered": Array("?", ("n",)),
             "held": Part(),
             "open": Many(Part()),
+            "failed": Array("i8", ("failed",), 0, rising=True),
             "missing": Whole(0),
             "late": Whole(0),
         },
@@ -822,6 +894,7 @@ class CertifyingLearner(Learner):
                 "answered": self._answered,
                 "held": self._held.state(),
                 "open": [decisions.state() for decisions in self._open],
+                "failed": self._failed,
                 "missing": self._missing,
                 "late": self._late,
             },
@@ -907,6 +980,7 @@ class CertifyingLearner(Learner):
     def _restore_queue(self, state: State) -> None:
         self._front, self._missing, self._late = state["front"], state["missing"], state["late"]
         self._versions, self._answered = state["versions"], state["answered"]
+        self._failed, self._moved = state["failed"], True
         self._held = Events.from_state(state["held"])
         self._open = [Decisions.from_state(part) for part in state["open"]]
         issued, front = self._ledger.issued, self._front
@@ -916,7 +990,9 @@ class CertifyingLearner(Learner):
             and issued - self._ledger.answered == self._missing - self._late + waiting
             and sum(epoch.n_rounds for epoch in self._epochs) == front >= self._epochs[-1].start
             and self._late <= self._missing <= front
-            and (self.patience is not None or self._missing == 0),
+            and (self.patience is not None or self._missing == len(self._failed) == 0)
+            and front <= int(self._failed.min(initial=front)) <= int(self._failed.max(initial=front)) <= issued
+            and not self._answered[self._failed[self._failed < issued] - front].any(),
             "decisions, answers and rounds must be as many as each other.",
         )
         self._held.check(self.problem, ids=(front, issued))

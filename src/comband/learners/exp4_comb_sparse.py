@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,6 +100,8 @@ class Exp4CombSparse(WeightedPolicies):
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._plan_for(first_id + n_contexts(X)):
+            # Solved anew in a copy: if the decision fails, the old weights stay.
+            self._ftrl, self._edges = copy.deepcopy(self._ftrl), np.empty_like(self._edges)
             self._ftrl.eta = self._step_sizes()[0]
             self._stale = True
         return super()._decide(X, first_id)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts, n_contexts
+from comband.learners.atomic import alone
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.constant import ConstantPolicy
 from comband.policies.policy_set import PolicySet
@@ -82,6 +83,7 @@ class SparseMSets(Learner):
         return self.rounds >= self.horizon
 
     @property
+    @alone
     def marginals(self) -> NDArray[np.float64]:
         """q (K,): the probability that each action is in the next list."""
         if self._stale:
@@ -92,6 +94,7 @@ class SparseMSets(Learner):
             self._version += 1
         return self._marginals
 
+    @alone
     def result(self) -> Selection:
         """The list of the m actions with the highest estimated totals; no promise beyond the regret of the run."""
         rho, m = self.problem.max_reward, self.problem.list_size
@@ -108,6 +111,7 @@ class SparseMSets(Learner):
             guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
         )
 
+    @alone
     def status(self) -> Status:
         """Where the learner stands now."""
         most = self.problem.max_reward
@@ -133,7 +137,9 @@ class SparseMSets(Learner):
         where, place = np.nonzero(rounds.rewards)
         if len(where):
             shown = rounds.decisions.lists[where, place]
-            np.add.at(self._losses, shown, -rounds.rewards[where, place] / rounds.decisions.propensities[where, place])
+            amounts = -rounds.rewards[where, place] / rounds.decisions.propensities[where, place]
+            self._torn = True
+            np.add.at(self._losses, shown, amounts)
             self._stale = True
 
     def _config(self) -> dict[str, Any]:

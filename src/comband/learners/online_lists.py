@@ -15,6 +15,7 @@ from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
+from comband.learners.atomic import Atomic, Checkpoint, alone
 from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng
 from comband.learners.ledger import Ledger, Receipt
 from comband.oracles.pairs import check_matrix, context_keys
@@ -47,7 +48,7 @@ Shown = Mapping[bytes, NDArray[np.int32]]
 """For a context (by its key): the labels it has been shown; once for each time, or just once if one time is enough."""
 
 
-class OnlineListClassifier:
+class OnlineListClassifier(Atomic):
     """Shows lists, learns which labels are confirmed, and gets better at both; `ask` and `tell` as for every learner.
 
     Rounds fall into epochs that grow by `growth`. After each, a `BanditListClassifier` is fitted on all rounds so far,
@@ -96,6 +97,7 @@ class OnlineListClassifier:
         n_rounds: int | None = None,
         seed: Seed = 0,
     ) -> None:
+        super().__init__()
         self.problem = problem
         template = BanditListClassifier() if classifier is None else classifier
         self.classifier = clone(template).set_params(list_size=problem.list_size, n_actions=problem.n_actions)
@@ -133,23 +135,51 @@ class OnlineListClassifier:
         """A list for each context, with its propensities; `versions` hold the epoch."""
         matrix = private_contexts(check_matrix(X))
         prints = context_prints(matrix)
-        decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, version=self.epoch)
-        self._ledger.issue(decisions, prints)
+        with self._lock:
+            self._check_whole()
+            before, numbers = Checkpoint(self, self._ledger), self._rng.bit_generator.state
+            try:
+                decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, version=self.epoch)
+                self._ledger.issue(decisions, prints)
+            except BaseException:
+                before.restore()
+                self._rng.bit_generator.state = numbers
+                raise
         return decisions
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
-        """Which of the shown labels were confirmed, (n, m); late, in parts and in any order, as for every learner."""
-        checked = check_rewards(rewards, self.problem, n=len(decisions))
-        admission = self._ledger.admit(decisions, checked)
-        if len(admission.rows):
-            rounds = Rounds(decisions[admission.rows], checked[admission.rows])
-            self._batches.append(rounds)
-            self._remember(rounds)
-        self._ledger.settle(admission)
-        if self.rounds >= self._next_epoch:
-            self._start_epoch()
-        return admission.receipt
+        """Which of the shown labels were confirmed, (n, m); late, in parts and in any order, as for every learner.
 
+        All of it is taken in or, if anything fails (a fit, say), nothing.
+        """
+        checked = check_rewards(rewards, self.problem, n=len(decisions))
+        with self._lock:
+            self._check_whole()
+            admission = self._ledger.admit(decisions, checked)
+            before, forgotten = Checkpoint(self), dict[bytes, NDArray[np.int32] | None]()
+            try:
+                if len(admission.rows):
+                    rounds = Rounds(decisions[admission.rows], checked[admission.rows])
+                    self._batches.append(rounds)
+                    self._remember(rounds, forgotten)
+                answered = self.rounds + admission.receipt.accepted
+                if answered >= self._next_epoch:
+                    self._start_epoch(answered)
+                self._torn = True
+                self._ledger.settle(admission)
+                self._torn = False
+            except BaseException:
+                if not self._torn:
+                    before.restore()
+                    for key, labels in forgotten.items():
+                        if labels is None:
+                            self._shown.pop(key, None)
+                        else:
+                            self._shown[key] = labels
+                raise
+            return admission.receipt
+
+    @alone
     def model(self) -> BanditListClassifier:
         """The classifier fitted on all answered rounds so far."""
         if self.rounds == 0:
@@ -158,10 +188,12 @@ class OnlineListClassifier:
             self._fitted = (self.rounds, self._fit(self._log()))
         return self._fitted[1]
 
+    @alone
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """The model's lists (n, m), without exploration."""
         return self.model().policy_.predict(check_matrix(X))
 
+    @alone
     def result(self) -> Selection:
         """The current model, with the value of the one that was in use in the last finished epoch."""
         model, rho = self.model(), self.problem.max_reward
@@ -185,11 +217,13 @@ class OnlineListClassifier:
             notes=(note,),
         )
 
+    @alone
     def status(self) -> Status:
         """Where the learner stands now."""
         most = self.problem.max_reward
         return Status(self.rounds, f"epoch {self.epoch}", most, len(self._mixture.support), max_reward=most)
 
+    @alone
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write rounds and state to one npz file; models are fitted again when it is loaded."""
         save(path, "online list classifier", self.state())
@@ -199,6 +233,7 @@ class OnlineListClassifier:
         """Go on where `save` stopped, with the same classifier (unfitted) as the one it was made with."""
         return load(path, "online list classifier", lambda state: cls.from_state(state, classifier))
 
+    @alone
     def state(self) -> State:
         """All but the classifier, for a file; see `comband.storage`."""
         return {
@@ -275,23 +310,27 @@ class OnlineListClassifier:
             self._batches = [Rounds(joined, np.concatenate([batch.rewards for batch in self._batches]))]
         return self._batches[0]
 
-    def _remember(self, rounds: Rounds) -> None:
+    def _remember(self, rounds: Rounds, before: dict[bytes, NDArray[np.int32] | None] | None = None) -> None:
+        """Keep which labels were shown; what was kept of the same contexts goes to `before`."""
         if self._enough is None:
             return
         for key, labels in zip(context_keys(rounds.decisions.contexts), rounds.decisions.lists, strict=True):
             known = self._shown.get(key)
+            if before is not None:
+                before.setdefault(key, known)
             if self._enough == 1:
                 self._shown[key] = labels if known is None else np.union1d(known, labels)
             else:
                 self._shown[key] = labels if known is None else np.concatenate([known, labels])
 
-    def _start_epoch(self) -> None:
+    def _start_epoch(self, answered: int) -> None:
         log = self._log()
         if self.epoch > 0:
             self._checked = self._check(log[self._epoch_start :])
-        self._enter(self.model(), log)
+        self._fitted = (answered, self._fit(log))
+        self._enter(self._fitted[1], log)
         self.epoch += 1
-        self._epoch_start = self.rounds
+        self._epoch_start = answered
         self._set_next_epoch()
 
     def _set_next_epoch(self) -> None:

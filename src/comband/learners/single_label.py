@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from comband import theory
 from comband.learners.two_phase import TwoPhase
@@ -45,8 +46,15 @@ class SingleLabelComband(TwoPhase):
             self.problem.n_actions, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor
         )
 
+    def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:
+        checked = super()._check_rewards(rewards, n)
+        if not np.isin(checked, (0.0, 1.0)).all():
+            wrong = checked[~np.isin(checked, (0.0, 1.0))][0]
+            raise InputError(
+                f"single-label rewards are 0 or 1 (wrong or right), got {wrong:g}; use PacComband for other rewards."
+            )
+        return checked
+
     def _weighed(self, events: Events) -> Events:
-        if (events.rewards != 1).any():
-            raise InputError("single-label rewards are 0 or 1 (wrong or right); use PacComband for other rewards.")
         # |S| labelled examples, each of weight 1/|S|: as if only hits had been rounds, each shown for certain.
         return replace(events, n_rounds=len(events), propensities=np.ones(len(events)))

@@ -17,6 +17,7 @@ from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
+from comband.learners.atomic import alone
 from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
@@ -178,10 +179,12 @@ class TwoPhase(Learner):
         return self._design
 
     @property
+    @alone
     def done(self) -> bool:
         """Whether both phases are over."""
         return self.n_estimate is not None and self._estimated.n_rounds >= self.n_estimate
 
+    @alone
     def forecast(self) -> float:
         """The ε that phase 2 may be expected to support: a FORECAST by the variance that phase 1 measured.
 
@@ -199,6 +202,7 @@ class TwoPhase(Learner):
             floor=self.floor,
         )
 
+    @alone
     def result(self) -> PacSelection:
         """The empirical best of phase 2 (one oracle call), and what is known about it.
 
@@ -239,6 +243,7 @@ class TwoPhase(Learner):
             n_estimate=self._estimated.n_rounds,
         )
 
+    @alone
     def status(self) -> Status:
         """Where the learner stands now; its ε is the forecast."""
         leader = "" if self._values is None else self.policies.names[int(np.argmax(self._values.sums))]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
+from comband.learners.atomic import alone
 from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
@@ -59,6 +60,7 @@ class UniformExploration(Learner):
         """Whether the budget is spent."""
         return self.rounds >= self.n_rounds
 
+    @alone
     def result(self) -> Selection:
         """The candidate of highest estimated value."""
         if self.rounds == 0:
@@ -87,6 +89,7 @@ class UniformExploration(Learner):
             notes=tuple(notes),
         )
 
+    @alone
     def status(self) -> Status:
         """Where the learner stands now."""
         leader = self._leader()

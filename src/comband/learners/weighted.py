@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from comband._kernels import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.learners.atomic import alone
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
@@ -58,6 +59,7 @@ class WeightedPolicies(Learner):
         self._snapshots: dict[int, NDArray[np.float64]] = {}
 
     @property
+    @alone
     def weights(self) -> NDArray[np.float64]:
         """p (P,), as the next decision will be drawn; a read-only view, valid until the next `ask`."""
         self._refresh()
@@ -66,10 +68,12 @@ class WeightedPolicies(Learner):
         return view
 
     @property
+    @alone
     def estimated_totals(self) -> NDArray[np.float64]:
         """−L (P,): unbiased estimates of what each policy would have collected so far."""
         return -self._losses
 
+    @alone
     def result(self) -> Selection:
         """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
         rho = self.problem.max_reward
@@ -90,6 +94,7 @@ class WeightedPolicies(Learner):
             guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
         )
 
+    @alone
     def status(self) -> Status:
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
@@ -114,6 +119,10 @@ class WeightedPolicies(Learner):
         self._stale = False
         self._cumulative = None
 
+    def _prepare(self, *, asking: bool) -> None:
+        if asking:
+            self._refresh()  # overwrites the weights, so it is done for good, whether or not the decision fails
+
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         self._refresh()
         if self._cumulative is None:
@@ -130,19 +139,22 @@ class WeightedPolicies(Learner):
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
-        if later and n:
-            self._open[self._version] = self._open.get(self._version, 0) + n
-        return Decisions(
+        decisions = Decisions(
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights())),
             versions=read_only(np.full(n, self._version)),
             contexts=X,
         )
+        if later and n:
+            self._open[self._version] = self._open.get(self._version, 0) + n
+        return decisions
 
     def _learn(self, rounds: Rounds) -> None:
         decisions, rewards = rounds.decisions, rounds.rewards
-        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else ()
+        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else []
+        # Of several blocks a later one may fail when others are entered; a single one is entered when nothing can fail.
+        losses = self._losses.copy() if len(blocks) > 1 else self._losses
         for rows in blocks:
             X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
             lists = self.policies.predict(X, problem=self.problem)
@@ -158,8 +170,11 @@ class WeightedPolicies(Learner):
                     )
             where, position = np.nonzero(gained)
             amounts = -gained[where, position] / q[where, position]
-            credit(lists, where, shown[where, position], amounts, self._losses)
-            self._stale = True
+            self._torn = len(blocks) == 1
+            credit(lists, where, shown[where, position], amounts, losses)
+        self._torn = True
+        self._losses = losses
+        self._stale |= len(blocks) > 0
         if self._open:
             self._close(decisions.versions[np.isnan(decisions.propensities[:, 0])])
 
