@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from comband.experiments.checks import Largest, LargestFrequency, Mean, Ratio, Slope, decide, judge, overall
+from comband.experiments.checks import Bound, Largest, LargestFrequency, Mean, Ratio, Slope, decide, judge, overall
 from comband.experiments.claim import Record
 from comband.experiments.statistics import Estimate
 
@@ -67,3 +67,23 @@ def test_every_kind_of_check() -> None:
     assert Ratio("ratio", "cost", "base", (0, 1)).estimate(records).value == pytest.approx(0.5)
     assert Mean("mean", "cost", (0, 1), {"learner": "good"}).estimate(records).value == pytest.approx(3.5)
     assert Largest("largest", "cost", (0, 5)).estimate(records) == Estimate(5, 5, 5)
+
+
+def test_a_bound_that_anything_keeps_is_consistent_at_most() -> None:
+    records = [
+        Record({"x": 1.0}, k, {"y": 0.1 + 0.01 * k, "idle": 0.9 + 0.01 * k, "bad": 3.0 + k / 10}) for k in range(4)
+    ]
+    kept = Largest("largest y", "y", (0, 1))
+
+    def answer(check: Bound) -> tuple[str, Estimate | None]:
+        found, (one,) = judge([check], records)
+        assert found == one.verdict
+        return one.verdict, one.contrast
+
+    assert answer(Bound(kept)) == ("consistent", None)
+    assert answer(Bound(kept, Largest("idle", "idle", (0, 1))))[0] == "consistent"
+    assert answer(Bound(kept, Largest("bad", "bad", (0, 1)))) == ("supported", Estimate(3.3, 3.3, 3.3))
+    broken = Bound(Largest("largest bad", "bad", (0, 1)), Largest("bad", "bad", (0, 1)))
+    assert answer(broken)[0] == "not supported"
+    assert overall(["supported", "consistent"]) == "consistent"
+    assert overall(["consistent", "undecided"]) == "undecided"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import comband as cb
+from comband.experiments.checks import Bound, Check, Slope
 from comband.experiments.reproduce import reproduce
 from tests.experiments.toy import toy
 
@@ -37,6 +40,32 @@ def test_interrupted_and_resumed_gives_the_same_page(tmp_path: Path) -> None:
     reproduce([toy()], tmp_path / "half", workers=1, progress=True)
     for name in ("report.html", "verdicts.json", "figures/toy.svg"):
         assert (tmp_path / "half" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_verdicts_are_strict_json_and_keep_their_ranges(tmp_path: Path) -> None:
+    """Open ends and what has no interval are null; contrasts stand beside what they are a contrast to."""
+    checks: tuple[Check, ...] = (
+        Bound(Slope("at most 2.1", "x", "y", (-math.inf, 2.1)), Slope("cubes", "x", "cube", (-math.inf, 2.1))),
+        Bound(Slope("at most 9", "x", "y", (-math.inf, 9))),
+        Slope("at least 1", "x", "y", (1, math.inf)),
+    )
+    reproduce([replace(toy(), checks=checks)], tmp_path, workers=1)
+
+    def refuse(word: str) -> float:
+        raise AssertionError(f"{word} is not JSON")
+
+    (found,) = json.loads((tmp_path / "verdicts.json").read_text(), parse_constant=refuse)
+    assert found["verdict"] == "consistent"
+    assert [c["verdict"] for c in found["checks"]] == ["supported", "consistent", "supported"]
+    for check, written in zip(checks, found["checks"], strict=True):
+        low, high = written["accepted"]
+        assert (-math.inf if low is None else low, math.inf if high is None else high) == check.accepted
+    assert found["checks"][0]["contrast"]["value"] == pytest.approx(3, abs=0.1)
+    assert found["checks"][1]["contrast"] is None
+    page = (tmp_path / "report.html").read_text()
+    assert "for contrast: cubes" in page
+    assert "fails, as it must" in page
+    assert "≈ consistent" in page
 
 
 def test_names_must_differ(tmp_path: Path) -> None:

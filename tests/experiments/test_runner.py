@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 import comband as cb
 from comband.experiments.claim import Task
-from comband.experiments.runner import ResultsFile, run_tasks
+from comband.experiments.runner import ResultsFile, as_plain, run_tasks
 from tests.experiments.toy import measure, toy
 
 
@@ -105,3 +106,18 @@ def test_two_runs_may_not_share_a_folder(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(cb.InputError, match="another run is writing"):
             run_tasks(toy().tasks(quick=True), tmp_path)
+
+
+def test_what_could_not_be_measured_is_null_on_disk_and_nan_again(tmp_path: Path) -> None:
+    file = ResultsFile(tmp_path / "toy.jsonl")
+    task = toy().tasks(quick=True)[0]
+    file.append(task, {name: as_plain(v) for name, v in {"y": math.nan, "path": [1.0, math.nan]}.items()}, 0.1)
+    assert "NaN" not in file.path.read_text()
+    record = file.read()[task.key]
+    assert math.isnan(record["y"])
+    assert record["path"][0] == 1.0
+    assert math.isnan(record["path"][1])
+    with pytest.raises(cb.InputError, match="finite"):
+        as_plain([1.0, math.inf])
+    with pytest.raises(cb.InputError, match="JSON"):
+        _ = Task(toy(), {"x": math.inf}, 0).key

@@ -18,7 +18,8 @@ def measure(setting: Setting, seed: int) -> Values:
     if setting["x"] == setting.get("fails"):
         raise RuntimeError("this one cannot be measured")
     noise = np.random.default_rng([seed, int(setting["x"])]).normal()
-    return {"y": np.float64(setting["x"] ** 2 * np.exp(0.02 * noise)), "path": np.arange(2), "note": "fine"}
+    y = np.float64(setting["x"] ** 2 * np.exp(0.02 * noise))
+    return {"y": y, "cube": y * setting["x"], "path": np.arange(2), "note": "fine"}
 
 
 def draw(records: Sequence[Record], figure: Any) -> None:

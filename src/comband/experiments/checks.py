@@ -12,11 +12,13 @@ import numpy as np
 from comband.experiments.claim import Record, group_by, select
 from comband.experiments.statistics import LEVEL, Estimate, frequency, log_log_slope, mean_ratio, mean_value, worst
 
-Verdict = Literal["supported", "not supported", "undecided"]
+Verdict = Literal["supported", "consistent", "not supported", "undecided"]
 
 
 def decide(estimate: Estimate, accepted: tuple[float, float]) -> Verdict:
     """Supported if the whole interval is accepted, not supported if none of it is, undecided otherwise.
+
+    (An answer that could not have failed is "consistent" instead: see `Bound`.)
 
     >>> decide(Estimate(1.0, 0.9, 1.1), (0.8, 1.2)), decide(Estimate(0.1, 0.0, 0.2), (0.8, 1.2))
     ('supported', 'not supported')
@@ -34,8 +36,8 @@ def decide(estimate: Estimate, accepted: tuple[float, float]) -> Verdict:
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of several checks: one that fails decides, then one that is open."""
-    order: tuple[Verdict, ...] = ("not supported", "undecided", "supported")
+    """Of several checks: one that fails decides, then one that is open, then one that could not have failed."""
+    order: tuple[Verdict, ...] = ("not supported", "undecided", "consistent", "supported")
     return min(verdicts, key=order.index)
 
 
@@ -145,16 +147,53 @@ class LargestFrequency:
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """A claim of the kind "at most", which wide enough a bound makes true of anything.
+
+    An accepted answer counts as support only if the test can fail: if `contrast`, a question with the same range about
+    something that must not pass (an algorithm that learns nothing), is not supported by the same runs. Otherwise, or
+    without contrast, the answer is "consistent" with the claim and no more.
+    """
+
+    check: Check
+    contrast: Check | None = None
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return self.check.text
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The range in which the estimate must lie."""
+        return self.check.accepted
+
+    def estimate(self, records: Sequence[Record]) -> Estimate:
+        """The answer with its uncertainty."""
+        return self.check.estimate(records)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a check came to."""
+    """What a check came to, and what its contrast came to, if it has one."""
 
     check: Check
     estimate: Estimate
     verdict: Verdict
+    contrast: Estimate | None = None
 
 
 def judge(checks: Sequence[Check], records: Sequence[Record]) -> tuple[Verdict, list[Answer]]:
     """The verdict of a claim, and the answers it rests on."""
-    estimates = [check.estimate(records) for check in checks]
-    answers = [Answer(c, e, decide(e, c.accepted)) for c, e in zip(checks, estimates, strict=True)]
+    answers = [_answer(check, records) for check in checks]
     return overall([answer.verdict for answer in answers]), answers
+
+
+def _answer(check: Check, records: Sequence[Record]) -> Answer:
+    estimate = check.estimate(records)
+    verdict = decide(estimate, check.accepted)
+    if not isinstance(check, Bound):
+        return Answer(check, estimate, verdict)
+    contrast = None if check.contrast is None else check.contrast.estimate(records)
+    fails = contrast is not None and decide(contrast, check.accepted) == "not supported"
+    return Answer(check, estimate, verdict if verdict != "supported" or fails else "consistent", contrast)

@@ -17,7 +17,7 @@ Setting = Mapping[str, Any]
 """What one run is told, besides its seed: names and JSON values."""
 
 Values = Mapping[str, Any]
-"""What one run measured: names and numbers, strings or lists of numbers."""
+"""What one run measured: names and numbers, strings or lists of numbers; NaN for what could not be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class Claim:
         What is run and measured.
     checks:
         The rule, written before the run: each check turns records into an estimate with an interval and compares it
-        with a range accepted beforehand. The claim is supported if all its checks are, not supported if one is not.
+        with a range accepted beforehand. The claim is supported if all its checks are, not supported if one is not,
+        and consistent with the runs if none fails but one could hardly have failed (`Bound`).
     quick, full:
         What to run for `--quick` and otherwise.
     measure:
@@ -104,8 +105,8 @@ class Task:
         """A hash of claim, version, setting and seed."""
         content = [self.claim.name, self.claim.version, dict(self.setting), self.seed]
         try:
-            text = json.dumps(content, sort_keys=True)
-        except TypeError as error:
+            text = json.dumps(content, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
             raise InputError(
                 f"settings must be made of JSON values, but one of {self.claim.name!r} is not: {error}."
             ) from None

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from comband.experiments.checks import Answer, Verdict
+from comband.experiments.checks import Answer, Bound, Verdict, decide
 from comband.experiments.claim import Claim, Plan
-from comband.experiments.statistics import LEVEL
+from comband.experiments.statistics import LEVEL, Estimate
 from comband.storage import write_text
 
-_MARK = {"supported": "✓", "not supported": "✗", "undecided": "?"}
+_MARK = {"supported": "✓", "consistent": "≈", "not supported": "✗", "undecided": "?"}
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -37,6 +37,7 @@ section {{ border-top: 1px solid #d6d6d6; margin-top: 2.2rem; padding-top: 1.4re
           white-space: nowrap; border: 1.5px solid; }}
 .supported {{ color: #00573f; background: #e6f4ef; border-color: #009e73; }}
 .not-supported {{ color: #8a3300; background: #fdeee4; border-color: #d55e00; }}
+.consistent {{ color: #00456b; background: #e8f2f9; border-color: #56b4e9; }}
 .undecided {{ color: #333; background: #f0f0f0; border-color: #777; }}
 table {{ border-collapse: collapse; width: 100%; margin: .8rem 0; font-size: .95rem; }}
 th, td {{ text-align: left; vertical-align: top; padding: .4rem .7rem .4rem 0; border-bottom: 1px solid #e4e4e4; }}
@@ -57,7 +58,10 @@ rewards (clicks) of the shown items only. At most <i>s</i> of reward is to be ha
 decides which list to show; among |Π| candidate policies the best is to be found, up to <i>ε</i> of reward a round.</p>
 <p>How a verdict comes about: each claim has one or more checks, written down before the run. A check turns the runs
 into an estimate with a {level:.0%} interval, and accepts a range. It is <b>supported</b> if the whole interval is
-accepted, <b>not supported</b> if none of it is, and <b>undecided</b> otherwise; a claim is as good as its worst check.
+accepted, <b>not supported</b> if none of it is, and <b>undecided</b> otherwise. A bound that is so wide that
+anything would pass proves nothing by being kept: such a check is <b>consistent</b> with the claim and no more, unless
+something that must not pass (a contrast, measured in the same runs) does fail it. A claim is as good as its worst
+check.
 Slopes are those of straight lines through the logarithms: slope 2 means that doubling one quantity makes the other
 four times as large.</p>
 <div class="wide"><table>
@@ -112,7 +116,8 @@ def _section(finding: Finding) -> str:
     claim, plan = finding.claim, finding.plan
     rows = "\n".join(
         f'<tr><td>{escape(a.check.text)}</td><td class="number">{_range(*a.check.accepted)}</td>'
-        f'<td class="number">{_number(a.estimate.value)}{_interval(a)}</td><td>{_badge(a.verdict)}</td></tr>'
+        f'<td class="number">{_number(a.estimate.value)}{_interval(a.estimate)}</td><td>{_badge(a.verdict)}</td></tr>'
+        f"{_contrast(a)}"
         for a in finding.answers
     )
     return _SECTION.format(
@@ -134,8 +139,19 @@ def _badge(verdict: Verdict) -> str:
     return f'<span class="badge {verdict.replace(" ", "-")}">{_MARK[verdict]} {verdict}</span>'
 
 
-def _interval(answer: Answer) -> str:
-    low, high = answer.estimate.low, answer.estimate.high
+def _contrast(answer: Answer) -> str:
+    if not isinstance(answer.check, Bound) or answer.check.contrast is None or answer.contrast is None:
+        return ""
+    fails = decide(answer.contrast, answer.check.accepted) == "not supported"
+    return (
+        f'\n<tr class="quiet"><td>for contrast: {escape(answer.check.contrast.text)}</td><td></td><td class="number">'
+        f"{_number(answer.contrast.value)}{_interval(answer.contrast)}</td>"
+        f"<td>{'fails, as it must' if fails else 'passes as well'}</td></tr>"
+    )
+
+
+def _interval(estimate: Estimate) -> str:
+    low, high = estimate.low, estimate.high
     if math.isnan(low) or math.isnan(high):
         return " (no interval)"
     return "" if low == high else f" [{_number(low)}, {_number(high)}]"

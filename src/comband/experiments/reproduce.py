@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from comband.experiments.claim import Claim, Task
 from comband.experiments.figures import render
 from comband.experiments.report import Finding, write_report
 from comband.experiments.runner import run_tasks
+from comband.experiments.statistics import Estimate
 from comband.problem import InputError
 from comband.storage import write_text
 
@@ -49,17 +51,33 @@ def reproduce(
         render(claim.draw, records[claim.name], figure)
         plan = claim.quick if quick else claim.full
         findings.append(Finding(claim, plan, verdict, answers, figure.with_suffix(".svg")))
-    write_text(out / "verdicts.json", json.dumps([_summary(f) for f in findings], indent=2) + "\n")
+    summaries = json.dumps([_summary(f) for f in findings], indent=2, allow_nan=False)
+    write_text(out / "verdicts.json", summaries + "\n")
     write_report(findings, out / "report.html", how=_how(quick))
     return findings
 
 
 def _summary(finding: Finding) -> dict[str, object]:
+    """Plain values; null for an open end of a range and for what could not be estimated."""
     checks = [
-        {"check": a.check.text, "accepted": a.check.accepted, **asdict(a.estimate), "verdict": a.verdict}
+        {
+            "check": a.check.text,
+            "accepted": [_finite(end) for end in a.check.accepted],
+            **_plain(a.estimate),
+            "contrast": None if a.contrast is None else _plain(a.contrast),
+            "verdict": a.verdict,
+        }
         for a in finding.answers
     ]
     return {"claim": finding.claim.name, "verdict": finding.verdict, "checks": checks}
+
+
+def _plain(estimate: Estimate) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in asdict(estimate).items()}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _how(quick: bool) -> str:

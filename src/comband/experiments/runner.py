@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import threading
@@ -37,8 +38,9 @@ class ResultsFile:
         for number, line in enumerate(self._whole_lines(), start=1):
             try:
                 entry = json.loads(line)
-                records[entry["key"]] = Record(entry["setting"], entry["seed"], entry["values"])
-            except (ValueError, KeyError, TypeError):
+                values = {name: _from_plain(value) for name, value in entry["values"].items()}
+                records[entry["key"]] = Record(entry["setting"], entry["seed"], values)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 raise InputError(
                     f"line {number} of {self.path} is not a result; remove that line (its task is then run again), "
                     "or choose another folder."
@@ -49,7 +51,7 @@ class ResultsFile:
         """Write one result, on a line of its own, and see that it is on disk."""
         entry = {"key": task.key, "setting": task.setting, "seed": task.seed, "values": values, "seconds": seconds}
         with open(self.path, "ab") as file:
-            file.write(json.dumps(entry, sort_keys=True).encode() + b"\n")
+            file.write(json.dumps(entry, sort_keys=True, allow_nan=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -132,12 +134,20 @@ def _measure(measure: Callable[[Setting, int], Values], setting: Setting, seed: 
 
 
 def as_plain(value: Any) -> Any:
-    """Numpy numbers and arrays as Python's own, fit for JSON."""
+    """Numpy numbers and arrays as Python's own, fit for JSON, which knows no NaN: null stands for it."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
+        return as_plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [as_plain(part) for part in value]
-    return value
+    if isinstance(value, float) and math.isinf(value):
+        raise InputError("a measured value must be finite, or NaN where nothing could be measured, got infinity.")
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_plain(part) for part in value]
+    return math.nan if value is None else value
 
 
 def _start_worker() -> None:

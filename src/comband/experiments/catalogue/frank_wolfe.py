@@ -10,12 +10,15 @@ import numpy as np
 from comband import theory
 from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import random_world
-from comband.experiments.checks import Largest, Mean, Ratio, Slope
+from comband.experiments.checks import Bound, Largest, Mean, Ratio, Slope
 from comband.experiments.claim import Claim, Plan, Record, Setting, Values
 from comband.experiments.figures import COLOURS, guide, panel, trend
 from comband.oracles.enumeration import EnumerationOracle
 from comband.problem import Problem
 from comband.solvers.stopping import State, Stopping
+
+SMALL = 8
+"""The K at which the bound on the error is looked at."""
 
 
 def measure(setting: Setting, seed: int) -> Values:
@@ -33,7 +36,7 @@ def measure(setting: Setting, seed: int) -> Values:
     best = design_exploration(events, oracle, problem=problem, stopping=Stopping(gap=1e-5 * mu, max_calls=3000))
     ours = design_exploration(events, oracle, problem=problem, stopping=Stopping(gap=mu), n_columns=1)
     first = int(rng.integers(100))
-    limits = (Stopping(gap=mu, max_calls=setting["most"]), Stopping(max_steps=300))
+    limits = (Stopping(gap=mu, max_calls=setting["most"]), Stopping(max_steps=setting["steps"]))
     printed, _ = (
         design_exploration(
             events, oracle, problem=problem, solver="frank-wolfe", stopping=s, start=first, trim=0.0, callback=record
@@ -45,7 +48,7 @@ def measure(setting: Setting, seed: int) -> Values:
     C, start = theory.design_curvature(problem), error[0]
     bound = 2 * (start + C * steps) / ((steps + 1) * (steps + 2))
     looked = np.unique(np.geomspace(1, steps[-1], 60).astype(int))
-    late = steps >= 10
+    late = (steps >= 10) & (steps <= 300)  # beyond, the error is not far above that of the minimum itself
     return {
         "ratio": setting["K"] / 2,
         "printed": printed.oracle_calls,
@@ -53,6 +56,7 @@ def measure(setting: Setting, seed: int) -> Values:
         "ours": ours.oracle_calls,
         "theorem": theory.frank_wolfe_steps(curvature=C, start_gap=start, accuracy=mu),
         "above": (error / bound)[1:].max(),
+        "stuck": start / bound[-1],
         "fall": np.polyfit(np.log(steps[late]), np.log(error[late]), 1)[0],
         "steps": looked,
         "error": error[looked],
@@ -89,16 +93,24 @@ CLAIM = Claim(
     "random policy, and comband's fully corrective variant (one policy a call) run until their certified gap is at "
     "most μ.",
     checks=(
-        Largest("Largest error in multiples of the bound 2(h₁ + Ct)/((t+1)(t+2))", "above", (0, 1)),
+        Bound(
+            Largest("Largest error in multiples of the bound 2(h₁ + Ct)/((t+1)(t+2))", "above", (0, 1), {"K": SMALL}),
+            Mean("of a solver that stays where it began", "stuck", (0, 1), {"K": SMALL}),
+        ),
         Mean("Slope of the error in t (theory: at most −1)", "fall", (-np.inf, -0.9)),
-        Slope("Slope of the printed rule's calls in K/m (theory: at most 5)", "ratio", "printed", (-np.inf, 5)),
+        Bound(Slope("Slope of the printed rule's calls in K/m (theory: at most 5)", "ratio", "printed", (-np.inf, 5))),
         Ratio("Calls of the fully corrective variant over the printed rule's", "ours", "printed", (0, 0.5)),
     ),
-    quick=Plan([{"K": K, "most": 60_000} for K in (8, 16, 32)], 4),
-    full=Plan([{"K": K, "most": 400_000} for K in (8, 16, 32, 64, 128)], 10),
+    quick=Plan([{"K": K, "most": 60_000, "steps": 20_000 if K == SMALL else 300} for K in (SMALL, 16, 32)], 4),
+    full=Plan(
+        [{"K": K, "most": 400_000, "steps": 20_000 if K == SMALL else 300} for K in (SMALL, 16, 32, 64, 128)], 10
+    ),
     measure=measure,
     draw=draw,
-    version=2,
-    remarks="The last check is about comband, not about the paper. Runs of the printed rule that do not reach μ "
+    version=3,
+    remarks="The bound's constant grows like K³, so that for larger K even a solver that does not move keeps it for "
+    "thousands of steps; it is looked at for K = 8, over 20,000 steps. That (K/m)⁵ calls are enough is a matter of "
+    "consistency only: the printed rule needs hundreds of times fewer. The last check is about comband, not about the "
+    "paper. Runs of the printed rule that do not reach μ "
     "within the limit of calls are counted at the limit.",
 )

@@ -12,7 +12,7 @@ from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import FiniteWorld, graded_world
 from comband.experiments.catalogue.lower_bound import crossing
 from comband.experiments.catalogue.uniform_convergence import uniform_rounds
-from comband.experiments.checks import Slope
+from comband.experiments.checks import Bound, Slope
 from comband.experiments.claim import Claim, Plan, Record, Setting, Values, select
 from comband.experiments.figures import guide, panel, trend
 from comband.oracles.enumeration import EnumerationOracle
@@ -115,7 +115,10 @@ CLAIM = Claim(
         _slope("Uniform lists: slope in K (theory: 1)", "K", (0.8, 1.2), vary="K", learner="uniform lists"),
         _slope("PAC-COMBAND: slope in ε (theory: −2)", "epsilon", (-2.3, -1.7), vary="epsilon"),
         _slope("PAC-COMBAND: slope in m with s = m (theory: 2)", "m", (1.5, 2.5), vary="m, s=m"),
-        _slope("PAC-COMBAND: slope in m with s = 1 (theory: at most 1)", "m", (-np.inf, 1.1), vary="m, s=1"),
+        Bound(
+            _slope("PAC-COMBAND: slope in m with s = 1 (theory: at most 1)", "m", (-np.inf, 1.1), vary="m, s=1"),
+            _slope("with s = m", "m", (-np.inf, 1.1), vary="m, s=m"),
+        ),
     ),
     quick=Plan(_settings((20, 80, 320), (0.035, 0.07, 0.14), 0.1, 60), 6),
     full=Plan(_settings((20, 40, 80, 160, 320), (0.025, 0.05, 0.1), 0.05, 100), 10),

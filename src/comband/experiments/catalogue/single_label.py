@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from comband import theory
 from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import potential, random_world
 from comband.experiments.catalogue.uniform_convergence import TIGHT
-from comband.experiments.checks import Largest, Ratio, Slope
+from comband.experiments.checks import Bound, Largest, Ratio, Slope
 from comband.experiments.claim import Claim, Plan, Record, Setting, Values
 from comband.experiments.figures import panel, trend
 from comband.learners.pac_comband import PacComband
@@ -44,7 +45,8 @@ def measure(setting: Setting, seed: int) -> Values:
             if potential(inside, weights[name], problem, 0.5) - least <= mu:
                 needed.setdefault(name, n)
         apart = max(apart, float(np.abs(weights["general"] - weights["special"]).max()))
-    return {"general": needed.get("general", MOST), "special": needed.get("special", MOST), "apart": apart}
+    # A design that never gets there is not counted at a limit: that would look like a slope of 0.
+    return {"general": needed.get("general", math.nan), "special": needed.get("special", math.nan), "apart": apart}
 
 
 def draw(records: Sequence[Record], figure: Any) -> None:
@@ -65,7 +67,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
             linestyle=style,
             label=f"slope {power}",
         )
-    axes.set_ylim(top=20 * max(r["general"] for r in records))
+    axes.set_ylim(top=20 * max((r["general"] for r in records if not math.isnan(r["general"])), default=MOST))
     axes.legend()
 
 
@@ -79,8 +81,8 @@ CLAIM = Claim(
     method="Random worlds of 150 contexts and 20 classifiers. Both algorithms see the same uniform guesses; N₁ is "
     "doubled until the design is within μ = 1/(8K²) of the population's minimum.",
     checks=(
-        Slope("Slope of the special algorithm's N₁ in K (theory: at most 7)", "K", "special", (-np.inf, 7)),
-        Slope("Slope of the general algorithm's N₁ in K (theory: at most 9)", "K", "general", (-np.inf, 9)),
+        Bound(Slope("Slope of the special algorithm's N₁ in K (theory: at most 7)", "K", "special", (-np.inf, 7))),
+        Bound(Slope("Slope of the general algorithm's N₁ in K (theory: at most 9)", "K", "general", (-np.inf, 9))),
         Ratio("N₁ of the special over the general algorithm (claimed: less)", "special", "general", (0, 0.9)),
         Largest("Largest difference between the two designs' weights", "apart", (0.01, np.inf)),
     ),
@@ -88,8 +90,9 @@ CLAIM = Claim(
     full=Plan([{"K": K} for K in (3, 6, 12, 24)], 20),
     measure=measure,
     draw=draw,
-    remarks="Both bounds hold, but the improvement is one of the analysis, not of the algorithm. With rewards 0 or 1 "
-    "the two empirical potentials differ by a constant factor only (K times the share of hits), so they have the same "
-    "minimiser, and Frank-Wolfe takes the same steps on both: from the same rounds the two algorithms make the same "
-    "design.",
+    version=2,
+    remarks="Both bounds hold, though far from where they could fail (consistency only); but the improvement is one of "
+    "the analysis, not of the algorithm. With rewards 0 or 1 the two empirical potentials differ by a constant factor "
+    "only (K times the share of hits), so they have the same minimiser, and Frank-Wolfe takes the same steps on both: "
+    "from the same rounds the two algorithms make the same design.",
 )
