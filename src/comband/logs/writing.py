@@ -195,4 +195,4 @@ def _write_jsonl(path: Path, blocks: Iterator[Block]) -> None:
         for block in blocks:
             names = list(block)
             for row in zip(*(values.tolist() for values in block.values()), strict=True):
-                file.write(json.dumps(dict(zip(names, row, strict=True))) + "\n")
+                file.write(json.dumps(dict(zip(names, row, strict=True)), allow_nan=False) + "\n")
