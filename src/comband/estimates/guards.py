@@ -254,18 +254,18 @@ def _sparse(q: NDArray[np.float64]) -> SparsePropensities:
 
 
 _FIRST_LOOK = 64  # rounds of a stretch
-_LOOK_AGAIN = 1.02  # when a stretch has become so much longer
+_LOOK_AGAIN = 1.05  # when a stretch has become so much longer
 _CHANGES = np.unique((16 * 1.4 ** np.arange(28)).astype(np.int64))  # when a change may have happened, in trials
-_KINDS = ("rewards for the leader", "rewards against the leader", "the balance of rewards for and against the leader")
+_KINDS = ("the rate of rewards", "the balance of rewards for and against the leader")
 
 
 class DriftGuard:
     """Watches whether the rewards for and against the leader change within stretches of rounds that should be alike.
 
     While leader, candidates and propensities stay the same (an epoch), rounds are independent and alike given the past:
-    "a reward for the leader", "a reward against it" and, among rounds with just one of the two, "for" are sequences of
-    Bernoulli trials with unknown, constant chances. A common factor on all rewards (night and day) moves the first two
-    and leaves the third alone. Two e-processes look at all three, and are averaged.
+    "a reward, for the leader or against it" and, among rounds with just one of the two, "for" are sequences of
+    Bernoulli trials with unknown, constant chances: the rate, and the balance. A common factor on all rewards (night
+    and day) moves the first and leaves the second alone. Two e-processes look at both, and are averaged.
 
     *A change, as soon as it shows.* With k successes in n trials of a stretch,
 
@@ -278,7 +278,7 @@ class DriftGuard:
 
     *A slow drift, over many stretches.* Given k, the successes in the first half of the trials of a stretch's planned
     rounds are hypergeometric. A two-sided p-value p becomes a bet 1/(2√p), whose mean is at most one; an average over
-    the three kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
+    the two kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
     taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
     """
 
@@ -393,11 +393,11 @@ def _weight(k: int) -> float:
 
 
 def _trials(in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> list[tuple[NDArray[np.int64], int]]:
-    """The three sequences of trials among the first rounds: the positions of successes, and how many trials."""
+    """The two sequences of trials among the first rounds: the positions of successes, and how many trials."""
     first, second = (np.unique(np.asarray(positions, dtype=np.int64)) for positions in (in_favour, against))
     first, second = first[first < n_rounds], second[second < n_rounds]
     one_sided = np.setxor1d(first, second, assume_unique=True)
-    return [(first, n_rounds), (second, n_rounds), (np.flatnonzero(np.isin(one_sided, first)), len(one_sided))]
+    return [(np.union1d(first, second), n_rounds), (np.flatnonzero(np.isin(one_sided, first)), len(one_sided))]
 
 
 def _log_change(successes: NDArray[np.int64], n: int) -> float:

@@ -480,6 +480,8 @@ class CertifyingLearner(Learner):
     def _audit(self, decisions: Decisions) -> None:
         """Compute some propensities anew from the contexts that are told, and compare with those of the decisions."""
         chosen = np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
+        if len(chosen) == 0:
+            return
         epochs = decisions.versions[chosen] // self._explorer.stride
         for k in np.unique(epochs):
             sample = decisions[chosen[epochs == k]]
