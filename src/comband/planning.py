@@ -12,7 +12,15 @@ from comband import theory
 from comband.environments import SyntheticRecommender
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
 from comband.learners.certifying import CertifyingLearner
-from comband.problem import InputError, Problem, check_count, check_fraction, check_number, check_positive
+from comband.problem import (
+    InputError,
+    Problem,
+    check_count,
+    check_epsilon,
+    check_fraction,
+    check_number,
+    check_positive,
+)
 from comband.running import run
 
 METHODS: dict[str, type[CertifyingLearner]] = {
@@ -53,12 +61,12 @@ def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsi
     320
     """
     P = check_count("n_policies", n_policies)
-    epsilon, delta = check_positive("epsilon", epsilon), check_fraction("delta", delta)
+    epsilon, delta = check_epsilon(epsilon, problem), check_fraction("delta", delta)
     if P == 1:
         return 0
     rho = problem.max_reward
     arm = (4 * rho * check_positive("click_rate", click_rate) + 4 / 3 * rho * epsilon) / epsilon**2
-    return P * math.ceil(arm * math.log((P - 1) / delta))
+    return P * math.ceil(arm * (math.log(P - 1) - math.log(delta)))
 
 
 def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:

@@ -30,6 +30,7 @@ SMALLEST_REWARD = 1e-100
 _SMALLEST_FLOOR = 1e-12
 _SMALLEST_SPARSITY = 1e-9
 _SMALLEST_EPSILON = 1e-12
+_SMALLEST_FRACTION = 1e-300
 
 
 class InputError(ValueError):
@@ -133,6 +134,8 @@ def check_fraction(name: str, value: Any) -> float:
     number = check_number(name, value)
     if not 0 < number < 1:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {number}.")
+    if number < _SMALLEST_FRACTION:
+        raise InputError(f"{name} must be at least {_SMALLEST_FRACTION:g}, got {number}: its inverse is no number.")
     return number
 
 

@@ -15,7 +15,7 @@ from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
 from comband.learners.certifying import CertifyingLearner
 from comband.policies import PolicySet
-from comband.problem import Problem
+from comband.problem import Problem, check_count
 from comband.reports import Needed, selection_page
 from comband.running import run
 from comband.storage import write_text
@@ -48,6 +48,7 @@ def demo(
 
     Example: comband demo --epsilon 0.03 --cap 20000
     """
+    check_count("cap", cap, least=0)
     problem = Problem(n_actions=items, list_size=slots, sparsity=1)
     shop = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
     policies = PolicySet(

@@ -9,7 +9,7 @@ import typer
 
 from comband.commands.common import console, print_json, table, working
 from comband.planning import Forecast, by_simulation, by_theorem
-from comband.problem import Problem, check_positive
+from comband.problem import Problem, check_epsilon, check_positive
 
 
 def plan(
@@ -39,7 +39,7 @@ def plan(
     """
     problem = Problem(n_actions=items, list_size=slots, sparsity=sparsity)
     daily = check_positive("rounds_a_day", rounds_a_day)
-    target = check_positive("click_rate", click_rate) / 5 if epsilon is None else check_positive("epsilon", epsilon)
+    target = check_epsilon(check_positive("click_rate", click_rate) / 5 if epsilon is None else epsilon, problem)
     worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
     forecasts: list[Forecast] = []
     if runs:

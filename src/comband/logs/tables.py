@@ -58,7 +58,7 @@ class TableFile:
                     f"{self.path} has {self.names.count(name)} columns {name}; each name must be there once."
                 )
         read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
-        yield from read(self.path, list(columns), faults)
+        yield from read(self.path, list(dict.fromkeys(columns)), faults)
 
     def lacks(
         self, column: str, *, why: str = "", names: Sequence[str] | None = None, used: Sequence[str] = ()
