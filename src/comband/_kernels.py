@@ -183,6 +183,25 @@ def valid_rewards(rewards: NDArray[np.float64], least: float, most: float) -> bo
 
 
 @njit(cache=True)
+def all_below(numbers: Any, limit: int) -> bool:
+    """Whether all whole numbers (n,) lie in 0 … limit − 1."""
+    for i in range(len(numbers)):  # noqa: SIM110 - a generator is no loop to the compiler
+        if not 0 <= numbers[i] < limit:
+            return False
+    return True
+
+
+@njit(cache=True)
+def any_open(propensities: NDArray[np.float64]) -> bool:
+    """Whether some row (n, m) is not known, that is NaN."""
+    for i in range(propensities.shape[0]):
+        for j in range(propensities.shape[1]):
+            if np.isnan(propensities[i, j]):
+                return True
+    return False
+
+
+@njit(cache=True)
 def valid_propensities(propensities: NDArray[np.float64], least: float, most: float) -> bool:
     """Whether all are in [least, most], or NaN throughout their row."""
     n, m = propensities.shape

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import valid_events, valid_lists, valid_propensities, valid_rewards
+from comband._kernels import any_open, valid_events, valid_lists, valid_propensities, valid_rewards
 from comband.contexts import (
     Contexts,
     concat_contexts,
@@ -201,7 +201,7 @@ class Rounds:
 
     def events(self) -> Events:
         """Only the positive rewards: all that design and estimation ever need."""
-        if np.isnan(self.decisions.propensities[:, :1]).any():
+        if any_open(self.decisions.propensities):
             raise InputError(
                 "some propensities are not computed (NaN), so these rounds cannot be weighed; make the learner with "
                 'propensities="always", or leave those rounds out.'
@@ -209,16 +209,17 @@ class Rounds:
         where, position = np.nonzero(self.rewards > 0)
         rewarded, rows = np.unique(where, return_inverse=True)
         decisions = self.decisions
-        return Events(
-            n_rounds=len(self),
-            ids=decisions.ids[rewarded],
-            versions=decisions.versions[rewarded],
-            contexts=take_contexts(decisions.contexts, rewarded),
-            rows=rows,
-            actions=decisions.lists[where, position],
-            rewards=self.rewards[where, position],
-            propensities=decisions.propensities[where, position],
-        )
+        columns: dict[str, Any] = {
+            "n_rounds": len(self),
+            "ids": decisions.ids[rewarded],
+            "versions": decisions.versions[rewarded],
+            "contexts": take_contexts(decisions.contexts, rewarded),
+            "rows": rows,
+            "actions": decisions.lists[where, position],
+            "rewards": self.rewards[where, position],
+            "propensities": decisions.propensities[where, position],
+        }
+        return _without_checks(Events, columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
@@ -422,7 +423,9 @@ def _freeze(record: Any) -> None:
     """Store every column as a read-only array of its own type, never a view that somebody may still write to."""
     for name, dtype in _columns(record.__class__):
         given = getattr(record, name)
-        if type(given) is np.ndarray and given.dtype == dtype and not given.flags.writeable:
+        if type(given) is np.ndarray and given.dtype == dtype:
+            if given.flags.writeable:
+                object.__setattr__(record, name, read_only(given.copy()))
             continue
         column = _column(name, given, dtype)
         if column.flags.writeable:

@@ -30,7 +30,7 @@ from comband.problem import (
     check_floor,
     check_fraction,
 )
-from comband.rounds import Decisions, Events, Rounds
+from comband.rounds import Decisions, Events, Rounds, read_only
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
 from comband.storage import Part, State, Whole, require
@@ -254,10 +254,10 @@ class TwoPhase(Learner):
             return self._design.mixture.draw(X, self._rng, first_id=first_id, version=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         return Decisions(
-            ids=np.arange(first_id, first_id + n),
-            lists=uniform_lists(self._rng.random((n, m)), K),
-            propensities=np.full((n, m), m / K),
-            versions=np.full(n, _EXPLORE),
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(uniform_lists(self._rng.random((n, m)), K)),
+            propensities=read_only(np.full((n, m), m / K)),
+            versions=read_only(np.full(n, _EXPLORE)),
             contexts=X,
         )
 

@@ -203,7 +203,7 @@ class WeightedPolicies(Learner):
     def _mix(self, followed: NDArray[np.float64]) -> NDArray[np.float64]:
         mixed = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
         # Rounding may pass 1 when all policies agree, and a weight may be smaller than anything that is ever drawn.
-        return np.asarray(np.clip(mixed, SMALLEST_PROPENSITY, 1.0), dtype=np.float64)
+        return np.asarray(np.minimum(np.maximum(mixed, SMALLEST_PROPENSITY), 1.0), dtype=np.float64)
 
     def _rows_a_block(self) -> int:
         return max(1, BLOCK // (len(self.policies) * self.problem.list_size))

@@ -11,7 +11,7 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, as_generator, check_lists
-from comband.rounds import Decisions
+from comband.rounds import Decisions, read_only
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
 # not at all: both keep a small probability, the first so that its weight stays moderate, the second so that values can
@@ -106,10 +106,10 @@ class DisagreementSampling:
             drawn = self._kernel(self._predict(take_contexts(X, rows)), u, asked)
             lists[rows], propensities[rows], covered[rows] = drawn[:3]
         return Decisions(
-            ids=np.arange(first_id, first_id + n),
-            lists=lists,
-            propensities=propensities,
-            versions=2 * version + ~covered,
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(lists),
+            propensities=read_only(propensities),
+            versions=read_only(2 * version + ~covered),
             contexts=X,
         )
 

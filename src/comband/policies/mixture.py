@@ -26,7 +26,7 @@ from comband.problem import (
     check_problem,
     check_weights,
 )
-from comband.rounds import Decisions
+from comband.rounds import Decisions, read_only
 from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 
 
@@ -141,10 +141,10 @@ class Mixture:
             lists[rows] = shown
             propensities[rows] = self._propensities(predicted, shown)
         return Decisions(
-            ids=np.arange(first_id, first_id + n),
-            lists=lists,
-            propensities=propensities,
-            versions=np.full(n, version),
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(lists),
+            propensities=read_only(propensities),
+            versions=read_only(np.full(n, version)),
             contexts=X,
         )
 

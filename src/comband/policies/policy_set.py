@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import contains, linear_top_lists, top_lists
+from comband._kernels import all_below, contains, linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
@@ -158,9 +158,10 @@ class PolicySet:
         """
         which = self._which(indices)
         actions = np.asarray(actions, dtype=np.int32)
-        if len(actions) and self._n_actions is not None and int(actions.max()) >= self._n_actions:
+        if self._n_actions is not None and not all_below(actions, self._n_actions):
             raise InputError(
-                f"the rounds show action {int(actions.max())}, but the policies know 0 … {self._n_actions - 1} only."
+                f"the rounds show action {int(actions.max(initial=0))}, but the policies know only "
+                f"0 … {self._n_actions - 1}."
             )
         needed, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
         by_row = np.argsort(place, kind="stable")
@@ -176,9 +177,11 @@ class PolicySet:
         if indices is None:
             return np.arange(len(self))
         which = np.asarray(indices)
-        if which.ndim != 1 or (len(which) and which.dtype.kind not in "iu"):
+        if which.shape == (0,):
+            return np.empty(0, dtype=np.int64)
+        if which.ndim != 1 or which.dtype.kind not in "iu":
             raise InputError(f"indices must be the numbers of policies, got {which.dtype} of shape {which.shape}.")
-        if len(which) and not 0 <= int(which.min()) <= int(which.max()) < len(self):
+        if not all_below(which, len(self)):
             raise InputError(f"indices must lie in 0 … {len(self) - 1}, got {which.min()} … {which.max()}.")
         return which.astype(np.int64, copy=False)
 
