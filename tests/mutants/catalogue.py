@@ -109,20 +109,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "out[leader] = False",
-        "out[leader] = out[leader]",
-        "the leader may be dropped by its own evidence from earlier epochs",
-        (f"{TWIN}[UniformMixture]", LISTS, ADAPTIVE),
-    ),
-    Mutant(
-        "learners/certifying.py",
-        "if i < 0 or i == leader or not self._alive[i]:",
-        "if i < 0 or i == leader:",
-        "a rival that was dropped still keeps the leader from being certified",
-        (ADAPTIVE, LISTS),
-    ),
-    Mutant(
-        "learners/certifying.py",
         "return best if best is not None and best[1] < now[1] and self._alive[best[0]] else now",
         "return best if best is not None and best[1] < now[1] else now",
         "the claim of a candidate that has been dropped since is repeated",
