@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -293,6 +294,22 @@ def test_a_world_that_changes_within_an_epoch_is_reported(changes: bool) -> None
         clicked = rng.random(100) < (0.5 if not changes else 0.8 if batch % 4 >= 2 else 0.2)
         learner.tell(decisions, clicked[:, None] * (np.arange(M) == 0).astype(float))
     assert any("changed over time" in text for text in learner.result().warnings) == changes
+
+
+class Stuck(np.random.Generator):
+    """Always draws the same number."""
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        return np.full(size, 0.3)
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_lists_that_are_not_drawn_with_their_propensities_are_reported(stuck: bool) -> None:
+    learner = learner_for(epsilon=0.001, seed=(Stuck if stuck else np.random.Generator)(np.random.PCG64(0)))
+    for _ in range(15):
+        decisions = learner.ask(np.zeros(100, dtype=np.int64))
+        learner.tell(decisions, np.zeros((100, M)))
+    assert any("not shown" in text for text in learner.result().warnings) == stuck
 
 
 def test_arguments_are_checked() -> None:

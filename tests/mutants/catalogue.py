@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "self._drift.update(self._for - first, self._against - first, epoch.n_rounds + n)",
+        "self._drift.update(self._for - first, self._against - first, epoch.n_rounds + block.n_rounds)",
         "pass",
         "the drift guard never fed: a changing world goes unnoticed",
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
@@ -116,8 +116,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience",
-        "overdue = np.arange(self._front, self._front + len(blocking)) < self._ledger.issued - self.patience + 1",
+        "overdue = (ids < self._ledger.issued - self.patience) & ~np.isin(ids, self._failed)",
+        "overdue = (ids <= self._ledger.issued - self.patience) & ~np.isin(ids, self._failed)",
         "decisions count as unanswered one round too early",
         (LISTS,),
     ),
@@ -160,8 +160,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "learners/certifying.py",
         "self._exposure.update(sample.lists, self._explorer.all_propensities(sample.contexts), sample.propensities)",
         "pass",
-        "propensities are never computed anew",
-        (f"{OF_ADAPTIVE}::test_a_policy_that_changes_its_mind_is_reported",),
+        "nobody watches whether lists are drawn with their propensities",
+        (f"{OF_ADAPTIVE}::test_lists_that_are_not_drawn_with_their_propensities_are_reported",),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "self._exposure.compare(sample.propensities, computed)",
+        "pass",
+        "a candidate that changes its mind between ask and tell goes unnoticed",
+        (
+            "tests/learners/test_guarding.py::test_a_candidate_that_changes_its_mind_is_noticed_at_any_number_of_actions",
+        ),
     ),
     Mutant(
         "learners/ab_test.py",
@@ -489,7 +498,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "gap=max(0.0, (1.0 - potential.floor) * (maximum - average)),",
         "gap=max(0.0, (1.0 - potential.floor) ** 2 * (maximum - average)),",
         "the design's gap is smaller than its distance from the optimum may be",
-        (f"{DESIGN}::test_reports_what_its_mixture_does_on_the_rounds",),
+        ("tests/solvers/test_frank_wolfe.py::test_every_rule_reports_the_truth_about_where_it_stopped",),
     ),
     Mutant(
         "solvers/frank_wolfe.py",
