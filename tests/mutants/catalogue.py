@@ -249,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "share = (1 - mixture.floor) * float(self._weights.min())",
         "share = (1 - mixture.floor) * float(self._weights.max())",
         "the floor of a mixture is that of its heaviest policy",
-        (f"{TWIN}[AdaptiveComband, too many to ask]",),
+        ("tests/learners/test_exploration.py",),
     ),
     Mutant(
         "policies/mixture.py",
@@ -267,8 +267,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "policies/disagreement.py",
-        "versions=2 * version + ~covered,",
-        "versions=2 * version + 0 * ~covered,",
+        "2 * version + ~covered",
+        "2 * version + 0 * ~covered",
         "contexts that break the floor are not marked",
         (f"{DISAGREEMENT}::test_contexts_with_too_much_dispute_are_marked",),
     ),
