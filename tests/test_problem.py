@@ -110,6 +110,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=1e-300),
         "floor .* at least 1e-12",
     ),
+    "theory: epsilon whose square vanishes": (
+        lambda: cb.theory.pac_comband(PROBLEM, n_policies=9, epsilon=1e-300, delta=0.05),
+        "where squares are numbers",
+    ),
+    "plan: click rate beyond all numbers": (
+        lambda: cb.theory.uniform_exploration(PROBLEM, n_policies=9, epsilon=1e300, delta=0.05),
+        "where squares are numbers",
+    ),
     "repeated action": (lambda: log(lists=[[0, 0], [2, 3]]), r"must not repeat an action, got \[0, 0\] in row 0"),
     "action out of range": (lambda: log(lists=[[0, 1], [2, 6]]), "actions must lie in 0 … 5, got 6 in row 1"),
     "negative action": (lambda: log(lists=[[0, -1], [2, 3]]), "got -1 in row 0"),

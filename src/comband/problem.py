@@ -144,6 +144,8 @@ def check_positive(name: str, value: Any) -> float:
     number = check_number(name, value)
     if number <= 0:
         raise InputError(f"{name} must be above 0, got {number}.")
+    if not 1e-150 <= number <= 1e150:
+        raise InputError(f"{name} must lie in [1e-150, 1e150], where squares are numbers, got {number}.")
     return number
 
 
@@ -162,8 +164,10 @@ def check_floor(value: Any) -> float:
 
 def check_epsilon(value: Any, problem: Problem) -> float:
     """Return ε, the accuracy that is to be promised, below ρ and large enough to be told from 0."""
-    number = check_positive("epsilon", value)
+    number = check_number("epsilon", value)
     rho = problem.max_reward
+    if number <= 0:
+        raise InputError(f"epsilon must be above 0, got {number}.")
     if number >= rho:
         raise InputError(
             f"epsilon must lie below {rho:g}, the most that one list can collect in a round, got {number:g}: no "
