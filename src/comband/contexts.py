@@ -101,8 +101,11 @@ def context_prints(X: Contexts) -> NDArray[np.uint64]:
     data classes, and tuples, lists, sets and mappings of all these. Of an object of any other kind only the type
     counts: whether it was replaced or altered cannot be seen.
     """
-    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
-        return np.asarray(float_prints(X))
+    if type(X) is np.ndarray and X.flags.c_contiguous:  # the usual kinds first, by the shortest way
+        if X.dtype == np.float64 and X.ndim == 2:
+            return float_prints(X)
+        if X.dtype == np.int64 and X.ndim == 1:
+            return int_prints(X[:, None])
     if sp.issparse(X):
         csr = X.tocsr()
         if not csr.has_canonical_format:
