@@ -118,6 +118,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: cb.theory.uniform_exploration(PROBLEM, n_policies=9, epsilon=1e300, delta=0.05),
         "where squares are numbers",
     ),
+    "theory: more policies than any number": (
+        lambda: cb.theory.uniform_exploration(PROBLEM, n_policies=10**400, epsilon=0.1, delta=0.05),
+        "n_policies must be at most 1e150",
+    ),
     "repeated action": (lambda: log(lists=[[0, 0], [2, 3]]), r"must not repeat an action, got \[0, 0\] in row 0"),
     "action out of range": (lambda: log(lists=[[0, 1], [2, 6]]), "actions must lie in 0 … 5, got 6 in row 1"),
     "negative action": (lambda: log(lists=[[0, -1], [2, 3]]), "got -1 in row 0"),

@@ -126,6 +126,8 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     """Return `value` as an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if value > 10**150:
+        raise InputError(f"{name} must be at most 1e150, got a number of {len(hex(value)) - 2} hexadecimal digits.")
     return int(value)
 
 
