@@ -238,6 +238,18 @@ def unpack_contexts(state: State, *, n: int | None = None) -> Contexts:
     return sp.csr_array((state["csr_data"], state["csr_indices"], indptr), shape=(rows, columns))
 
 
+def alike(first: Contexts, second: Contexts) -> bool:
+    """Whether two batches are of one kind and can be joined; an empty one goes with all."""
+    if n_contexts(first) == 0 or n_contexts(second) == 0:
+        return True
+    if sp.issparse(first) or sp.issparse(second):
+        return bool(sp.issparse(first) and sp.issparse(second) and first.shape[1] == second.shape[1])
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        kinds = {"number" if part.dtype.kind in "biuf" else part.dtype.kind for part in (first, second)}
+        return len(kinds) == 1 and first.shape[1:] == second.shape[1:]
+    return isinstance(first, type(second))
+
+
 _CSR = {
     "csr_data": Array("", ("events",)),
     "csr_indices": Array("i", ("events",), 0),

@@ -99,6 +99,63 @@ def test_thousands_of_damaged_and_altered_files(name: str, tmp_path: Path) -> No
     attacked(name, tmp_path, n=1500, seed=2)
 
 
+def _claims(state: storage.State) -> None:
+    state["learnt"]["certified"] = {"leader": state["learnt"]["epochs"][-1]["leader"], "epsilon": 0.0}
+
+
+def _certain(state: storage.State) -> None:
+    state["learnt"]["log_wealth"][:] = 50.0
+
+
+def _fewer_rounds(state: storage.State) -> None:
+    state["learnt"]["epochs"][0]["n_rounds"] -= 1
+
+
+def _bolder(state: storage.State) -> None:
+    state["learnt"]["epochs"][-1]["bound"] /= 2
+
+
+def _forgets(state: storage.State) -> None:
+    state["learnt"]["exposure"]["peak"] = 0.0
+    state["learnt"]["exposure"]["log_wealth"][:] = 9.0
+
+
+def _constant(state: storage.State) -> None:
+    state["rng"]["state"]["inc"] = 0
+
+
+def _more_answers(state: storage.State) -> None:
+    state["ledger"]["answered"] += 1
+
+
+def _other_config(state: storage.State) -> None:
+    state["config"]["patience"] = "80"
+
+
+@pytest.mark.parametrize(
+    ("forge", "sentence"),
+    [
+        (_claims, "a claim must be such as the evidence allows"),
+        (_certain, "evidence must not exceed what the events that are kept allow"),
+        (_fewer_rounds, "decisions, answers and rounds must be as many as each other"),
+        (_bolder, "the bets of an epoch must be those of its plan|may lose everything"),
+        (_forgets, "evidence of a guard must not exceed its peak"),
+        (_constant, "random generator is not one that it can have"),
+        (_more_answers, "the record of decisions and answers must agree"),
+        (_other_config, "patience must be a whole number"),
+    ],
+)
+def test_a_forged_learner_is_refused(forge: Callable[[storage.State], None], sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "learner.npz"
+    played("AdaptiveComband", n=3).save(path)
+    state = storage.load(path, "learner", lambda state: state)
+    cb.AdaptiveComband.from_state(storage.load(path, "learner", lambda state: state), POLICIES)
+    forge(state)
+    storage.save(path, "learner", state)
+    with pytest.raises(cb.InputError, match=sentence):
+        cb.AdaptiveComband.load(path, POLICIES)
+
+
 @every_learner
 def test_a_state_is_what_was_loaded(name: str, tmp_path: Path) -> None:
     learner = played(name)

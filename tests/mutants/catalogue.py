@@ -33,6 +33,7 @@ EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_
 BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
 DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
+STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/policies/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -606,5 +607,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "fault = 0",
         "copies of one learner take each other's decisions",
         (f"{LEDGER}::test_copies_refuse_each_others_decisions_and_know_those_before",),
+    ),
+    # ---- files -------------------------------------------------------------------------------------------------------
+    Mutant(
+        "storage.py",
+        'if entries.pop("checksum").tobytes() != _digest(entries).tobytes():',
+        'if entries.pop("checksum").tobytes() == b"":',
+        "a damaged file is taken for what was written",
+        (f"{STORAGE}::test_any_changed_byte_of_the_content_is_found",),
+    ),
+    Mutant(
+        "storage.py",
+        "if unpacked > _most(size):",
+        "if unpacked < 0:",
+        "a small file fills the memory",
+        (f"{STORAGE}::test_a_bomb_is_not_unpacked",),
+    ),
+    Mutant(
+        "storage.py",
+        'part = target.with_name(f".comband-{secrets.token_hex(8)}.part")',
+        'part = target.with_name(".comband.part")',
+        "writers write into each other's files",
+        (f"{STORAGE}::test_readers_beside_several_writers_see_whole_files",),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "most += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]",
+        "most += 1e9",
+        "a file certifies a candidate without evidence",
+        (f"{FILES}::test_a_forged_learner_is_refused",),
     ),
 )

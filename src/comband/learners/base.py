@@ -312,8 +312,11 @@ class Learner(Atomic, ABC):
             K=problem.n_actions,
             m=problem.list_size,
         )
-        unknown = config.keys() - inspect.signature(cls).parameters.keys()
-        require(not unknown, f"a {cls.__name__} has no {', '.join(sorted(unknown))}.")
+        try:
+            inspect.signature(cls).bind(problem, policies, **config)
+        except TypeError as error:
+            raise InputError(f"its config does not make a {cls.__name__}: {error}.") from None
+        require(not any(isinstance(value, np.ndarray) for value in config.values()), "its config must be plain values.")
         try:
             learner = cls(problem, policies, **config)
             require(
@@ -450,7 +453,6 @@ def restore_rng(state: State) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray) else value
+def _plain(value: Any) -> str:
+    """A generator's state as text, in which 1 and 1.0 differ."""
+    return json.dumps(value, sort_keys=True, default=np.ndarray.tolist)

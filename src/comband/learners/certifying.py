@@ -16,7 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import Contexts, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.contexts import (
+    Contexts,
+    alike,
+    concat_contexts,
+    n_contexts,
+    pack_contexts,
+    take_contexts,
+    unpack_contexts,
+)
 from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
@@ -923,6 +931,12 @@ class CertifyingLearner(Learner):
         self._values = ValueBets.from_state(state["values"], P, unit=self._unit)
         self._seen = Seen.from_state(state["seen"], P)
         self._recent = None if state["recent"] is None else unpack_contexts(state["recent"])
+        recent = [] if self._recent is None else self._recent
+        kept = [self._seen.events.contexts, self._held.contexts, *(decisions.contexts for decisions in self._open)]
+        require(
+            n_contexts(recent) == min(self._ledger.issued, _RECENT) and all(alike(recent, part) for part in kept),
+            "the recent contexts must be as many as were asked for, and of one kind with the others.",
+        )
         self._reward, self._tie_seed = state["reward"], state["tie_seed"]
         self._for, self._against = state["for_leader"], state["against_leader"]
         self._exposure = ExposureGuard.from_state(state["exposure"], K)
