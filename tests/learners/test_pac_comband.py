@@ -177,13 +177,13 @@ def test_promise_is_kept_over_a_thousand_runs(name: str) -> None:
 def exact_moments(world: TabulatedWorld, policies: cb.PolicySet, mixture: cb.Mixture) -> tuple[Array, Array, Array]:
     """Mean and variance of R(π), and the proxy E Σ_{y∈π} r/Q, by going through every context and every list."""
     K, m, gamma = world.problem.n_actions, world.problem.list_size, mixture.floor
-    A = world.incidence(policies)
+    A, played = world.incidence(policies), world.incidence(mixture.policies)
     contexts = np.arange(len(world.rewards))
     q = mixture.propensities(contexts)
     uniform = np.array([np.isin(np.arange(K), a) for a in itertools.combinations(range(K), m)])
     mean, second = np.zeros(len(policies)), np.zeros(len(policies))
     for x in contexts:
-        shown = np.concatenate([A[x].T, uniform])
+        shown = np.concatenate([played[x].T, uniform])
         chance = np.concatenate([(1 - gamma) * mixture.weights, np.full(len(uniform), gamma / len(uniform))])
         R = shown @ (A[x] * (world.rewards[x] / q[x])[:, None])
         mean += world.weights[x] * chance @ R
@@ -284,6 +284,7 @@ def test_a_class_behind_an_oracle() -> None:
     assert unknown.epsilon == problem.max_reward
     assert "n_policies" in unknown.guarantee
     assert unknown.policy is result.policy
+    assert list(unknown.interval) == [0, problem.max_reward]  # found by search among nobody knows how many
     plain = cb.PacComband(problem, cb.EnumerationOracle(policies), **options)
     assert plain.policies is policies
 
@@ -296,6 +297,91 @@ def test_an_approximate_oracle_certifies_nothing() -> None:
     result = play(cb.PacComband(problem, oracle, n_explore=500, n_estimate=500), world, batch_size=500)
     assert not result.certified
     assert any("approximate" in note for note in result.notes)
+    known = play(cb.PacComband(problem, oracle, n_explore=500, n_estimate=500, n_policies=8), world, batch_size=500)
+    assert known.epsilon == problem.max_reward  # something better may exist
+    assert "approximate" in known.guarantee
+    assert known.interval[1] < problem.max_reward  # the value of what was found is another matter
+
+
+def test_held_out_rounds_certify_the_design_before_phase_2() -> None:
+    """On K = 10, m = 2 and 100 policies, where the printed schedule needs 10¹⁷ rounds, by both kinds of class."""
+    problem = cb.Problem(10, 2, 1)
+    world, policies = random_world(7, problem, n_contexts=40, n_policies=100)
+    values = world.values(policies)
+    assert theory.pac_comband(problem, n_policies=100, epsilon=0.1, delta=1e-6, route="printed").n_rounds > 1e17
+    options: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-6, "route": "held-out", "seed": 1}
+    plan = theory.pac_comband(problem, n_policies=100, epsilon=0.1, delta=1e-6, route="held-out")
+    assert plan.n_verify == theory.held_out_rounds(problem, n_policies=100, delta=5e-7) == plan.n_explore
+    for known in (policies, Hidden(policies)):
+        learner = cb.PacComband(problem, known, n_policies=100, **options)
+        assert (learner.n_explore, learner.n_verify, learner.n_estimate) == (plan.n_explore, plan.n_verify, None)
+        result = play(learner, world, batch_size=1000, seed=2)
+        certificate = result.certificate
+        assert result.certified
+        assert certificate is not None
+        assert certificate is learner.certificate
+        assert (certificate.n_rounds, certificate.delta) == (plan.n_verify, 5e-7)
+        _, variance, proxy = exact_moments(world, policies, certificate.mixture)
+        assert proxy.max() <= certificate.max_variance
+        expected = theory.estimate_rounds(
+            problem, n_policies=100, epsilon=0.1, delta=5e-7, second_moment=certificate.max_variance
+        )
+        assert learner.n_estimate == expected
+        assert variance.max() <= certificate.max_variance
+        assert result.epsilon <= 0.1
+        assert result.rounds < 1e6
+        chosen = next(j for j in range(100) if policies[j] is result.policy)
+        assert values.max() - values[chosen] <= 0.1
+        assert result.oracle_calls == certificate_calls(result)
+        assert "held out" in repr(result)
+        if known is not policies:
+            assert "held-out rounds certify" in result.guarantee
+
+
+def certificate_calls(result: cb.PacSelection) -> int:
+    assert result.design is not None
+    return result.design.oracle_calls + 2
+
+
+def test_held_out_rounds_are_the_next_decisions_whenever_they_are_answered() -> None:
+    problem = cb.Problem(7, 2, 2)
+    world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
+    learner = cb.PacComband(problem, policies, n_explore=100, n_verify=50, n_estimate=60, delta=0.1)
+    rng = np.random.default_rng(1)
+
+    def ask(n: int) -> tuple[Any, Any]:
+        batch = world.sample(n, rng)
+        decisions = learner.ask(batch.contexts)
+        return decisions, batch.answer(decisions.lists)
+
+    learner.tell(*ask(90))
+    late, first = ask(10), ask(10)
+    learner.tell(*first)  # now there is a design; ten older decisions are open
+    assert learner.design is not None
+    learner.tell(*late)
+    held_out, beyond = ask(50), ask(20)
+    assert (held_out[0].propensities == problem.uniform_propensity).all()
+    learner.tell(*beyond)
+    assert learner.result().certificate is None
+    assert any("0 of 50" in note for note in learner.result().notes)
+    learner.tell(*held_out)
+    assert learner.certificate is not None
+    assert learner.certificate.n_rounds == 50
+    assert any("30 uniform rounds" in note for note in learner.result().notes)
+    learner.tell(*ask(60))
+    assert learner.done
+    assert learner.result().rounds == 240
+
+
+def test_n1_of_the_gradient_route_makes_the_promise_behind_an_oracle_unconditional() -> None:
+    problem = cb.Problem(4, 2, 1)
+    world, policies = random_world(0, problem, n_contexts=10, n_policies=8)
+    learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
+    enough = play(learner, world, batch_size=5000)
+    assert "gradient route ensures" in enough.guarantee
+    assert enough.epsilon <= 0.3
+    short = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8, n_explore=200)
+    assert "if the design's certificate holds" in play(short, world, batch_size=200).guarantee
 
 
 def test_parameters_from_theory() -> None:
@@ -325,13 +411,15 @@ def test_measured_rounds_follow_the_measured_variance() -> None:
     assert 0.5 * epsilon < learner.forecast() < 1.5 * epsilon
 
 
-def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_verify", [0, 250])
+def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: Path, n_verify: int) -> None:
     problem = cb.Problem(7, 2, 2)
     world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
     batch = world.sample(900, np.random.default_rng(4))
 
     def play(stops: tuple[int, ...]) -> cb.PacSelection:
-        learner = cb.PacComband(problem, policies, n_explore=np.int64(300), n_estimate=500, epsilon=0.2, seed=9)  # type: ignore[arg-type]
+        sizes: Any = {"n_explore": np.int64(300), "n_verify": n_verify, "n_estimate": 250}
+        learner = cb.PacComband(problem, policies, epsilon=0.2, seed=9, **sizes)
         for start in range(0, 900, 100):
             if start in stops:
                 learner.save(tmp_path / "learner.npz")
@@ -342,10 +430,11 @@ def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: P
             learner.tell(decisions, np.take_along_axis(rewards, decisions.lists.astype(np.int64), axis=1))
         return learner.result()
 
-    straight, broken = play(()), play((100, 300, 700))
+    straight, broken = play(()), play((100, 300, 400, 700))
     assert repr(straight) == repr(broken)
     assert straight.design is not None
     assert broken.design is not None
+    assert (straight.certificate is not None) == bool(n_verify)
     np.testing.assert_array_equal(straight.design.mixture.weights, broken.design.mixture.weights)
 
 
@@ -490,7 +579,8 @@ def test_the_theorem_with_its_own_parameters(single_label: bool) -> None:
     learner = kind(problem, policies, epsilon=epsilon, delta=delta, solver="frank-wolfe", seed=1)
     result = play(learner, world, batch_size=50_000, seed=2)
     assert result.design is not None
-    assert result.design.steps == learner.n_steps
+    assert result.design.steps <= (learner.n_steps or 0)
+    assert result.design.gap <= 0.02 * (problem.sparsity or 1)  # what the gradient route asks of some step
     _, variance, proxy = exact_moments(world, policies, result.design.mixture)
     s = problem.sparsity or 0.0
     assert (1 - 0.5) * proxy.max() <= 2 * s  # ‖∇F(p̂)‖∞ ≤ 2s, in expectation

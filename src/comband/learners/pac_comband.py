@@ -33,6 +33,13 @@ class PacComband(TwoPhase):
         "corrective" (default) stops by its gap; "frank-wolfe" is Algorithm 2 as printed, for `n_steps` steps.
     n_policies:
         The size of a class behind an oracle (a `PolicySet` knows its own).
+    n_verify:
+        How many decisions after phase 1 are held out of the design, to certify it (`Design.certify`) before phase 2
+        begins; they show uniform lists too. None unless told, or unless the route is "held-out".
+    route:
+        Where parameters that are left out come from (`theory.pac_comband`): "gradient" (default), "refined" or
+        "printed" trust that N₁ rounds are enough for the design; "held-out" verifies it instead, with far fewer rounds,
+        and sets N₂ by the variance that was certified.
 
     References
     ----------
@@ -52,7 +59,7 @@ class PacComband(TwoPhase):
 
     def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
         return theory.pac_comband(
-            self.problem, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor
+            self.problem, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor, route=self.route
         )
 
     def _weighed(self, events: Events) -> Events:

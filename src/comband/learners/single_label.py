@@ -25,7 +25,7 @@ class SingleLabelComband(TwoPhase):
     ----------
     problem:
         With list_size 1 and sparsity 1. Rewards must be 0 or 1: right or wrong.
-    policies, epsilon, delta, n_explore, n_estimate, n_steps, floor, solver, n_policies, seed:
+    policies, epsilon, delta, n_explore, n_estimate, n_steps, floor, solver, n_policies, n_verify, route, seed:
         As for `PacComband`; what is left out is that of `theory.single_label`.
 
     References
@@ -43,7 +43,12 @@ class SingleLabelComband(TwoPhase):
 
     def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
         return theory.single_label(
-            self.problem.n_actions, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor
+            self.problem.n_actions,
+            n_policies=n_policies,
+            epsilon=epsilon,
+            delta=self.delta,
+            floor=self.floor,
+            route=self.route,
         )
 
     def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
+from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
 from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
 from comband.oracles.base import Oracle
@@ -34,6 +35,7 @@ from comband.rounds import Decisions, Events, Rounds, read_only
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
 from comband.storage import Part, State, Whole, require
+from comband.theory.letters import PacRoute, check_pac_route
 
 Solver = Literal["corrective", "frank-wolfe"]
 
@@ -48,14 +50,15 @@ class PacSelection(Selection):
     candidates:
         Every candidate with value and interval, best first. Behind an oracle there is no such list: then the selected
         policy and those that the design plays.
-    design:
-        The exploration mixture with its gap and certificate; None while there is none.
+    design, certificate:
+        The exploration mixture with its gap and certificate on the rewards of phase 1, and what held-out rounds say
+        about it, if there were any; None while there is none.
     measured_variance:
         The largest sample variance of R(π) among the candidates in phase 2 (in phase 1, before phase 2 has begun).
     variance_bound:
         2sm/(1−γ), which is the paper's 4sm at γ = ½.
     oracle_calls:
-        Those for the design, and one for the answer.
+        Those for the design, one for its certificate on held-out rounds, and one for the answer.
     """
 
     candidates: tuple[Candidate, ...]
@@ -65,25 +68,34 @@ class PacSelection(Selection):
     oracle_calls: int
     n_explore: int
     n_estimate: int
+    certificate: HeldOutCertificate | None = None
 
     @property
     def certified(self) -> bool:
-        """Whether the design's largest variance proxy over the class is at most 2s/(1−γ), on the rewards of phase 1.
+        """Whether the design's largest variance proxy over the class is at most 2s/(1−γ).
 
-        False also when that cannot be known: without any reward, or with an approximate oracle.
+        In the world, if rounds were held out to certify it; otherwise on the rewards of phase 1. False also when that
+        cannot be known: without any reward, or with an approximate oracle.
         """
-        design = self.design
+        design, certificate = self.design, self.certificate
+        if certificate is not None:
+            list_size = certificate.mixture.problem.list_size
+            return certificate.proved and certificate.max_variance * list_size <= self.variance_bound
         if design is None or not design.certified:
             return False
         return design.max_variance * design.mixture.problem.list_size <= self.variance_bound
 
     def __str__(self) -> str:
+        held_out = "" if self.certificate is None else f"{self.certificate.n_rounds:,} held out + "
         lines = [
             Selection.__str__(self),  # by name: slots give the class an identity that a bare super() misses
-            f"  rounds: {self.n_explore:,} uniform + {self.n_estimate:,} from the design; "
+            f"  rounds: {self.n_explore:,} uniform + {held_out}{self.n_estimate:,} from the design; "
             f"{self.oracle_calls:,} oracle calls",
         ]
-        if self.design is not None:
+        if self.certificate is not None:
+            verdict = "holds" if self.certified else "does not hold"
+            lines.append(f"  design: {self.certificate}; the bound of the theorem {verdict}")
+        elif self.design is not None:
             verdict = "holds" if self.certified else "does not hold" if self.design.certified else "cannot be known"
             lines.append(
                 f"  design: gap {self.design.gap:.3g}, largest variance proxy {self.design.max_variance:.4g} "
@@ -120,6 +132,8 @@ class TwoPhase(Learner):
         floor: float = 0.5,
         solver: Solver = "corrective",
         n_policies: int | None = None,
+        n_verify: int | None = None,
+        route: PacRoute = "gradient",
         seed: Seed = 0,
     ) -> None:
         if isinstance(policies, EnumerationOracle):
@@ -140,11 +154,20 @@ class TwoPhase(Learner):
         self.n_policies = len(policies) if isinstance(policies, PolicySet) else n_policies
         if self.n_policies is not None:
             check_count("n_policies", self.n_policies)
+        check_pac_route(route)
+        self.route: PacRoute = route
         # As they came, for `save`; whole numbers may be numpy's, which JSON does not know.
-        self._given = [int(n) if isinstance(n, np.integer) else n for n in (n_explore, n_estimate, n_steps)]
+        given = n_explore, n_estimate, n_steps, n_verify
+        self._given = [int(n) if isinstance(n, np.integer) else n for n in given]
         self.n_explore = self._plan().n_explore if n_explore is None else check_count("n_explore", n_explore)
+        if n_verify is None:
+            self.n_verify = self._plan().n_verify if route == "held-out" else 0
+        else:
+            self.n_verify = check_count("n_verify", n_verify, least=0)
+        if self.n_verify:
+            self._needs("n_policies")
         self.n_estimate: int | None  # None until the design's variance is measured
-        if n_estimate == "measured":
+        if n_estimate == "measured" or (n_estimate is None and self.n_verify):
             self._needs("epsilon", "n_policies")
             self.n_estimate = None
         elif n_estimate is None:
@@ -155,10 +178,13 @@ class TwoPhase(Learner):
         if solver == "frank-wolfe":
             self.n_steps = self._plan().n_steps if n_steps is None else check_count("n_steps", n_steps)
         self._explored = Events.none()
+        self._verified = Events.none()
         self._estimated = Events.none()
         self._values: ValueSums | None = None
         self._design: Design | None = None
+        self._certificate: HeldOutCertificate | None = None
         self._late = 0
+        self._first_verify = 0  # the first decision that is held out of the design
         self._first_estimate = 0  # the first decision of phase 2
 
     @abstractmethod
@@ -177,6 +203,11 @@ class TwoPhase(Learner):
     def design(self) -> Design | None:
         """The exploration mixture with its certificate, once phase 1 is over."""
         return self._design
+
+    @property
+    def certificate(self) -> HeldOutCertificate | None:
+        """What held-out rounds say about the design, once they are in; None without any."""
+        return self._certificate
 
     @property
     @alone
@@ -198,7 +229,9 @@ class TwoPhase(Learner):
             n_estimate=max(self.n_estimate, self._estimated.n_rounds),
             n_policies=self.n_policies,
             delta=self.delta,
-            second_moment=self._measured_moment(self._design),
+            second_moment=self._measured_moment(self._design)
+            if self._certificate is None
+            else self._certified_moment(self._certificate),
             floor=self.floor,
         )
 
@@ -238,7 +271,8 @@ class TwoPhase(Learner):
             design=self._design,
             measured_variance=float(sums.variances.max()),
             variance_bound=theory.estimate_variance(self.problem, floor=self.floor, route="printed"),
-            oracle_calls=1 if self._design is None else self._design.oracle_calls + 1,
+            oracle_calls=self._oracle_calls() + 1,
+            certificate=self._certificate,
             n_explore=self._explored.n_rounds,
             n_estimate=self._estimated.n_rounds,
         )
@@ -250,7 +284,7 @@ class TwoPhase(Learner):
         return Status(self.rounds, leader, self.forecast(), self.n_policies or 0, max_reward=self.problem.max_reward)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
-        if self._design is not None:
+        if self._design is not None and not self._verifying:
             return self._design.mixture.draw(X, self._rng, first_id=first_id, version=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         return Decisions(
@@ -273,40 +307,74 @@ class TwoPhase(Learner):
                 self._values = values if self._values is None else self._values + values
         if len(explored) == 0:
             return
-        if self._design is not None:
-            self._late += len(explored)
+        if self._design is None:
+            self._explored = self._explored + explored.events()
+            if self._explored.n_rounds >= self.n_explore:
+                self._first_verify = self._first_estimate = self._ledger.issued
+                self._make_design()
             return
-        self._explored = self._explored + explored.events()
-        if self._explored.n_rounds >= self.n_explore:
-            self._first_estimate = self._ledger.issued
-            self._start_phase_2()
+        # Held out are the next n_verify decisions, whenever they are answered: those answered first may be no sample.
+        places = explored.decisions.ids - self._first_verify
+        held_out = explored[np.flatnonzero((places >= 0) & (places < self.n_verify))]
+        self._late += len(explored) - len(held_out)
+        if len(held_out):
+            self._verified = self._verified + held_out.events()
+            if not self._verifying:
+                self._first_estimate = self._ledger.issued
+                self._certify()
+
+    @property
+    def _verifying(self) -> bool:
+        """Whether held-out rounds are still to come."""
+        return self._verified.n_rounds < self.n_verify
 
     def _in_order(self) -> bool:
         """Whether the rounds that the answer rests on were answered in the order of decisions."""
         return self._ledger.overtaken(self._first_estimate if self._estimated.n_rounds else 0) == 0
 
-    def _start_phase_2(self) -> None:
+    def _make_design(self) -> None:
         oracle = EnumerationOracle(self._class) if isinstance(self._class, PolicySet) else self._class
-        # Algorithm 2 takes its T steps whatever the gap, and keeps the smallest weights.
+        # Algorithm 2 takes its T steps whatever the gap, and keeps the smallest weights; but within the T of the
+        # gradient route some step has the gap that its proof asks for, and that one is meant.
         printed = self.n_steps is not None
+        by_gap = printed and self._given[2] is None and self.route in ("gradient", "held-out")
+        gap = self._plan().accuracy if by_gap else None
         self._design = design_exploration(
             self._weighed(self._explored),
             oracle,
             problem=self.problem,
             floor=self.floor,
             solver=self.solver,
-            stopping=Stopping(max_steps=self.n_steps) if printed else None,
+            stopping=Stopping(max_steps=self.n_steps, gap=gap) if printed else None,
             trim=0.0 if printed else 1e-9,
         )
-        if self.n_estimate is None and self.epsilon is not None and self.n_policies is not None:
-            self.n_estimate = theory.estimate_rounds(
-                self.problem,
-                n_policies=self.n_policies,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                floor=self.floor,
-                second_moment=self._measured_moment(self._design),
-            )
+        if self._given[1] == "measured":
+            self._set_estimate_rounds(self._measured_moment(self._design), self.delta)
+
+    def _certify(self) -> None:
+        """Phase 2 begins when the held-out rounds are in: half of δ is theirs."""
+        assert self._design is not None
+        self._certificate = self._design.certify(self._verified, self.delta / 2, n_policies=self.n_policies)
+        if self._given[1] is None:
+            self._set_estimate_rounds(self._certified_moment(self._certificate), self.delta / 2)
+
+    def _oracle_calls(self) -> int:
+        """Those for the design and its certificate."""
+        return (0 if self._design is None else self._design.oracle_calls) + (self._certificate is not None)
+
+    def _set_estimate_rounds(self, second_moment: float, delta: float) -> None:
+        self.n_estimate = theory.estimate_rounds(
+            self.problem,
+            n_policies=int(self.n_policies or 0),
+            epsilon=float(self.epsilon or 0),
+            delta=delta,
+            floor=self.floor,
+            second_moment=second_moment,
+        )
+
+    def _certified_moment(self, certificate: HeldOutCertificate) -> float:
+        """A bound on max_π E R(π)²: ρ·V."""
+        return theory.estimate_variance(self.problem, floor=self.floor, proxy=certificate.max_variance)
 
     def _measured_moment(self, design: Design) -> float:
         """An estimate of max_π E R(π)² from phase 1, with a margin: ρ·(V̂ + √(2V̂cL/N₁) + cL/(3N₁)).
@@ -344,18 +412,39 @@ class TwoPhase(Learner):
         return epsilon, "paired betting bound at a fixed number of rounds"
 
     def _theory_epsilon(self) -> tuple[float, str]:
+        """ε against a class behind an oracle, and what it rests on."""
+        trivial, design = self.problem.max_reward, self._design
+        if not self._class.exact:  # type: ignore[union-attr]
+            return trivial, "nothing better may have been found, but it may exist: the oracle is approximate"
         if self.n_policies is None:
-            return self.problem.max_reward, "none but the trivial one: n_policies, the size of the class, was not given"
-        if self._estimated.n_rounds == 0:
-            return self.problem.max_reward, "none but the trivial one: phase 2 has not begun"
+            return trivial, "none but the trivial one: n_policies, the size of the class, was not given"
+        if self._estimated.n_rounds == 0 or design is None:
+            return trivial, "none but the trivial one: phase 2 has not begun"
+        moment, delta = None, self.delta / 2
+        if self._certificate is not None:
+            moment = self._certified_moment(self._certificate)
+            why = "Bernstein, with the variance that held-out rounds certify"
+        elif self._enough_explored(design):
+            why = f"Bernstein, with the variance that N₁ of the {self.route} route ensures"
+        else:
+            delta, why = self.delta, "Bernstein, if the design's certificate holds in expectation"
         epsilon = theory.estimate_epsilon(
             self.problem,
             n_estimate=self._estimated.n_rounds,
             n_policies=self.n_policies,
-            delta=self.delta,
+            delta=delta,
             floor=self.floor,
+            second_moment=moment,
         )
-        return epsilon, "Bernstein, if the design's certificate holds in expectation"
+        return epsilon, why
+
+    def _enough_explored(self, design: Design) -> bool:
+        """Whether N₁ was kept, by a route whose constants are proved, and the design solved as the proof asks."""
+        if self.epsilon is None or self.route not in ("gradient", "refined"):
+            return False
+        plan = self._plan()
+        gap = plan.accuracy if self.route == "gradient" else plan.accuracy / 3
+        return design.certified and self._explored.n_rounds >= plan.n_explore and design.gap <= gap
 
     def _candidates(self, known: PolicySet, sums: ValueSums, leader: int, floor: float) -> tuple[Candidate, ...]:
         # The interval of a policy found by search must hold for the whole class: δ is shared by n_policies.
@@ -363,7 +452,7 @@ class TwoPhase(Learner):
         bound = theory.estimate_range(self.problem, floor=floor)
         low, high = empirical_bernstein(sums, bound=bound, delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
-        if not self._in_order():
+        if not self._in_order() or self.n_policies is None:  # a policy found by search, among nobody knows how many
             low, high = np.zeros_like(low), np.full_like(high, self.problem.max_reward)
         ranked = np.lexsort((-sums.means, np.arange(len(known)) != leader))
         return tuple(
@@ -372,6 +461,8 @@ class TwoPhase(Learner):
 
     def _notes(self) -> tuple[str, ...]:
         notes = [] if self._in_order() else [ANSWER_THEM]
+        if self._design is not None and self._verifying:
+            notes.append(f"{self._verified.n_rounds:,} of {self.n_verify:,} decisions held out of the design are in")
         if self._estimated.n_rounds == 0:
             notes.append(
                 f"phase 2 has not begun: this rests on {self._explored.n_rounds:,} of {self.n_explore:,} uniform rounds"
@@ -382,7 +473,10 @@ class TwoPhase(Learner):
         if self._late:
             notes.append(f"{self._late:,} uniform rounds were answered after the design was made, and left aside")
         if not self._listed and not self._class.exact:  # type: ignore[union-attr]
-            notes.append("the oracle is approximate: the policy is the best it found, not the best of the class")
+            notes.append(
+                "the oracle is approximate: the policy is the best it found, not the best of the class; that none is "
+                "better cannot be promised, only its own value"
+            )
         return (*notes, UNWATCHED)
 
     def _plan(self) -> theory.PacSchedule:
@@ -398,40 +492,58 @@ class TwoPhase(Learner):
                 )
 
     def _config(self) -> dict[str, Any]:
-        n_explore, n_estimate, n_steps = self._given
+        n_explore, n_estimate, n_steps, n_verify = self._given
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "n_explore": n_explore,
             "n_estimate": n_estimate,
             "n_steps": n_steps,
+            "n_verify": n_verify,
+            "route": self.route,
             "floor": self.floor,
             "solver": self.solver,
         }
 
-    _SCHEMA: ClassVar = {"late": Whole(0), "first_estimate": Whole(0), "explored": Part(), "estimated": Part()}
+    _SCHEMA: ClassVar = {
+        "late": Whole(0),
+        "first_verify": Whole(0),
+        "first_estimate": Whole(0),
+        "explored": Part(),
+        "verified": Part(),
+        "estimated": Part(),
+    }
 
     def _state(self) -> State:
         return {
             "late": self._late,
+            "first_verify": self._first_verify,
             "first_estimate": self._first_estimate,
             "explored": self._explored.state(),
+            "verified": self._verified.state(),
             "estimated": self._estimated.state(),
         }
 
     def _restore(self, state: State) -> None:
-        self._late, self._first_estimate = state["late"], state["first_estimate"]
-        self._explored, self._estimated = (Events.from_state(state[name]) for name in ("explored", "estimated"))
+        self._late = state["late"]
+        self._first_verify, self._first_estimate = state["first_verify"], state["first_estimate"]
+        self._explored, self._verified, self._estimated = (
+            Events.from_state(state[name]) for name in ("explored", "verified", "estimated")
+        )
         over, issued = self._explored.n_rounds >= self.n_explore, self._ledger.issued
         require(
-            self._explored.n_rounds + self._estimated.n_rounds + self._late == self.rounds
-            and self._first_estimate <= issued
-            and (over or self._first_estimate == self._late == self._estimated.n_rounds == 0),
+            sum(part.n_rounds for part in (self._explored, self._verified, self._estimated)) + self._late == self.rounds
+            and self._first_verify <= self._first_estimate <= issued
+            and self._verified.n_rounds <= self.n_verify
+            and (over or self._first_estimate == self._late == self._verified.n_rounds == 0)
+            and (not self._verifying or self._first_estimate == self._first_verify)
+            and (not self._verifying or self._estimated.n_rounds == 0),
             "its phases do not fit its rounds.",
         )
         uniform = self.problem.uniform_propensity
         for events, version, first, last in (
-            (self._explored, _EXPLORE, 0, self._first_estimate if over else issued),
+            (self._explored, _EXPLORE, 0, self._first_verify if over else issued),
+            (self._verified, _EXPLORE, self._first_verify, min(self._first_verify + self.n_verify, issued)),
             (self._estimated, _ESTIMATE, self._first_estimate, issued),
         ):
             events.check(self.problem, ids=(first, last))
@@ -442,12 +554,12 @@ class TwoPhase(Learner):
                 and float(events.propensities.min(initial=1.0)) >= least * (1 - 1e-9),
                 "events of a phase must be those of its lists.",
             )
-        require(
-            float(self._explored.propensities.max(initial=0.0)) <= uniform * (1 + 1e-9),
-            "lists of phase 1 must be uniform.",
-        )
-        # The design is a function of what phase 1 saw: made again, not stored.
-        if self._explored.n_rounds >= self.n_explore:
-            self._start_phase_2()
+        shown = np.concatenate([self._explored.propensities, self._verified.propensities])
+        require(float(shown.max(initial=0.0)) <= uniform * (1 + 1e-9), "lists of phase 1 must be uniform.")
+        # The design is a function of what phase 1 saw, its certificate of what was held out: made again, not stored.
+        if over:
+            self._make_design()
+            if self.n_verify and not self._verifying:
+                self._certify()
             if self._estimated.n_rounds:
                 self._values = ValueSums.from_events(self._estimated, self.policies)

@@ -36,6 +36,7 @@ from comband.theory.estimation import (
 from comband.theory.exploration import explore_rounds
 from comband.theory.gradient import GradientRounds, gradient_labels, gradient_rounds
 from comband.theory.growth import blend_list_growth, linear_dimension, linear_event_growth, linear_list_growth
+from comband.theory.held_out import held_out_rounds
 from comband.theory.lower_bound import lower_bound
 from comband.theory.pac import PacSchedule, pac_comband
 from comband.theory.regret import Barrier, RegretSchedule, exp4, exp4_comb_sparse
@@ -61,6 +62,7 @@ __all__ = [
     "frank_wolfe_steps",
     "gradient_labels",
     "gradient_rounds",
+    "held_out_rounds",
     "linear_dimension",
     "linear_event_growth",
     "linear_list_growth",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from comband.problem import InputError, Problem, check_floor
 
 Route = Literal["refined", "printed"]
-PacRoute = Literal["gradient", "refined", "printed"]
+PacRoute = Literal["gradient", "refined", "printed", "held-out"]
 
 
 def sparsity_of(problem: Problem) -> float:
@@ -44,8 +44,8 @@ def check_route(route: str) -> str:
 
 def check_pac_route(route: str) -> str:
     """The route of a whole schedule, if there is one of that name."""
-    if route not in ("gradient", "refined", "printed"):
-        raise InputError(f"route must be 'gradient', 'refined' or 'printed', got {route!r}.")
+    if route not in ("gradient", "refined", "printed", "held-out"):
+        raise InputError(f"route must be 'gradient', 'refined', 'printed' or 'held-out', got {route!r}.")
     return route
 
 

@@ -10,6 +10,7 @@ from comband.theory.design import design_accuracy, design_curvature, frank_wolfe
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.exploration import explore_rounds
 from comband.theory.gradient import SOLVER_SHARE, gradient_rounds
+from comband.theory.held_out import held_out_rounds
 from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route, sparsity_of
 
 
@@ -35,12 +36,13 @@ class PacSchedule:
     n_steps: int
     n_estimate: int
     n_labelled: int | None = None
+    n_verify: int = 0
     reasons: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def n_rounds(self) -> int:
-        """N₁ + N₂."""
-        return self.n_explore + self.n_estimate
+        """N₁ + N₂, and what is held out in between."""
+        return self.n_explore + self.n_verify + self.n_estimate
 
     @property
     def oracle_calls(self) -> int:
@@ -55,6 +57,7 @@ class PacSchedule:
         )
         names = ["accuracy", "curvature", "variance_bound", "range_bound", "n_explore", "n_steps"]
         names += ["n_labelled"] if self.n_labelled is not None else []
+        names += ["n_verify"] if self.n_verify else []
         names += ["n_estimate"]
         lines = [f"  {name:<15}{getattr(self, name):<12.6g}{self.reasons.get(name, '')}" for name in names]
         return "\n".join([head, *lines])
@@ -74,7 +77,9 @@ def pac_comband(
     (Theorem 1).
 
     δ is halved between the phases. The gradient route solves the design until its gap is at most s/50, for which some
-    of the T steps is enough; the others to μ/3 by T steps.
+    of the T steps is enough; refined and printed to μ/3 by T steps. The held-out route does not trust N₁: as many
+    uniform rounds again, `n_verify`, certify the design (`held_out_rounds`), and a learner sets N₂ by what they say;
+    the N₂ given here is for a certificate of 2s.
 
     >>> from comband.problem import Problem
     >>> plans = [
@@ -90,7 +95,18 @@ def pac_comband(
     start = max(rho * (K / m) * math.log(K / (gamma * m)), 1e-12)
     proved = estimation_route(check_pac_route(route))  # the route of everything but N₁ and T
     C = design_curvature(problem, floor=floor, route=proved)
-    if route == "gradient":
+    n_verify = 0
+    if route == "held-out":
+        n_verify = held_out_rounds(problem, n_policies=n_policies, delta=delta / 2)
+        accuracy = SOLVER_SHARE * s
+        n_explore, n_steps = n_verify, frank_wolfe_gap_steps(curvature=C, start_gap=start, gap=accuracy)
+        reasons = {
+            "accuracy": f"{SOLVER_SHARE:g}·s, the gap on the sample; nothing rests on it",
+            "n_explore": "as many as are held out; nothing rests on it",
+            "n_verify": "20(ρ/s)(K/m)²·log(2P/δ) uniform rounds that certify the design",
+            "n_steps": "Jaggi's recursion from t = 1, for the gap",
+        }
+    elif route == "gradient":
         found = gradient_rounds(problem, n_policies=n_policies, delta=delta / 2, floor=floor)
         accuracy = SOLVER_SHARE * s
         n_explore, n_steps = found.n_rounds, frank_wolfe_gap_steps(curvature=C, start_gap=start, gap=accuracy)
@@ -152,5 +168,6 @@ def pac_comband(
             floor=floor,
             route=proved,
         ),
+        n_verify=n_verify,
         reasons=reasons,
     )
