@@ -48,8 +48,16 @@ def plain(value: Any) -> Any:
 
 
 def text(state: Any) -> str:
-    """As `plain`, with NaN equal to itself."""
-    return json.dumps(plain(state), sort_keys=True, default=repr)
+    """As `plain`, with NaN equal to itself, and 1 to 1.0."""
+
+    def same(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: same(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [same(part) for part in value]
+        return float(value) if type(value) is int and abs(value) < 2**53 else value
+
+    return json.dumps(same(plain(state)), sort_keys=True, default=repr)
 
 
 def damaged(raw: bytes, rng: random.Random) -> bytes:
@@ -150,7 +158,8 @@ def _other_array(value: Any, rng: random.Random) -> Any:
         return array
     if way == 5:
         try:
-            return array.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "U5", "c16", "?", "S3", ">i8", ">f8"]))
+            with np.errstate(all="ignore"):
+                return array.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "U5", "c16", "?", "S3", ">i8", ">f8"]))
         except ValueError:
             return np.zeros(3)
     if way == 6 and array.ndim:

@@ -694,7 +694,8 @@ class CertifyingLearner(Learner):
         rivals = self._rivals(epoch.leader)
         missing = np.maximum(self._threshold - self._evidence(epoch.leader, self.epsilon, rivals), 0.0)
         growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
-        rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
+        with np.errstate(over="ignore"):  # a growth that is next to nothing takes for ever
+            rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
         return float(np.max(rounds, where=missing > 0, initial=0.0))
 
     def _candidates(self, indices: list[int], scores: NDArray[np.float64], epsilon: float) -> list[Candidate]:
@@ -1076,6 +1077,8 @@ class CertifyingLearner(Learner):
             within = len(now) == 0 or current.first_id <= int(now[0]) <= int(now[-1]) < front
             require(within, "rewards for and against the leader must be those of its epoch.")
         for claim in (self._certified, self._best_claim):
+            bounded = claim is None or claim[1] <= self.problem.max_reward
+            require(bounded, "no claim is about more than a round can bring.")
             if claim is not None and self._alive[claim[0]]:
                 rivals = self._rivals(claim[0])
                 possible = most[np.searchsorted(seen.columns, rivals)] * (1 + 1e-6) + 1e-6
