@@ -112,16 +112,38 @@ def play(learner: Any) -> Any:
     return everything(learner)
 
 
-@pytest.mark.parametrize("make", FLAKY_MAKERS.values(), ids=FLAKY_MAKERS.keys())
-def test_a_candidate_that_fails_at_any_call_changes_nothing(make: Callable[[], Any]) -> None:
+class Places(list[Any]):
+    """From which lines the calls of candidates came."""
+
+    def note(self) -> None:
+        frame, lines = sys._getframe(1), []
+        while frame.f_code is not play.__code__ and frame.f_back is not None:
+            lines.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        self.append((*lines, frame.f_lineno))
+
+    def first_and_last(self) -> list[int]:
+        """Of the calls of each place, the first and the last."""
+        first = {place: k for k, place in reversed(list(enumerate(self)))}
+        return sorted({*first.values(), *{place: k for k, place in enumerate(self)}.values()})
+
+
+def fail_at_any_call(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, *, every_call: bool) -> None:
+    predict, places = Flaky.predict, Places()
+
+    def noted(self: Flaky, X: Any) -> Any:
+        places.note()
+        return predict(self, X)
+
     Flaky.calls, Flaky.fails_at = 0, -1
     learner = make()
-    built, before = Flaky.calls, everything(learner)
-    undisturbed = play(learner)
+    before = everything(learner)
+    with monkeypatch.context() as patch:
+        patch.setattr(Flaky, "predict", noted)
+        undisturbed = play(learner)
     assert undisturbed != before
-    n_calls = Flaky.calls - built
-    assert n_calls >= 16
-    for k in range(n_calls):
+    assert len(places) >= 16
+    for k in range(len(places)) if every_call else places.first_and_last():
         Flaky.calls, Flaky.fails_at = 0, -1
         learner = make()
         Flaky.calls, Flaky.fails_at = 0, k
@@ -130,12 +152,29 @@ def test_a_candidate_that_fails_at_any_call_changes_nothing(make: Callable[[], A
     Flaky.fails_at = -1
 
 
+EXTENTS = [
+    pytest.param(False, id="first and last call of each line"),
+    pytest.param(True, id="every call", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("every_call", EXTENTS)
+@pytest.mark.parametrize("make", FLAKY_MAKERS.values(), ids=FLAKY_MAKERS.keys())
+def test_a_candidate_that_fails_at_any_call_changes_nothing(
+    make: Callable[[], Any], every_call: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at_any_call(make, monkeypatch, every_call=every_call)
+
+
+@pytest.mark.parametrize("every_call", EXTENTS)
 @pytest.mark.parametrize("name", ["Exp4", "Exp4CombSparse, propensities when rewarded", "AdaptiveComband"])
-def test_so_it_is_when_contexts_are_evaluated_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_it_is_when_contexts_are_evaluated_in_blocks(
+    name: str, every_call: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("learners.weighted", "policies.disagreement", "policies.mixture", "policies.policy_set"):
         monkeypatch.setattr(f"comband.{module}.BLOCK", 5 * len(FLAKY) * PROBLEM.list_size)
     monkeypatch.setattr("tests.learners.test_atomic.SIZES", [1, 9, 17, 4])
-    test_a_candidate_that_fails_at_any_call_changes_nothing(FLAKY_MAKERS[name])
+    fail_at_any_call(FLAKY_MAKERS[name], monkeypatch, every_call=every_call)
 
 
 def test_a_candidate_that_is_down_for_a_while_costs_nothing() -> None:
