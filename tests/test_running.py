@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import comband as cb
+from comband.learners.base import UNWATCHED
 from comband.running import _BAR, _describe, progress_bar
 
 PROBLEM = cb.Problem(12, 3, 1)
@@ -18,7 +19,7 @@ def learner() -> cb.UniformExploration:
 def test_stops_at_max_rounds_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = cb.run(learner(), WORLD, batch_size=300, max_rounds=700, progress=True)
     assert outcome.history["rounds"].tolist() == [300, 600, 700]
-    assert outcome.result.notes == ("only 700 of 1,000 planned rounds are in",)
+    assert outcome.result.notes == ("only 700 of 1,000 planned rounds are in", UNWATCHED)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "rounds" in captured.err

@@ -54,6 +54,24 @@ def test_open_bandit_contexts_from_columns(tmp_path: Path) -> None:
     assert _values(reading)["a"] == pytest.approx((1 / 0.0125 + 1 / 0.02) / 3)
 
 
+@pytest.mark.parametrize("other", ["39", "2147483646", "tea"])
+def test_rewards_of_items_that_no_candidate_shows_are_nobodys(tmp_path: Path, other: str) -> None:
+    items = ("coffee", "milk") if other == "tea" else ("0", "1")
+    lists = tmp_path / "lists.csv"
+    lists.write_text(LISTS + "".join(f"{c},a,{items[0]},{items[1]}\n{c},b,{items[1]},{items[0]}\n" for c in range(3)))
+    obd = tmp_path / "obd.csv"
+    rows = [(other, 1, 1), (items[0], 1, 1), (other, 2, 0)]
+    obd.write_text("item_id,position,click,propensity_score\n" + "".join(f"{i},{k},{r},0.5\n" for i, k, r in rows))
+    own = tmp_path / "own.csv"
+    head = "context,item_0,item_1,reward_0,reward_1,propensity_0,propensity_1\n"
+    shown = [f"0,{other},{items[0]},1,1", f"1,{items[1]},{other},0,1", f"2,{other},{items[0]},1,0"]
+    own.write_text(head + "".join(f"{row},0.5,0.5\n" for row in shown))
+    for log, expected in ((obd, {"a": 2 / 3, "b": 0.0}), (own, {"a": 2 / 3, "b": 2 / 3})):
+        reading = cb.read_log(log, cb.read_candidates(lists))
+        assert _values(reading) == pytest.approx(expected)
+        assert {c.name: c.value for c in cb.evaluate_log(reading).evaluation.candidates} == pytest.approx(expected)
+
+
 def test_open_bandit_position_outside_the_lists(tmp_path: Path) -> None:
     log, lists = tmp_path / "all.csv", tmp_path / "lists.csv"
     log.write_text(OBD.replace("14,2,1,0.0125", "14,3,1,0.0125"))

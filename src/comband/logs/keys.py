@@ -118,10 +118,7 @@ class ItemIndex:
             if self._largest >= 0:
                 raise LogError("items must all be whole numbers or all be text, got some of both.")
             self._texts = {}
-        codes = self.codes(keys)
-        if self.numeric and len(codes):
-            self._largest = max(self._largest, int(codes.max()))
-        return codes
+        return self.codes(keys)
 
     def codes(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items; −1 for unknown ones."""
@@ -136,7 +133,8 @@ class ItemIndex:
             keys = np.where(known, numbers, -1)
         limit = 2**31 - 1 if self.n_actions is None else self.n_actions
         if len(keys) and (keys.min() < 0 or keys.max() >= limit):
-            return np.where((keys >= 0) & (keys < limit), keys, -1)
+            keys = np.where((keys >= 0) & (keys < limit), keys, -1)
+        self._largest = max(self._largest, int(keys.max(initial=-1)))
         return np.asarray(keys, dtype=np.int64)
 
 

@@ -138,7 +138,8 @@ class _Gather:
         self._max_reward = max_reward
         self._faults = faults
         self._ids = IdMemory()
-        # With propensities a slot, an item in slot k is the action k·K + item; K is settled by the candidates.
+        # With propensities a slot, an item in slot k is the action k·K + item; K is settled by the candidates, and all
+        # items that none of them can show are the action m·K.
         self._stride = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
         self._smallest = np.inf
@@ -177,7 +178,8 @@ class _Gather:
         if len(rows) == 0:
             return
         if positions is not None:
-            codes = np.where(codes < self._stride, codes + positions * self._stride, -1)
+            others = self._stride * self._candidates.list_size
+            codes = np.where(codes < self._stride, codes + positions * self._stride, others)
         self._smallest = min(self._smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
         kept = in_sample(self.n_rounds + np.arange(len(rows)))
@@ -227,10 +229,10 @@ class _Gather:
         lists = self._candidates.lists
         if not self._kind.positional:
             return lists, Problem(max(self._candidates.items.size, m), m)
-        if self._stride * m >= 2**31:
+        if self._stride * m + 1 >= 2**31:
             raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities a slot.")
         shifted = lists + self._stride * np.arange(m, dtype=np.int32)
-        return shifted.astype(np.int32), Problem(self._stride * m, m)
+        return shifted.astype(np.int32), Problem(self._stride * m + 1, m)
 
     def _known(self, batch: RawRounds, places: NDArray[np.int64], fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
         unknown = np.flatnonzero((places < 0) & fine)
