@@ -95,7 +95,7 @@ class ItemIndex:
 
     @property
     def size(self) -> int:
-        """How many codes there are, at least: the K of everything seen so far."""
+        """How many codes there are, at least: enough for all that candidates show."""
         if self._catalogue is not None:
             return len(self._catalogue)
         if self.n_actions is not None:
@@ -118,7 +118,10 @@ class ItemIndex:
             if self._largest >= 0:
                 raise LogError("items must all be whole numbers or all be text, got some of both.")
             self._texts = {}
-        return self.codes(keys)
+        codes = self.codes(keys)
+        if self.numeric and len(codes):
+            self._largest = max(self._largest, int(codes.max()))
+        return codes
 
     def codes(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items; −1 for unknown ones."""
@@ -133,8 +136,7 @@ class ItemIndex:
             keys = np.where(known, numbers, -1)
         limit = 2**31 - 1 if self.n_actions is None else self.n_actions
         if len(keys) and (keys.min() < 0 or keys.max() >= limit):
-            keys = np.where((keys >= 0) & (keys < limit), keys, -1)
-        self._largest = max(self._largest, int(keys.max(initial=-1)))
+            return np.where((keys >= 0) & (keys < limit), keys, -1)
         return np.asarray(keys, dtype=np.int64)
 
 

@@ -140,7 +140,7 @@ class _Gather:
         self._ids = IdMemory()
         # With propensities a slot, an item in slot k is the action k·K + item; K is settled by the candidates, and all
         # items that none of them can show are the action m·K.
-        self._stride = max(candidates.items.size, candidates.list_size)
+        self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
         self._smallest = np.inf
         self._events: list[tuple[NDArray[np.int64], ...]] = []
@@ -180,6 +180,7 @@ class _Gather:
         if positions is not None:
             others = self._stride * self._candidates.list_size
             codes = np.where(codes < self._stride, codes + positions * self._stride, others)
+        self._n_actions = max(self._n_actions, int(codes.max()) + 1)
         self._smallest = min(self._smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
         kept = in_sample(self.n_rounds + np.arange(len(rows)))
@@ -228,7 +229,7 @@ class _Gather:
         m = self._candidates.list_size
         lists = self._candidates.lists
         if not self._kind.positional:
-            return lists, Problem(max(self._candidates.items.size, m), m)
+            return lists, Problem(self._n_actions, m)
         if self._stride * m + 1 >= 2**31:
             raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities a slot.")
         shifted = lists + self._stride * np.arange(m, dtype=np.int32)
