@@ -93,6 +93,11 @@ class Decisions:
         """Rows of decisions that were checked when they were made, or row by row as a log was read."""
         return _without_checks(cls, columns)
 
+    @classmethod
+    def unsigned(cls, **columns: Any) -> Decisions:
+        """What a learner has just drawn, from numbers of its own, before its ledger signs it; nothing is checked."""
+        return _without_checks(cls, {**columns, "makers": _NOBODY})
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -189,12 +194,17 @@ class Rounds:
         )
         return cls(decisions, check_rewards(rewards, problem, n=n))
 
+    @classmethod
+    def _of_checked(cls, decisions: Decisions, rewards: NDArray[np.float64]) -> Rounds:
+        """Rewards that were checked against the problem, or that come out of checked rounds."""
+        return _without_checks(cls, {"decisions": decisions, "rewards": rewards})
+
     def __len__(self) -> int:
         return len(self.decisions)
 
     def __getitem__(self, index: Any) -> Rounds:
         index = _rows(index, len(self))
-        return Rounds(self.decisions[index], self.rewards[index])
+        return Rounds._of_checked(self.decisions[index], self.rewards[index])
 
     def __add__(self, other: Rounds) -> Rounds:
         return Rounds(self.decisions + other.decisions, np.concatenate([self.rewards, other.rewards]))

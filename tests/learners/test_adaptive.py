@@ -353,3 +353,21 @@ def test_ten_million_actions_and_a_thousand_candidates() -> None:
     learner.tell(decisions, np.asarray(decisions.lists == 0, dtype=float))
     assert learner.rounds == 50
     assert learner.result().epsilon <= 1
+
+
+def test_rounds_without_reward_certify_as_soon_as_they_should() -> None:
+    problem = cb.Problem(n_actions=6, list_size=2, sparsity=1)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[0, 2]], [[3, 4]]], problem)
+    in_vain = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        learner = cb.UniformLists(problem, policies, epsilon=0.15, seed=seed)
+        while not learner.done:
+            # Whatever is certified by now, as the evidence has it, is noticed by now.
+            assert learner.rounds == 0 or learner.status().epsilon > learner.epsilon
+            decisions = learner.ask([0])
+            rewards = (decisions.lists == 0) * (rng.random() < 0.03)
+            learner.tell(decisions, rewards)
+        in_vain += not rewards.any()
+        assert learner.status().epsilon <= learner.epsilon
+    assert in_vain  # else nothing was shown

@@ -47,10 +47,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "table = credits_at(mu / self._unit)",
-        "table = credits_at(mu)",
+        "self._credits = credits_at(self.epsilon / self._unit)",
+        "self._credits = credits_at(self.epsilon)",
         "where rewards are small ε is credited in another unit than the stakes",
         (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying.py",
+        "return self._front + 0.999999 * max(float(rounds.min()), 0.0) - 1",
+        "return self._front + 3.0 * max(float(rounds.min()), 0.0) - 1",
+        "uneventful rounds are judged later than they should be",
+        (f"{OF_ADAPTIVE}::test_rounds_without_reward_certify_as_soon_as_they_should",),
     ),
     Mutant(
         "learners/certifying.py",

@@ -59,14 +59,10 @@ class Checkpoint:
     __slots__ = ("_kept",)
 
     def __init__(self, *parts: object) -> None:
-        self._kept: list[tuple[dict[str, Any], dict[str, Any], list[tuple[list[Any], int]]]] = []
-        for part in parts:  # plain loops: this is on the way of every single round
-            now = part.__dict__
-            lists: list[tuple[list[Any], int]] = []
-            for value in now.values():
-                if value.__class__ is list:
-                    lists.append((value, len(value)))
-            self._kept.append((now, now.copy(), lists))
+        self._kept = [
+            (now, now.copy(), [(value, len(value)) for value in now.values() if value.__class__ is list])
+            for now in [part.__dict__ for part in parts]
+        ]
 
     def restore(self) -> None:
         """Put everything back."""

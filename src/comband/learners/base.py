@@ -249,7 +249,8 @@ class Learner(Atomic, ABC):
             try:
                 if len(rows):
                     whole = len(rows) == len(decisions)
-                    self._learn(Rounds(decisions, checked) if whole else Rounds(decisions[rows], checked[rows]))
+                    told = Rounds._of_checked(decisions, checked)
+                    self._learn(told if whole else told[rows])
                 self._torn = True
                 self._ledger.settle(admission)
                 self._torn = False

@@ -208,7 +208,7 @@ class Block:
     """What some rounds of one epoch say, before it counts.
 
     ids (C,) of the rewarded rounds; rows (E,), which of them each event belongs to; inside (E, S), for which candidates
-    it counts, and weights (E,), by how much.
+    it counts, and weights (E,), by how much. evidence is None where the rounds, uneventful, leave the wealths alone.
     """
 
     epoch: int
@@ -216,7 +216,7 @@ class Block:
     rows: NDArray[np.int64]
     inside: NDArray[np.bool_]
     weights: NDArray[np.float64]
-    evidence: PairedEvidence
+    evidence: PairedEvidence | None
     n_rounds: int
     n_uncovered: int
     kept: Events | None
@@ -309,6 +309,8 @@ class CertifyingLearner(Learner):
         # Decisions of the current epoch with a reward that speaks for its leader, and with one that speaks against it.
         self._for = self._against = np.empty(0, dtype=np.int64)
         self._slowest = -1
+        self._open_until = 0.0  # see `_uneventful_until`
+        self._credits = credits_at(self.epsilon / self._unit)
         self._certified: tuple[int, float] | None = None  # leader and epsilon, once and for all
         self._best_claim: tuple[int, float] | None = None  # of the epochs that are over
         self._epochs: list[Epoch] = []
@@ -444,12 +446,15 @@ class CertifyingLearner(Learner):
         answered = self._answered.copy()
         answered[ids[current] - self._front] = True
         self._answered = answered
-        self._held = self._held + rounds[current].events()
+        if rounds.rewards.any():
+            self._held = self._held + (rounds if current.all() else rounds[current]).events()
         n = self._settled()
         if n == 0:
             return
         versions = self._versions[:n]
-        events, self._held = _split(self._held, self._front + n)
+        events = self._held
+        if len(events):
+            events, self._held = _split(events, self._front + n)
         self._missing += n - int(self._answered[:n].sum())
         self._watch_unanswered(self._front + np.flatnonzero(~self._answered[:n]), self._front + n)
         self._versions, self._answered = self._versions[n:].copy(), self._answered[n:].copy()
@@ -459,7 +464,8 @@ class CertifyingLearner(Learner):
         self._reward += float(events.rewards.sum())
         for block in blocks:
             self._take(block)
-        self._judge()
+        if self._front >= self._open_until or any(block.evidence is not None for block in blocks):
+            self._judge()
 
     def _prepare(self, *, asking: bool) -> None:
         if self._moved:
@@ -532,22 +538,26 @@ class CertifyingLearner(Learner):
         epochs, uncovered = versions // stride, self._explorer.uncovered(versions % stride)
         of_event = events.versions[events.rows]
         blocks = []
-        for k in np.unique(epochs):
+        for k in epochs[:1] if epochs[0] == epochs[-1] else np.unique(epochs):  # they rise: decisions are in order
             epoch, here = self._epochs[k], epochs == k
             n, n_uncovered = int(here.sum()), int((here & uncovered).sum())
             chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))
             rows = events.rows[chosen]
-            inside = self._inside(events, chosen, epoch)
-            weights = events.rewards[chosen] / self._propensities(events, chosen, epoch)
-            evidence = PairedEvidence.from_events(
-                epoch.bets,
-                inside,
-                rows,
-                weights,
-                n_rounds=n,
-                n_uncovered=n_uncovered,
-                max_reward=self.problem.max_reward,
-            )
+            evidence = None
+            if len(rows) or n_uncovered:
+                inside = self._inside(events, chosen, epoch)
+                weights = events.rewards[chosen] / self._propensities(events, chosen, epoch)
+                evidence = PairedEvidence.from_events(
+                    epoch.bets,
+                    inside,
+                    rows,
+                    weights,
+                    n_rounds=n,
+                    n_uncovered=n_uncovered,
+                    max_reward=self.problem.max_reward,
+                )
+            else:
+                inside, weights = np.empty((0, len(epoch.candidates)), dtype=np.bool_), np.empty(0)
             kept = self._kept(events, chosen, int(k))
             blocks.append(Block(int(k), events.ids, rows, inside, weights, evidence, n, n_uncovered, kept))
         return blocks
@@ -556,7 +566,8 @@ class CertifyingLearner(Learner):
         """Enter the rounds of one epoch into the evidence."""
         epoch, inside, rows = self._epochs[block.epoch], block.inside, block.rows
         everyone = len(epoch.candidates) == len(self.policies)  # then adding in place is several times faster
-        self._log_wealth[slice(None) if everyone else epoch.candidates] += block.evidence.log_wealth
+        if block.evidence is not None:
+            self._log_wealth[slice(None) if everyone else epoch.candidates] += block.evidence.log_wealth
         self._values.add(
             epoch.candidates,
             inside,
@@ -568,10 +579,11 @@ class CertifyingLearner(Learner):
             max_reward=self.problem.max_reward,
         )
         if block.epoch == len(self._epochs) - 1:
-            led = inside[:, epoch.bets.leader]
-            self._for = np.concatenate([self._for, np.unique(block.ids[rows[led]])])
-            against = ~led & inside.any(axis=1)
-            self._against = np.concatenate([self._against, np.unique(block.ids[rows[against]])])
+            if len(rows):
+                led = inside[:, epoch.bets.leader]
+                self._for = np.concatenate([self._for, np.unique(block.ids[rows[led]])])
+                against = ~led & inside.any(axis=1)
+                self._against = np.concatenate([self._against, np.unique(block.ids[rows[against]])])
             first = epoch.first_id
             self._drift.update(self._for - first, self._against - first, epoch.n_rounds + block.n_rounds)
         epoch.n_rounds += block.n_rounds
@@ -629,6 +641,24 @@ class CertifyingLearner(Learner):
                 self._certified = (leader, min(self._certified_epsilon(leader), self.epsilon))
             else:
                 self._slowest = int(rivals[evidence.argmin()])
+        self._open_until = self._uneventful_until(leader)
+
+    def _uneventful_until(self, leader: int) -> float:
+        """As long as all wealths stay what they are, there is nothing to judge before so many rounds are in.
+
+        What a rival's wealth at ε lacks, the credit of uneventful rounds must bring; a mean is no larger than its
+        largest part, so the stake that would get there first says how many of them that takes at least.
+        """
+        if self._certified is not None:
+            return np.inf
+        i = np.array([self._slowest])
+        missing, credit = self._threshold - self._log_wealth[i], np.zeros((1, len(OFFSETS)))
+        for epoch in self._epochs:
+            if epoch.leader == leader:
+                of_epoch = self._credits[epoch.bets.levels[np.searchsorted(epoch.candidates, i)]]
+                missing, credit = missing - epoch.n_rounds * of_epoch, np.maximum(credit, of_epoch)
+        rounds = np.divide(missing, credit, out=np.full(missing.shape, np.inf), where=credit > 0)
+        return self._front + 0.999999 * max(float(rounds.min()), 0.0) - 1
 
     def _surely_open(self, leader: int) -> bool:
         """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
@@ -649,7 +679,7 @@ class CertifyingLearner(Learner):
         log-wealths, or from others.
         """
         total = self._log_wealth[rivals] if log_wealth is None else log_wealth.copy()
-        table = credits_at(mu / self._unit)
+        table = self._credits if mu == self.epsilon else credits_at(mu / self._unit)
         for epoch in self._epochs:
             if epoch.leader == leader and epoch.n_rounds:
                 # Rivals that are left were candidates in every epoch.
@@ -737,6 +767,7 @@ class CertifyingLearner(Learner):
         """Choose leader, plan and bets from the past, for contexts that nobody has seen yet."""
         candidates = np.flatnonzero(self._alive)
         self._seen.forget(self._alive)
+        self._open_until = 0.0
         if self._epochs:
             self._for = self._against = np.empty(0, dtype=np.int64)
             self._best_claim = self._claim()

@@ -14,7 +14,7 @@ from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.constant import ConstantPolicy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_positive
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, read_only
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
 
@@ -125,11 +125,11 @@ class SparseMSets(Learner):
         edges *= m / edges[-1]
         points = self._rng.random((n, 1)) + np.arange(m)
         lists = np.minimum(np.searchsorted(edges, points, side="right"), len(q) - 1).astype(np.int32)
-        return Decisions(
-            ids=np.arange(first_id, first_id + n),
-            lists=lists,
-            propensities=np.minimum(q[lists], 1.0),
-            versions=np.full(n, self._version),
+        return Decisions.unsigned(
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(lists),
+            propensities=read_only(np.minimum(q[lists], 1.0)),
+            versions=read_only(np.full(n, self._version)),
             contexts=X,
         )
 

@@ -287,7 +287,7 @@ class TwoPhase(Learner):
         if self._design is not None and not self._verifying:
             return self._design.mixture.draw(X, self._rng, first_id=first_id, version=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
-        return Decisions(
+        return Decisions.unsigned(
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(uniform_lists(self._rng.random((n, m)), K)),
             propensities=read_only(np.full((n, m), m / K)),

@@ -139,7 +139,7 @@ class WeightedPolicies(Learner):
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
-        decisions = Decisions(
+        decisions = Decisions.unsigned(  # the floor or the barrier keeps every propensity away from zero
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights())),
