@@ -58,3 +58,14 @@ def test_consecutive_ids_take_one_range() -> None:
         assert not memory.repeated(np.arange(start, start + 100)).any()
     assert sum(len(first) for first, _ in memory._runs) == 1
     assert memory.repeated(np.array(["a", "b", "a"], dtype=object)).tolist() == [False, False, True]
+
+
+def test_no_text_is_taken_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = {"": 0, "a": 7, "b": -7, "c": 2**62 - 1, "1": 0, "8": 0}
+    monkeypatch.setattr("comband.logs.id_memory.hash", hashes.get, raising=False)
+    memory = IdMemory()
+    assert not memory.repeated(np.array([-(2**62) + 1, -7, 0, 7, 2**62 - 1])).any()
+    texts = np.array(["", "a", "b", "c"], dtype=object)
+    assert not memory.repeated(texts).any()
+    assert memory.repeated(texts).all()
+    assert not memory.repeated(np.array(["1", "8"], dtype=object)).any()

@@ -14,8 +14,8 @@ class IdMemory:
 
     While ids only rise nothing needs remembering but the last; to be able to go on after the first that does not, they
     are kept as ranges of consecutive numbers (a log numbered 0, 1, 2, … is one range). Ids in any other order cost up
-    to 16 bytes each, in sorted runs that are merged as they grow. Text is remembered by its 64-bit hash: two of 10⁷
-    texts collide with probability 3·10⁻⁶.
+    to 16 bytes each, in sorted runs that are merged as they grow. Text is remembered by 63 bits of its hash, beyond all
+    numbers that text can spell: two of 10⁷ texts collide with probability 5·10⁻⁶.
 
     >>> memory = IdMemory()
     >>> memory.repeated(np.array([1, 2, 5])).tolist(), memory.repeated(np.array([5, 9, 9])).tolist()
@@ -30,7 +30,8 @@ class IdMemory:
         if ids.dtype == object:
             numbers, spelt = spelt_numbers(ids)  # so are they known where an earlier batch had numbers only
             hashes = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
-            numbers = np.where(spelt, numbers, hashes)
+            beyond = (hashes & (2**62 - 1)) + np.where(hashes < 0, -(2**63), 2**62)
+            numbers = np.where(spelt, numbers, beyond)
         else:
             numbers = ids.astype(np.int64, copy=False)
         again = np.zeros(len(numbers), dtype=bool)
