@@ -134,8 +134,8 @@ def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "weights", "message"),
     [
-        ({"importance": -1.0}, None, "importance must not be negative, got -1"),
-        ({"smoothing": -0.5}, None, "smoothing must not be negative, got -0.5"),
+        ({"importance": -1.0}, None, r"importance must lie in \[0, 10\], got -1"),
+        ({"smoothing": -0.5}, None, r"smoothing must lie in \[0, 1e\+15\], got -0.5"),
         ({"repeat_correlation": 1.5}, None, r"repeat_correlation must lie in \[0, 1\], got 1.5"),
         ({"importance": True}, None, "importance must be a number, got True"),
         ({"clip": -1.0}, None, "clip must be above 0"),

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from comband.oracles.linear import ridge_of_pairs
-from comband.oracles.pairs import Pairs, shown_pairs
+from comband.oracles.pairs import Pairs, check_magnitudes, shown_pairs
 from comband.oracles.scorers import LinearScorer, fit_actions
 from comband.policies.scored import ScoredPolicy
 from comband.problem import (
@@ -26,6 +26,10 @@ from comband.problem import (
     check_propensities,
     check_rewards,
 )
+
+
+class NoNumbersError(InputError, TypeError):
+    """Contexts that are no numbers: scikit-learn's convention is a TypeError."""
 
 
 class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
@@ -124,7 +128,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         shown: full information, the skyline of any bandit learner.
         """
         if y is None and lists is None:
-            raise ValueError(
+            raise InputError(
                 "requires y to be passed, but the target y is None: give fit(X, lists=…, rewards=…, propensities=…) "
                 "what was shown and confirmed, or fit(X, y) all labels."
             )
@@ -180,10 +184,13 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         # scikit-learn's rule: constructors only store, `fit` looks.
-        for name in ("importance", "smoothing"):
+        if self.estimator is not None and not _is_estimator(self.estimator):
+            kind = type(self.estimator).__name__
+            raise InputError(f"estimator must be a scikit-learn estimator (an instance) or None, got {kind}.")
+        for name, most in (("importance", 10.0), ("smoothing", 1e15)):
             value = check_number(name, getattr(self, name))
-            if value < 0:
-                raise InputError(f"{name} must not be negative, got {value}.")
+            if not 0 <= value <= most:
+                raise InputError(f"{name} must lie in [0, {most:g}], got {value}.")
         correlation = check_number("repeat_correlation", self.repeat_correlation)
         if not 0 <= correlation <= 1:
             raise InputError(f"repeat_correlation must lie in [0, 1], got {correlation}.")
@@ -191,18 +198,34 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             check_positive("clip", self.clip)
 
     def _check(self, X: Any, *, reset: bool = False) -> Any:
-        matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # sums of what is refused below
+                matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        except (TypeError, OverflowError) as error:
+            raise NoNumbersError(str(error)) from None
         if sp.issparse(matrix):
             try:
                 matrix.check_format(full_check=True)
             except ValueError as error:
                 raise InputError(f"sparse contexts do not hold together: {error}.") from None
+        check_magnitudes(matrix.data if sp.issparse(matrix) else matrix)
         return matrix
 
     def _known(self, X: Any, y: Any) -> Pairs:
         """Full information: all K labels of every row count as shown."""
-        if sp.issparse(y) or np.ndim(y) == 2:
-            labels = sp.csr_array(y, dtype=np.float64)
+        try:
+            y = y if sp.issparse(y) else np.asarray(y)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("y must be a vector of classes or a matrix of 0 and 1, got unequal rows.") from None
+        if y.dtype.kind == "c" or (y.dtype.kind == "f" and not np.isfinite(y.data if sp.issparse(y) else y).all()):
+            raise InputError("y must hold classes, or 0 and 1, got NaN, infinity or complex numbers.")
+        if y.ndim == 2:
+            try:
+                labels = sp.csr_array(y, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InputError(f"a matrix y must hold numbers, got dtype {y.dtype}.") from None
             K = labels.shape[1] if self.n_actions is None else check_count("n_actions", self.n_actions)
             if labels.shape != (X.shape[0], K):
                 raise InputError(f"y must have shape (rows, labels) = {(X.shape[0], K)}, got {labels.shape}.")
@@ -213,7 +236,10 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             target = np.asarray(y)
             if target.shape != (X.shape[0],):
                 raise InputError(f"y must hold one class a row, {X.shape[0]} of them, got shape {target.shape}.")
-            check_classification_targets(target)
+            try:
+                check_classification_targets(target)
+            except ValueError as error:
+                raise InputError(f"y must hold classes: {error}") from None
             self.classes_, place = np.unique(target, return_inverse=True)
             K = len(self.classes_)
             labels = sp.csr_array((np.ones(len(place)), (np.arange(len(place)), place)), shape=(len(place), K))
@@ -293,6 +319,10 @@ def _check_round_weights(weights: Any, n: int) -> NDArray[np.float64]:
         raise InputError(f"round_weights must be numbers, one for each of the {n} rounds.") from None
     if array.shape != (n,):
         raise InputError(f"round_weights must hold one number for each of the {n} rounds, got shape {array.shape}.")
-    if not ((array >= 0) & np.isfinite(array)).all() or not array.any():
-        raise InputError("round_weights must be finite, at least 0, and not all 0: they say how often a round counts.")
+    if not ((array >= 0) & (array <= 1e15)).all() or not array.any():
+        raise InputError("round_weights must be finite, at least 0 (at most 1e15) and not all 0.")
     return array
+
+
+def _is_estimator(value: Any) -> bool:
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("fit", "get_params"))

@@ -7,7 +7,7 @@ rest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -57,14 +57,24 @@ def concat_contexts(batches: Sequence[Contexts]) -> Contexts:
         return batches[0]
     first = batches[0]
     if isinstance(first, np.ndarray):
-        return np.concatenate(batches)
+        return _joined(np.concatenate, batches)
     if sp.issparse(first):
-        return sp.vstack(batches, format="csr")
+        return _joined(lambda parts: sp.vstack(parts, format="csr"), batches)
     if hasattr(first, "iloc"):
         import pandas as pd
 
-        return pd.concat(batches, ignore_index=True)
+        return _joined(lambda parts: pd.concat(parts, ignore_index=True), batches)
     return [x for batch in batches for x in batch]
+
+
+def _joined(join: Callable[[Sequence[Contexts]], Contexts], batches: Sequence[Contexts]) -> Contexts:
+    try:
+        return join(batches)
+    except (TypeError, ValueError):
+        kinds = {f"{type(part).__name__} of shape {getattr(part, 'shape', '?')}" for part in batches}
+        raise InputError(
+            f"batches of contexts must be of one kind to be joined, got {', '.join(sorted(kinds))}."
+        ) from None
 
 
 def private_contexts(X: Contexts) -> Contexts:
@@ -73,7 +83,7 @@ def private_contexts(X: Contexts) -> Contexts:
     Of a list or an array of objects only the list is copied, not the objects; sequences of other kinds are kept as they
     are.
     """
-    if type(X) is np.ndarray:
+    if type(X) is np.ndarray and X.ndim:
         copy = X.copy()
         copy.flags.writeable = False
         return copy

@@ -179,7 +179,7 @@ def design_exploration(
         raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if not 0 <= check_number("trim", trim) < 1:
         raise InputError(f"trim must lie in [0, 1), got {trim}.")
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
     rule = SOLVERS[solver]
     stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping

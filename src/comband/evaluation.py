@@ -32,9 +32,9 @@ from comband.estimates.importance import ValueSums, round_values
 from comband.learners.base import Candidate
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
-from comband.policies.policy_set import PolicySet
+from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_positive
-from comband.rounds import Events, Rounds
+from comband.rounds import Events, Rounds, check_rounds
 
 # A propensity check that fails by chance once in a million logs.
 _ALARM = 1e-6
@@ -225,6 +225,9 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    check_policies(policies)
+    if not isinstance(rounds, (Rounds, Events)):
+        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if isinstance(rounds, Rounds):
         sample = rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
         events = rounds.events()
@@ -290,6 +293,8 @@ class LogEvaluation:
 
 def evaluate_log(reading: LogReading, *, min_propensity: float | None = None, delta: float = 0.05) -> LogEvaluation:
     """`evaluate` on what `read_log` read."""
+    if not isinstance(reading, LogReading):
+        raise InputError(f"reading must be what read_log gave, got {type(reading).__name__}.")
     evaluation = _evaluate(
         reading.events,
         reading.policies,
@@ -489,7 +494,8 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     of a softmax before sampling) miss that, as do candidates' items that could not be shown at all. The bounds hold at
     all numbers of rounds at once.
     """
-    if len(rounds) < 2:
+    check_policies(policies)
+    if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
     min_propensity = check_positive("min_propensity", min_propensity)
     return _Weights.of(rounds, policies, min_propensity=min_propensity, alarm=_ALARM).summary(policies)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from comband.classifier import BanditListClassifier
-from comband.problem import InputError, check_count
+from comband.problem import InputError, check_count, check_path
 from comband.storage import whole_file
 
 _SKLEARN = {
@@ -100,7 +100,7 @@ def load_model(
     limit = check_count("max_bytes", max_bytes)
     trusted = ALLOWED | frozenset(also_allow)
     try:
-        size = os.path.getsize(path)
+        size = os.path.getsize(check_path(path))
         if size > limit:
             raise InputError(f"{path} has {size:,} bytes, more than max_bytes={limit:,}; it was not opened.")
         with zipfile.ZipFile(path) as file:

@@ -5,6 +5,8 @@ Letters of the mathematics: K = `n_actions`, m = `list_size`, s = `sparsity`, ρ
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +124,28 @@ def check_problem(value: Any) -> Problem:
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is a truth value."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_path(value: Any) -> str | os.PathLike[str]:
+    """Return `value` if it can be the path of a file; a number would be taken for an open file of this process."""
+    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fsdecode(value):
+        raise InputError(f"a path must be text without NUL, or a Path, got {value!r}.")
+    return value
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of these words."""
+    if not isinstance(value, str) or value not in choices:
+        known = " or ".join([", ".join(f"{word!r}" for word in choices[:-1]), f"{choices[-1]!r}"])
+        raise InputError(f"{name} must be {known}, got {value!r}.")
+    return value
+
+
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
     """Return `value` as an int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
@@ -186,7 +210,7 @@ def check_epsilon(value: Any, problem: Problem) -> float:
 
 def check_weights(weights: ArrayLike, n_policies: int) -> NDArray[np.float64]:
     """Return `weights` as a point of the simplex over `n_policies` policies."""
-    w = _as_floats("weights", weights)
+    w = as_floats("weights", weights)
     if w.shape != (n_policies,):
         raise InputError(f"weights must hold one number a policy, shape ({n_policies},), got shape {w.shape}.")
     if not np.isfinite(w).all():
@@ -206,6 +230,8 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
         array = np.asarray(lists)
     except ValueError:
         raise InputError("lists must all have one length, got lists of different lengths.") from None
+    except (TypeError, OverflowError):
+        raise InputError(f"lists must be an array (n, m) of whole numbers, got {type(lists).__name__}.") from None
     m = "list_size" if problem is None else problem.list_size
     if array.ndim != 2 or (problem is not None and array.shape[1] != m):
         raise InputError(f"lists must have shape (n, {m}), got shape {array.shape}.")
@@ -214,6 +240,8 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
         raise InputError(f"lists must have one row a context, {n} of them, got {array.shape[0]}.")
     if array.dtype == np.int32 and array.flags.c_contiguous and valid_lists(array, K):
         return array  # in one compiled pass; what follows is for other types and finds the fault
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
     whole = np.issubdtype(array.dtype, np.integer) or (
         np.issubdtype(array.dtype, np.floating) and bool((array == np.floor(array)).all())
     )
@@ -234,7 +262,7 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
 def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
     """Return the rewards of the shown actions as floats (n, m) in [0, 1] with row sums of at most s."""
     m = problem.list_size
-    r = _as_floats("rewards", rewards)
+    r = as_floats("rewards", rewards)
     if r.shape != (n, m):
         raise InputError(
             f"rewards must have shape (rounds, list_size) = ({n}, {m}), one number for each shown action, "
@@ -271,7 +299,7 @@ def refuse_rewards(r: NDArray[np.float64]) -> None:
 
 def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> NDArray[np.float64]:
     """Return inclusion probabilities of shown actions as floats in (0, 1]."""
-    q = _as_floats("propensities", propensities)
+    q = as_floats("propensities", propensities)
     if q.shape != shape:
         raise InputError(f"propensities must have the shape of the lists, {shape}, got {q.shape}.")
     if not valid_propensities(q, SMALLEST_PROPENSITY, 1 + TOLERANCE) or np.isnan(q).any():
@@ -339,10 +367,31 @@ def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) 
     )
 
 
-def _as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """A copy of `values` as an array of floats."""
     try:
         if np.iscomplexobj(values):
             raise TypeError
         return np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a rectangular array of numbers, got {type(values).__name__}.") from None
+
+
+def as_column(name: str, given: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`given` as an array of this type, if that changes no number."""
+    try:
+        array = np.asarray(given)
+        if array.dtype == dtype:
+            return array
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN as a whole number is seen below
+            column = (
+                np.asarray(array, dtype=dtype)
+                if array.dtype.kind in "biuf" or (array.size == 0 and array.dtype.kind != "c")
+                else None
+            )
+    except (TypeError, ValueError, OverflowError):
+        column = None
+    if column is None or (dtype.kind == "i" and not np.array_equal(column, array)):
+        kind = "whole numbers" if dtype.kind == "i" else "numbers"
+        raise InputError(f"{name} must be a rectangular array of {kind}, got {type(given).__name__} of other things.")
+    return column

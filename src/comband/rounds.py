@@ -30,8 +30,10 @@ from comband.problem import (
     TOLERANCE,
     InputError,
     Problem,
+    as_column,
     check_count,
     check_lists,
+    check_problem,
     check_propensities,
     check_rewards,
     refuse_propensities,
@@ -164,6 +166,7 @@ class Rounds:
 
     def __post_init__(self) -> None:
         _freeze(self)
+        check_decisions(self.decisions)
         if self.rewards.shape != self.decisions.lists.shape:
             raise InputError(
                 f"rewards must have the shape of the lists, {self.decisions.lists.shape}, got {self.rewards.shape}."
@@ -184,9 +187,9 @@ class Rounds:
     ) -> Rounds:
         """Rounds from somebody else's log, checked: any logging distribution with known propensities will do."""
         n = n_contexts(contexts)
-        shown = check_lists(lists, problem, n=n)
+        shown = check_lists(lists, check_problem(problem), n=n)
         decisions = Decisions(
-            ids=np.arange(n) if ids is None else _column("ids", ids, np.dtype(np.int64)),
+            ids=np.arange(n) if ids is None else as_column("ids", ids, np.dtype(np.int64)),
             lists=shown,
             propensities=check_propensities(propensities, shape=shown.shape),
             versions=np.zeros(n, dtype=np.int64),
@@ -396,6 +399,20 @@ class Events:
         return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=C)})
 
 
+def check_decisions(value: Any) -> Decisions:
+    """Return `value` if these are decisions."""
+    if not isinstance(value, Decisions):
+        raise InputError(f"decisions must be those that ask gave (Decisions), got {type(value).__name__}.")
+    return value
+
+
+def check_rounds(value: Any) -> Rounds:
+    """Return `value` if these are rounds."""
+    if not isinstance(value, Rounds):
+        raise InputError(f"rounds must be Rounds (see Rounds.from_log), got {type(value).__name__}.")
+    return value
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """The same array, closed to writing: records then hold it without a copy. Only for arrays nobody else holds."""
     array.flags.writeable = False
@@ -437,26 +454,11 @@ def _freeze(record: Any) -> None:
             if given.flags.writeable:
                 object.__setattr__(record, name, read_only(given.copy()))
             continue
-        column = _column(name, given, dtype)
+        column = as_column(name, given, dtype)
         if column.flags.writeable:
             column = column.copy() if column is given else column
             column.flags.writeable = False
         object.__setattr__(record, name, column)
-
-
-def _column(name: str, given: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`given` as an array of this type, if that changes no number."""
-    try:
-        array = np.asarray(given)
-        if array.dtype == dtype:
-            return array
-        column = np.asarray(array, dtype=dtype) if array.dtype.kind in "biuf" or array.size == 0 else None
-    except (TypeError, ValueError, OverflowError):
-        column = None
-    if column is None or (dtype.kind == "i" and not np.array_equal(column, array)):
-        kind = "whole numbers" if dtype.kind == "i" else "numbers"
-        raise InputError(f"{name} must be a rectangular array of {kind}, got {type(given).__name__} of other things.")
-    return column
 
 
 def _without_checks(kind: type[_Record], columns: dict[str, Any]) -> _Record:
@@ -474,7 +476,12 @@ def _rows(index: Any, n: int) -> Any:
         if not -n <= index < n:
             raise IndexError(f"row {index} is out of range: there are {n}.")
         return np.array([index])
-    return index if isinstance(index, slice) else np.asarray(index)
+    if isinstance(index, slice):
+        return index
+    which = np.asarray(index)
+    if which.ndim != 1 or (which.dtype.kind not in "biu" and which.size):
+        raise IndexError(f"rows must be picked by a number, a slice, numbers (k,) or a mask ({n},), got {index!r}.")
+    return which if which.size else np.zeros(0, dtype=np.int64)
 
 
 def _state(record: Any) -> State:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from comband import theory
 from comband.estimates.pairs import mean_bound
-from comband.problem import InputError, Problem, check_count, check_floor, check_fraction, check_positive
+from comband.problem import InputError, Problem, check_count, check_floor, check_fraction, check_positive, check_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def forecast_epsilon(
 
     It is what `PairSums.gaps` gives for a rival that does exactly as well as the leader, with E D² = 2·second_moment.
     """
+    check_problem(problem)
     n = check_count("n_estimate", n_estimate)
     P = check_count("n_policies", n_policies)
     delta = check_fraction("delta", delta)
@@ -57,7 +58,7 @@ def forecast_epsilon(
     if P == 1:
         return 0.0
     b = theory.estimate_range(problem, floor=floor)
-    gap = float(mean_bound(0.0, 2 * v * n, n, bound=b, delta=delta / (P - 1)))
+    gap = float(mean_bound(0.0, 2 * v * n, n, bound=b, delta=delta, rivals=P - 1))
     return min(gap, problem.max_reward)  # no gap can be larger
 
 

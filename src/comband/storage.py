@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.problem import InputError
+from comband.problem import InputError, check_path
 
 FORMAT = 2
 State = dict[str, Any]
@@ -54,7 +54,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     existing file is kept; a symbolic link stays, and what it points to is replaced. What is no file (a pipe, a device)
     is written to as it is.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(check_path(path)))
     try:
         there = target.stat().st_mode
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def load(
     `first` makes a state of what a file of the first release (format 1) holds: its entries, nested by their dotted
     names. Without it such files are refused.
     """
-    with open(path, "rb") as handle:
+    with open(check_path(path), "rb") as handle:
         found, version, state = _read(path, handle)
     if found != kind:
         known = found if len(found) < 40 and found.isprintable() else "something else"

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.estimates.betting import log_mean_wealth
 from comband.problem import as_generator
 from tests.learners.small_worlds import K, M, SmallWorld, small_world
 from tests.states import plain
@@ -371,3 +372,33 @@ def test_rounds_without_reward_certify_as_soon_as_they_should() -> None:
         in_vain += not rewards.any()
         assert learner.status().epsilon <= learner.epsilon
     assert in_vain  # else nothing was shown
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch(seed: int) -> None:
+    """What is promised of a leader may hold though it is not the best, and estimates are differences to it: evidence
+    that it is not the best, from an epoch that another led, counts when somebody else leads again.
+    """
+    problem = cb.Problem(2, 1, 1)
+    policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem)
+    learner = cb.UniformLists(problem, policies, epsilon=0.01, first_epoch=200, seed=seed)
+    old = learner._epochs[-1].leader
+    new = 1 - old
+    decisions = learner.ask(np.zeros(400, dtype=int))
+    shows_new = decisions.lists == new
+    rewards = 1.0 * ~shows_new
+    rewards[:200] = 0.0
+    rewards[np.flatnonzero(shows_new)[:10]] = 1.0
+    learner.tell(decisions[:200], rewards[:200])  # the other one looks better, and leads from here on
+    assert learner._epochs[-1].leader == new
+    learner.tell(decisions[200:350], rewards[200:350])
+    assert learner._epochs[-1].leader == new
+    assert log_mean_wealth(learner._log_wealth[new]) > np.log(1 / learner.delta)  # which would drop any other
+    status, result = learner.status(), learner.result()
+    assert (status.survivors, status.dropped) == (2, ())
+    assert all(np.isfinite(candidate.value) for candidate in (result.best, *result.runners_up))
+    learner.tell(decisions[350:], rewards[350:])
+    assert learner._epochs[-1].leader == old
+    decisions = learner.ask(np.zeros(1, dtype=int))
+    learner.tell(decisions, np.zeros((1, 1)))
+    assert [(one.index, one.leader) for one in learner.status().dropped] == [(new, policies.names[old])]

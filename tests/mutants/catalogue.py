@@ -124,6 +124,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
+        "out[leader] = False",
+        "pass",
+        "late answers of an older epoch drop the candidate that leads now, to which all estimates are differences",
+        (f"{OF_ADAPTIVE}::test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch",),
+    ),
+    Mutant(
+        "learners/certifying.py",
         "overdue = (ids < self._ledger.issued - self.patience) & ~np.isin(ids, self._failed)",
         "overdue = (ids <= self._ledger.issued - self.patience) & ~np.isin(ids, self._failed)",
         "decisions count as unanswered one round too early",
@@ -446,15 +453,15 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- two phases --------------------------------------------------------------------------------------------------
     Mutant(
         "estimates/pairs.py",
-        "self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta / rivals",
+        "self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta, rivals=rivals",
         "self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta",
         "PAC learners' ε without the union over rivals",
         (f"{PAIRS}::test_sums_against_plain_loops",),
     ),
     Mutant(
         "estimates/pairs.py",
-        "log_term = np.log(len(BETS) / delta)",
-        "log_term = np.log(1 / delta)",
+        "log_term = (math.log(len(BETS)) + math.log(rivals) - math.log(delta)) / n_rounds",
+        "log_term = (math.log(rivals) - math.log(delta)) / n_rounds",
         "the best of twelve bets at the price of one",
         (f"{PAIRS}::test_bound_refutes_by_true_wealth",),
     ),

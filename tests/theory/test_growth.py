@@ -77,3 +77,31 @@ def test_blends(K: int, m: int, ties: bool) -> None:
         most = max(most, int(changes.max()))
         assert most <= m * (K - m)
     assert most >= 2
+
+
+def test_bounds_are_the_sums_and_the_dimension_is_the_last_that_is_shattered() -> None:
+    def sauer(points: int, d: int) -> int:
+        return sum(math.comb(points, i) for i in range(d + 1))
+
+    for K in (1, 2, 3, 7, 20):
+        problem = Problem(K, 1)
+        for d in (1, 2, 5, 9):
+            for n in (1, 2, 6, 30):
+                growth = theory.linear_list_growth(problem, n_features=d, n_contexts=n)
+                assert growth == sauer(n * K * (K - 1) // 2, d)
+                events = theory.linear_event_growth(problem, n_features=d, n_events=n)
+                assert events == min(2**n, sauer(n * (K - 1), d))
+            shattered = [E for E in range(1, 40 * d) if sauer(E * (K - 1), d) >= 2**E]
+            assert theory.linear_dimension(problem, n_features=d) == max(shattered, default=0)
+
+
+def test_numbers_that_cannot_be_written_out_are_refused() -> None:
+    """They took hours, or all memory."""
+    problem = Problem(50, 5)
+    with pytest.raises(InputError, match="too large to be written out"):
+        theory.linear_event_growth(problem, n_features=10**9, n_events=10**150)
+    with pytest.raises(InputError, match="too large to be written out"):
+        theory.linear_list_growth(problem, n_features=10**6, n_contexts=10**150)
+    with pytest.raises(InputError, match="n_features must be smaller"):
+        theory.linear_dimension(problem, n_features=10**9)
+    assert theory.linear_event_growth(problem, n_features=3, n_events=10**150) > 10**400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,15 +61,15 @@ class PairSums:
         if rivals:
             others = np.arange(len(self.sums)) != self.leader
             gaps[others] = mean_bound(
-                self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta / rivals
+                self.sums[others], self.squares[others], self.n_rounds, bound=bound, delta=delta, rivals=rivals
             )
         return gaps
 
 
 def mean_bound(
-    sums: ArrayLike, squares: ArrayLike, n_rounds: int, *, bound: float, delta: float
+    sums: ArrayLike, squares: ArrayLike, n_rounds: int, *, bound: float, delta: float, rivals: int = 1
 ) -> NDArray[np.float64]:
-    """The smallest μ ≥ 0 that a bet against "the mean is above μ" refutes at level δ, from two sums.
+    """The smallest μ ≥ 0 that a bet against "the mean is above μ" refutes at level δ/`rivals`, from two sums.
 
     For n i.i.d. D_t ≤ b with mean above μ ≥ 0, the wealth Π(1 − λ(D_t − μ)), 0 < λ < 1/b, has expectation at most 1,
     so it exceeds 1/δ with probability at most δ. With a = λb, log(1+x) ≥ x − h·x² for x ≥ −a,
@@ -76,16 +77,17 @@ def mean_bound(
     so the smallest root bounds the mean. J = 12 bets are tried, each at level δ/J.
     """
     S, Q = np.asarray(sums, dtype=np.float64), np.asarray(squares, dtype=np.float64)
-    n = float(n_rounds)
-    log_term = np.log(len(BETS) / delta)
     best = np.full(S.shape, np.inf)
     if n_rounds < 1:
         return best
+    # All of it per round: squares of any number of rounds are numbers, as is the logarithm of any level.
+    S, Q = S / n_rounds, Q / n_rounds
+    log_term = (math.log(len(BETS)) + math.log(rivals) - math.log(delta)) / n_rounds
     for a in BETS:
         bet = a / bound
         h = -(np.log1p(-a) + a) / a**2
-        quadratic = h * bet**2 * n
-        linear = bet * n + 2 * h * bet**2 * S
+        quadratic = h * bet**2
+        linear = bet + 2 * h * bet**2 * S
         constant = bet * S + h * bet**2 * Q + log_term
         root = linear**2 - 4 * quadratic * constant
         # 2C/(B + √root) instead of (B − √root)/2A: no cancellation.

@@ -11,7 +11,7 @@ from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Epoch, Standing
 from comband.learners.exploration import Plan
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
+from comband.problem import Problem, check_flag
 from comband.rounds import Events
 
 
@@ -42,7 +42,7 @@ class ABTest(CertifyingLearner):
         eliminate: bool = False,
         seed: Seed = 0,
     ) -> None:
-        self.eliminate = bool(eliminate)
+        self.eliminate = check_flag("eliminate", eliminate)
         super().__init__(
             problem,
             policies,

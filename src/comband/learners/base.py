@@ -31,7 +31,7 @@ from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
-from comband.rounds import Decisions, Rounds, read_only
+from comband.rounds import Decisions, Rounds, check_decisions, read_only
 from comband.storage import PROBLEM, Array, Many, Part, State, Text, check, load, require, save
 from comband.text import visible
 
@@ -239,7 +239,7 @@ class Learner(Atomic, ABC):
 
         All of it is taken in or, if anything fails, nothing.
         """
-        checked = read_only(self._check_rewards(rewards, len(decisions)))
+        checked = read_only(self._check_rewards(rewards, len(check_decisions(decisions))))
         with self._lock:
             self._check_whole()
             self._prepare(asking=False)

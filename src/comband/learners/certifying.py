@@ -629,7 +629,7 @@ class CertifyingLearner(Learner):
         near = np.flatnonzero(self._alive & (self._log_wealth >= self._threshold).any(axis=1))
         against[near] = log_mean_wealth(self._log_wealth[near])
         out = against >= self._threshold
-        out[leader] = False
+        out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         for i in np.flatnonzero(out):
             names = self.policies.names
             self._dropped.append(Dropped(int(i), names[i], self._front, names[leader], float(against[i])))

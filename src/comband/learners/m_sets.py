@@ -13,7 +13,7 @@ from comband.learners.atomic import alone
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.constant import ConstantPolicy
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_count, check_positive
+from comband.problem import InputError, Problem, check_count, check_positive, check_problem
 from comband.rounds import Decisions, Rounds, read_only
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
@@ -62,6 +62,7 @@ class SparseMSets(Learner):
         barrier: float = 0.5,
         seed: Seed = 0,
     ) -> None:
+        check_problem(problem)
         if policies is None:
             policies = PolicySet([ConstantPolicy(np.arange(problem.list_size), problem)], ["best fixed list"])
         super().__init__(problem, policies, seed=seed)

@@ -30,11 +30,12 @@ from comband.problem import (
     check_lists,
     check_number,
     check_positive,
+    check_problem,
     check_propensities,
     check_rewards,
     learner_generator,
 )
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import PROBLEM, Maybe, Part, Real, State, Text, Whole, check, load, require, save
 
 # Contexts on which a label's scores are centred and scaled.
@@ -98,8 +99,10 @@ class OnlineListClassifier(Atomic):
         seed: Seed = 0,
     ) -> None:
         super().__init__()
-        self.problem = problem
+        self.problem = check_problem(problem)
         template = BanditListClassifier() if classifier is None else classifier
+        if not isinstance(template, BanditListClassifier):
+            raise InputError(f"classifier must be a BanditListClassifier, got {type(template).__name__}.")
         self.classifier = clone(template).set_params(list_size=problem.list_size, n_actions=problem.n_actions)
         default = max(20, round(10 / problem.uniform_propensity))
         self.first_epoch = default if first_epoch is None else check_count("first_epoch", first_epoch)
@@ -152,7 +155,7 @@ class OnlineListClassifier(Atomic):
 
         All of it is taken in or, if anything fails (a fit, say), nothing.
         """
-        checked = check_rewards(rewards, self.problem, n=len(decisions))
+        checked = check_rewards(rewards, self.problem, n=len(check_decisions(decisions)))
         with self._lock:
             self._check_whole()
             admission = self._ledger.admit(decisions, checked)

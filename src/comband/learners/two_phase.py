@@ -145,7 +145,7 @@ class TwoPhase(Learner):
         self.floor = check_floor(floor)
         if self.floor == 1:
             raise InputError("floor must lie below 1, got 1: uniform lists leave nothing to design.")
-        if solver not in ("corrective", "frank-wolfe"):
+        if not isinstance(solver, str) or solver not in ("corrective", "frank-wolfe"):
             raise InputError(f"solver must be 'corrective' or 'frank-wolfe', got {solver!r}.")
         if n_steps is not None and solver != "frank-wolfe":
             raise InputError("n_steps is for solver='frank-wolfe', Algorithm 2 as printed; the other stops by its gap.")

@@ -15,7 +15,7 @@ from comband.learners.atomic import alone
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
-from comband.problem import SMALLEST_PROPENSITY, InputError, Problem, check_lists
+from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice, check_lists
 from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import Array, State, Whole, require
 
@@ -46,8 +46,7 @@ class WeightedPolicies(Learner):
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
     ) -> None:
         super().__init__(problem, check_policies(policies), seed=seed)
-        if propensities not in ("always", "when rewarded"):
-            raise InputError(f'propensities must be "always" or "when rewarded", got {propensities!r}.')
+        check_choice("propensities", propensities, ("always", "when rewarded"))
         self.floor = floor
         self.propensities = propensities
         self._losses = np.zeros(len(policies))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
-from comband.problem import InputError
+from comband.problem import InputError, check_choice
 from comband.text import shorten, visible
 
 OnError = Literal["refuse", "skip"]
@@ -65,8 +65,4 @@ class Faults:
 
 def check_on_error(value: str) -> OnError:
     """Return `value` if it is one of the two ways to treat faulty rows."""
-    if value == "refuse":
-        return "refuse"
-    if value == "skip":
-        return "skip"
-    raise InputError(f"on_error must be 'refuse' or 'skip', got {value!r}.")
+    return cast(OnError, check_choice("on_error", value, ("refuse", "skip")))

@@ -26,7 +26,7 @@ from comband.logs.sampling import in_sample
 from comband.logs.tables import TableFile, open_table
 from comband.logs.vw import VOWPAL_WABBIT
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem
+from comband.problem import InputError, Problem, check_number
 from comband.rounds import Decisions, Events, Rounds
 
 FORMATS = ("auto", "comband", "obd", "obp", "vw")
@@ -91,11 +91,15 @@ def read_log(
         Called with the number of rows read so far.
     """
     how = check_on_error(on_error)
+    if not isinstance(candidates, CandidateLists):
+        raise InputError(f"candidates must be what read_candidates gave, got {type(candidates).__name__}.")
+    if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):
+        raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
     table = open_table(path)
     kind = _detect(table, format)
     faults = Faults(str(path))
     slots = 1 if kind.name == "obd" else candidates.list_size
-    most = float(slots) if sparsity is None else min(float(sparsity), float(slots))
+    most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
     gather = _Gather(candidates, kind, most, faults)
@@ -111,7 +115,7 @@ def read_log(
 
 
 def _detect(table: TableFile, name: str) -> LogFormat:
-    if name not in FORMATS:
+    if not isinstance(name, str) or name not in FORMATS:
         raise InputError(f"format must be one of {', '.join(FORMATS)}, got {name!r}.")
     if name == "auto":
         name = "vw" if "_outcomes" in table.names else _closest_format(table.names)

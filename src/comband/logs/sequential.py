@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband.problem import InputError, as_floats
+
 
 def sequential_propensities(conditional: ArrayLike) -> NDArray[np.float64]:
     """What to divide rewards by when only p_k = P(a_k | x, a_1 … a_{k−1}) was logged, for (n, m) shown actions.
@@ -21,7 +23,9 @@ def sequential_propensities(conditional: ArrayLike) -> NDArray[np.float64]:
     >>> sequential_propensities([[0.5, 0.25]]).tolist()
     [[0.6666666666666666, 0.5]]
     """
-    p = np.asarray(conditional, dtype=np.float64)
+    p = as_floats("conditional", conditional)
+    if p.ndim != 2:
+        raise InputError(f"conditional propensities must have shape (n, m), got {p.shape}.")
     m = p.shape[1]
     with np.errstate(
         divide="ignore", over="ignore", invalid="ignore"

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.logs.faults import Faults, LogError
+from comband.problem import check_path
 from comband.text import shorten
 
 BATCH_ROWS = 1 << 17
@@ -91,7 +92,7 @@ def open_table(path: str | Path) -> TableFile:
 
 def check_file(path: str | Path) -> Path:
     """Return `path` if a file is there that is not empty, and not text of an encoding that nothing here reads."""
-    path = Path(path)
+    path = Path(check_path(path))
     if path.is_dir():
         raise LogError(f"{path} is a folder; give a file in it.")
     if not path.is_file():

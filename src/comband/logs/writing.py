@@ -15,7 +15,7 @@ from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.logs.faults import LogError
 from comband.logs.tables import arrow, marked
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError
+from comband.problem import InputError, check_path
 from comband.rounds import Rounds
 from comband.storage import whole_file
 
@@ -68,7 +68,7 @@ def write_candidates(
     if n == 0:
         raise InputError("there must be at least one context to write lists for, got none.")
     m = policies.predict(take_contexts(contexts, slice(0, 1))).shape[2]
-    suffix = Path(path).suffix.lower()
+    suffix = Path(check_path(path)).suffix.lower()
     for name in ("context", "candidate"):
         if suffix in _PARQUET and name in policies.names:
             raise InputError(f"a candidate cannot be called {name!r} in a Parquet file; rename it or write .csv.")
@@ -125,7 +125,7 @@ def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
 
 def _write(path: str | Path, blocks: Iterator[Block]) -> None:
     """Write a log as a whole or not at all."""
-    suffix = Path(path).suffix.lower()
+    suffix = Path(check_path(path)).suffix.lower()
     writers = {**dict.fromkeys(_PARQUET, _write_parquet), ".csv": _write_csv, ".jsonl": _write_jsonl}
     if suffix not in writers:
         raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")

@@ -125,18 +125,28 @@ def check_matrix(X: Any, *, features: int | None = None) -> Any:
         matrix: Any = sp.csr_array(X)
         values = matrix.data
     else:
-        matrix = np.asarray(X)
+        try:
+            matrix = np.asarray(X)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("contexts for a supervised learner must be a numeric matrix (n, features).") from None
         values = matrix
     if matrix.ndim != 2 or not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
         raise InputError(
             "contexts for a supervised learner must be a numeric matrix (n, features), dense or scipy sparse, "
             f"got shape {matrix.shape} and dtype {values.dtype}."
         )
-    if not np.isfinite(values).all():
-        raise InputError("contexts must be finite, got NaN or infinity; impute them first.")
+    check_magnitudes(values)
     if features is not None and matrix.shape[1] != features:
         raise InputError(f"contexts must have {features} features as in training, got {matrix.shape[1]}.")
     return matrix
+
+
+def check_magnitudes(values: NDArray[Any]) -> None:
+    """Refuse contexts whose squares are no numbers."""
+    if not np.isfinite(values).all():
+        raise InputError("contexts must be finite, got NaN or infinity; impute them first.")
+    if values.size and values.dtype.kind in "fiu" and max(float(values.max()), -float(values.min())) > 1e150:
+        raise InputError("contexts must lie within ±1e150, where squares are numbers; scale them.")
 
 
 def _digest(content: bytes) -> bytes:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
-from comband.problem import Problem, check_lists
+from comband.problem import InputError, Problem, check_lists, check_problem
 
 
 class ConstantPolicy:
@@ -17,8 +17,12 @@ class ConstantPolicy:
     """
 
     def __init__(self, actions: ArrayLike, problem: Problem) -> None:
-        self.problem = problem
-        self.list: NDArray[np.int32] = check_lists(np.asarray(actions)[None], problem)[0]
+        self.problem = check_problem(problem)
+        try:
+            row = np.asarray(actions)[None]
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"actions must be one list of whole numbers, got {type(actions).__name__}.") from None
+        self.list: NDArray[np.int32] = check_lists(row, problem)[0]
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """Lists (n, m)."""

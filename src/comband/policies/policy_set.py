@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels import all_below, contains, linear_top_lists, top_lists, valid_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
-from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy
+from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy, check_features
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
-from comband.problem import InputError, Problem, check_lists
+from comband.problem import InputError, Problem, as_column, as_floats, check_lists, check_problem
 
 if TYPE_CHECKING:
     from comband.policies.covers import Cover
@@ -38,6 +37,8 @@ class PolicySet:
     cover: Cover | None = None
 
     def __init__(self, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
+        if not isinstance(policies, (Sequence, PolicySet)):
+            raise InputError(f"policies must be a list of policies, got {type(policies).__name__}.")
         if len(policies) == 0:
             raise InputError("a policy set needs at least one policy, got none.")
         for i, policy in enumerate(policies):
@@ -62,7 +63,7 @@ class PolicySet:
         seed: int = 0,
     ) -> PolicySet:
         """P linear scorers from weights (P, d, K); ties as in `ScoredPolicy`."""
-        stack = np.asarray(weights, dtype=np.float64)
+        stack = as_floats("weights", weights)
         if stack.ndim != 3:
             raise InputError(f"weights must have shape (policies, features, n_actions), got {stack.shape}.")
         return cls([ScoredPolicy(w, problem, seed=seed) for w in stack], names)
@@ -70,7 +71,10 @@ class PolicySet:
     @classmethod
     def from_lists(cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None) -> PolicySet:
         """P tabulated policies from lists (P, N, m); contexts are then the numbers 0 … N−1."""
-        table = np.asarray(lists)
+        try:
+            table = np.asarray(lists)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("lists must be an array (policies, contexts, list_size), got unequal parts.") from None
         if table.ndim != 3:
             raise InputError(f"lists must have shape (policies, contexts, list_size), got {table.shape}.")
         return cls([TabulatedPolicy(rows, problem) for rows in table], names)
@@ -89,7 +93,13 @@ class PolicySet:
 
     def subset(self, indices: ArrayLike) -> PolicySet:
         """The policies at `indices`, under their names."""
-        chosen = np.arange(len(self))[np.asarray(indices)]
+        try:
+            chosen = np.asarray(indices)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"indices must be the numbers of policies, got {type(indices).__name__}.") from None
+        chosen = (
+            np.flatnonzero(chosen) if chosen.shape == (len(self),) and chosen.dtype == bool else self._which(chosen)
+        )
         return PolicySet([self._policies[i] for i in chosen], [self.names[i] for i in chosen])
 
     def check(self, problem: Problem) -> None:
@@ -129,7 +139,7 @@ class PolicySet:
         if result is None:
             raise InputError("indices must name at least one policy, got none.")
         if problem is not None:
-            _check_range(result, problem)
+            _check_range(result, check_problem(problem))
         return result
 
     def contains(
@@ -140,8 +150,9 @@ class PolicySet:
         indices: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
         """Whether action actions[e] ∈ π_j(X[rows[e]]): a matrix (events, P)."""
+        rows, actions = _check_events(X, rows, actions)
         found = np.zeros((len(rows), len(self) if indices is None else np.size(indices)), dtype=np.bool_)
-        for events, block in self.incidence(X, rows, actions, indices):
+        for events, block in self._incidence(X, rows, actions, indices):
             found[events] = block
         return found
 
@@ -156,14 +167,19 @@ class PolicySet:
 
         All events of one context come in one block, and only contexts that have an event are evaluated.
         """
+        rows, actions = _check_events(X, rows, actions)
+        yield from self._incidence(X, rows, actions, indices)
+
+    def _incidence(
+        self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], indices: ArrayLike | None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         which = self._which(indices)
-        actions = np.asarray(actions, dtype=np.int32)
         if self._n_actions is not None and not all_below(actions, self._n_actions):
             raise InputError(
                 f"the rounds show action {int(actions.max(initial=0))}, but the policies know only "
                 f"0 … {self._n_actions - 1}."
             )
-        needed, place = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+        needed, place = np.unique(rows, return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         bounds = np.searchsorted(place[by_row], np.arange(len(needed) + 1))
         step = max(1, BLOCK // (8 * len(which)))
@@ -184,6 +200,16 @@ class PolicySet:
         if not all_below(which, len(self)):
             raise InputError(f"indices must lie in 0 … {len(self) - 1}, got {which.min()} … {which.max()}.")
         return which.astype(np.int64, copy=False)
+
+
+def _check_events(X: Contexts, rows: Any, actions: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Events as rows of X and actions, one each."""
+    if not (getattr(rows, "dtype", None) == np.int64 and getattr(actions, "dtype", None) == np.int32):
+        rows = as_column("rows", rows, np.dtype(np.int64))
+        actions = as_column("actions", actions, np.dtype(np.int32))
+    if rows.ndim != 1 or rows.shape != actions.shape or not all_below(rows, n_contexts(X)) or (actions < 0).any():
+        raise InputError(f"rows and actions must be one number each per event, rows in 0 … {n_contexts(X) - 1}.")
+    return rows, actions
 
 
 def check_policies(value: Any) -> PolicySet:
@@ -214,10 +240,8 @@ class _Linear:
         self._list_size = policies[0].problem.list_size
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        rows = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
         d, m = len(self._weights), self._list_size
-        if rows.ndim != 2 or rows.shape[1] != d:
-            raise InputError(f"contexts of these linear policies must have shape (n, {d}), got {rows.shape}.")
+        rows = check_features(X, d)
         if isinstance(rows, np.ndarray) and d <= FEW_FEATURES:
             lists = np.asarray(linear_top_lists(np.ascontiguousarray(rows), self._weights, which, self._rank, m))
         else:
@@ -320,8 +344,9 @@ def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]
 def _check_names(names: Sequence[str] | None, n_policies: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"policy {i}" for i in range(n_policies))
-    if isinstance(names, str) or len(names) != n_policies:
-        raise InputError(f"names must hold one name for each of the {n_policies} policies, got {len(names)}.")
+    if isinstance(names, str) or not isinstance(names, (Sequence, np.ndarray)) or len(names) != n_policies:
+        got = len(names) if isinstance(names, Sequence) else type(names).__name__
+        raise InputError(f"names must hold one name for each of the {n_policies} policies, got {got}.")
     strings = tuple(str(name) for name in names)
     if len(set(strings)) != n_policies:
         double = next(name for name in strings if strings.count(name) > 1)

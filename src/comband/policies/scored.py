@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from comband._kernels import linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.problem import InputError, Problem, as_generator
+from comband.problem import InputError, Problem, as_generator, check_problem
 
 # Scores are made and consumed in blocks of about this many numbers, so that no (n, K) array ever exists.
 BLOCK = 1 << 19
@@ -47,7 +47,7 @@ class ScoredPolicy:
         *,
         seed: int | np.random.SeedSequence | np.random.Generator = 0,
     ) -> None:
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.weights = _as_weights(scorer, problem.n_actions)
         self.scorer = scorer
         self.rank = as_generator(seed).permutation(problem.n_actions).astype(np.int32)  # who goes first among equals
@@ -87,7 +87,20 @@ class ScoredPolicy:
         return lists
 
     def _linear(self, X: Contexts) -> Any:
-        return X @ self.weights
+        return check_features(X, len(self.weights)) @ self.weights  # type: ignore[arg-type]
+
+
+def check_features(X: Contexts, d: int) -> Any:
+    """Contexts as a matrix (n, d) of numbers, in rows that can be multiplied: dense floats, or CSR."""
+    try:
+        rows = X.tocsr() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"contexts of linear policies must be numbers, shape (n, {d}), got {type(X).__name__}."
+        ) from None
+    if rows.ndim != 2 or rows.shape[1] != d:
+        raise InputError(f"contexts of linear policies must have shape (n, {d}), got {rows.shape}.")
+    return rows
 
 
 def _as_weights(scorer: Any, n_actions: int) -> NDArray[np.float64] | None:
@@ -98,6 +111,8 @@ def _as_weights(scorer: Any, n_actions: int) -> NDArray[np.float64] | None:
         raise InputError(
             f"a weight matrix must have shape (features, n_actions) = (d, {n_actions}), got {scorer.shape}."
         )
+    if scorer.dtype.kind not in "biuf":
+        raise InputError(f"a weight matrix must hold numbers, got dtype {scorer.dtype}.")
     if np.isnan(scorer).any():
         raise InputError("a weight matrix must not hold NaN.")
     return scorer.astype(np.float64, copy=False)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts
-from comband.problem import InputError, Problem, check_lists
+from comband.problem import InputError, Problem, check_lists, check_problem
 
 
 class TabulatedPolicy:
@@ -18,7 +18,7 @@ class TabulatedPolicy:
     """
 
     def __init__(self, lists: ArrayLike, problem: Problem) -> None:
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.lists = check_lists(lists, problem)
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
@@ -28,7 +28,10 @@ class TabulatedPolicy:
 
 def check_context_ids(X: Contexts, n_known: int) -> NDArray[np.int64]:
     """Contexts as row numbers of a table of `n_known` rows."""
-    ids = np.asarray(X)
+    try:
+        ids = np.asarray(X)
+    except (TypeError, ValueError, OverflowError):
+        ids = np.empty((), dtype=object)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise InputError(
             "the contexts of tabulated policies must be whole numbers (row numbers of the table), "

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_positive
+from comband.problem import InputError, Problem, check_positive
 from comband.theory.letters import Route, check_route, design_letters
+
+_MOST_STEPS = 1e100
 
 
 def design_accuracy(problem: Problem, *, floor: float = 0.5, route: Route = "refined") -> float:
@@ -48,6 +50,7 @@ def frank_wolfe_steps(*, curvature: float, start_gap: float, accuracy: float) ->
     C = check_positive("curvature", curvature)
     h = check_positive("start_gap", start_gap)
     mu = check_positive("accuracy", accuracy)
+    _check_feasible("accuracy", mu, C, h)
     # (T+1)(T+2) ≥ 2(h + CT)/μ, a quadratic in T.
     b = 3 - 2 * C / mu
     c = 2 - 2 * h / mu
@@ -66,6 +69,7 @@ def frank_wolfe_gap_steps(*, curvature: float, start_gap: float, gap: float) -> 
     C = check_positive("curvature", curvature)
     h = check_positive("start_gap", start_gap)
     g = check_positive("gap", gap)
+    _check_feasible("gap", g, C, h)
 
     def enough(T: int) -> bool:
         a = (T + 1) // 2
@@ -79,3 +83,9 @@ def frank_wolfe_gap_steps(*, curvature: float, start_gap: float, gap: float) -> 
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def _check_feasible(name: str, goal: float, curvature: float, start_gap: float) -> None:
+    """Refuse what no number of steps that floats can count would reach: T is about 2C/goal, or the root of 2h/goal."""
+    if curvature / goal > _MOST_STEPS or start_gap / goal > _MOST_STEPS:
+        raise InputError(f"{name} must be larger: {goal:g} would take more than {_MOST_STEPS:g} steps.")

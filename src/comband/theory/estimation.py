@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count, check_fraction, check_positive
+from comband.problem import Problem, check_count, check_fraction, check_positive, check_problem
 from comband.theory.letters import Route, all_letters, check_route, design_letters
 
 
@@ -107,7 +107,7 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     Q = m/K everywhere, so Var R(π) ≤ ρ·(K/m)·E Σ_{y∈π} r ≤ ρ²K/m (mK for dense rewards, ρ = m: the
     printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`.
     """
-    rho = problem.max_reward
+    rho = check_problem(problem).max_reward
     return estimate_rounds(
         problem,
         n_policies=n_policies,

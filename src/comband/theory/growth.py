@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count
+from comband.problem import InputError, Problem, check_count, check_problem
+
+_MOST_BITS = 100_000  # of a number of patterns: 30,000 digits, and seconds to compute
 
 
 def linear_list_growth(problem: Problem, *, n_features: int, n_contexts: int) -> int:
     """A bound on the ways in which top-m linear scorers in R^d can choose lists for n contexts: M = nK(K−1)/2."""
-    K = problem.n_actions
+    K = check_problem(problem).n_actions
     return _sauer(check_count("n_contexts", n_contexts) * K * (K - 1) // 2, check_count("n_features", n_features))
 
 
 def linear_event_growth(problem: Problem, *, n_features: int, n_events: int) -> int:
     """A bound on the bit patterns 1[y_e ∈ π(x_e)] of E events: y_e is compared with K−1 others, so M = E(K−1)."""
-    E = check_count("n_events", n_events)
-    patterns: int = 2**E
-    return min(patterns, _sauer(E * (problem.n_actions - 1), check_count("n_features", n_features)))
+    E, d = check_count("n_events", n_events), check_count("n_features", n_features)
+    K = check_problem(problem).n_actions
+    if d >= E and K > 1:
+        return _sauer(E, E)  # 2^E, which Σ_{i≤d} C(E(K−1), i) is no smaller than
+    compared = _sauer(E * (K - 1), d)
+    return compared if compared.bit_length() <= E else 1 << E
 
 
 def linear_dimension(problem: Problem, *, n_features: int) -> int:
@@ -35,10 +40,21 @@ def linear_dimension(problem: Problem, *, n_features: int) -> int:
     True
     """
     d = check_count("n_features", n_features)
+    K = check_problem(problem).n_actions
     # No E beyond 2d·log₂(e(K−1)) can be shattered if K ≥ 3, and none beyond d if K = 2.
-    highest = math.ceil(2 * d * math.log2(math.e * max(problem.n_actions - 1, 2)))
-    shattered = [E for E in range(1, highest + 1) if _sauer(E * (problem.n_actions - 1), d) >= 2**E]
-    return max(shattered, default=0)
+    simple = 2 * d * math.log2(math.e * max(K - 1, 2))
+    if simple > _MOST_BITS:
+        raise InputError(f"n_features must be smaller, got {d:,}: take 2d·log₂(e(K−1)) = {simple:.4g} for the bound.")
+    # S(M) = Σ_{i≤d} C(M, i) is log-concave: S(M+1)/S(M) = 2 − C(M, d)/S(M), and every C(M, i)/C(M, d), i < d, falls
+    # with M. So log₂ S(E(K−1)) − E is concave in E and 0 at E = 0: where it is not negative is a stretch from there.
+    low, high = 0, math.ceil(simple) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _sauer(middle * (K - 1), d).bit_length() > middle:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def blend_list_growth(problem: Problem, *, n_contexts: int) -> int:
@@ -47,10 +63,25 @@ def blend_list_growth(problem: Problem, *, n_contexts: int) -> int:
     As t grows, a context's set changes only to actions whose scores rise faster: their ranks by slope sum to more each
     time, which can happen m(K−m) times. Between the at most nm(K−m) changes, and at each of them, there is one pattern.
     """
-    K, m = problem.n_actions, problem.list_size
+    K, m = check_problem(problem).n_actions, problem.list_size
     return 2 * check_count("n_contexts", n_contexts) * m * (K - m) + 1
 
 
 def _sauer(points: int, dimension: int) -> int:
-    """Σ_{i≤d} C(M, i)."""
-    return sum(math.comb(points, i) for i in range(dimension + 1))
+    """Σ_{i≤d} C(M, i) exactly, if it can be written out."""
+    if dimension >= points:
+        dimension, bits = points, float(points)
+    else:
+        bits = dimension * math.log2(math.e * points / dimension)
+    if bits > _MOST_BITS:
+        raise InputError(
+            f"the bound is about 2 to the power {bits:.3g}, which is too large to be written out: its logarithm is at "
+            "most d·log(e·M/d) for d features and M comparisons."
+        )
+    if dimension == points:
+        return 1 << points
+    total = term = 1
+    for i in range(dimension):
+        term = term * (points - i) // (i + 1)
+        total += term
+    return total

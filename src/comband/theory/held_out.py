@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count, check_fraction
+from comband.problem import Problem, check_count, check_fraction, check_problem
 from comband.theory.letters import sparsity_of
 
 
@@ -15,5 +15,5 @@ def held_out_rounds(problem: Problem, *, n_policies: int, delta: float) -> int:
     s/(1−γ). The certificate holds for any number of rounds; this is one at which it is also tight.
     """
     P = check_count("n_policies", n_policies)
-    ratio = problem.max_reward / sparsity_of(problem) / problem.uniform_propensity**2
+    ratio = check_problem(problem).max_reward / sparsity_of(problem) / problem.uniform_propensity**2
     return math.ceil(20 * ratio * math.log(P / check_fraction("delta", delta)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from comband.problem import InputError, Problem, check_floor
+from comband.problem import InputError, Problem, check_choice, check_floor, check_problem
 
 Route = Literal["refined", "printed"]
 PacRoute = Literal["gradient", "refined", "printed", "held-out"]
@@ -12,12 +12,13 @@ PacRoute = Literal["gradient", "refined", "printed", "held-out"]
 
 def sparsity_of(problem: Problem) -> float:
     """s, or K when no bound is known: rewards lie in [0, 1]."""
+    check_problem(problem)
     return float(problem.n_actions if problem.sparsity is None else problem.sparsity)
 
 
 def all_letters(problem: Problem, floor: Any) -> tuple[float, float, float, float, float]:
     """γ, K, m, s, ρ as floats."""
-    gamma = check_floor(floor)
+    gamma, problem = check_floor(floor), check_problem(problem)
     return (
         gamma,
         float(problem.n_actions),
@@ -37,16 +38,12 @@ def design_letters(problem: Problem, floor: Any) -> tuple[float, float, float, f
 
 def check_route(route: str) -> str:
     """The route, if there is one of that name."""
-    if route not in ("refined", "printed"):
-        raise InputError(f"route must be 'refined' or 'printed', got {route!r}.")
-    return route
+    return check_choice("route", route, ("refined", "printed"))
 
 
 def check_pac_route(route: str) -> str:
     """The route of a whole schedule, if there is one of that name."""
-    if route not in ("gradient", "refined", "printed", "held-out"):
-        raise InputError(f"route must be 'gradient', 'refined', 'printed' or 'held-out', got {route!r}.")
-    return route
+    return check_choice("route", route, ("gradient", "refined", "printed", "held-out"))
 
 
 def estimation_route(route: str) -> Route:

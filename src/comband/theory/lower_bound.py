@@ -17,7 +17,8 @@ def lower_bound(problem: Problem, *, epsilon: float) -> float:
     also be at least 6·log(4T), so that conditioning on ‖r‖₁ ≤ s costs probability at most ¼.
     """
     eps = check_positive("epsilon", epsilon)
-    K, m, s = problem.n_actions, problem.list_size, sparsity_of(problem)
+    s = sparsity_of(problem)
+    K, m = problem.n_actions, problem.list_size
     if 12 * m > K:
         raise InputError(f"the lower bound needs list_size ≤ n_actions/12 = {K / 12:g}, got {m}.")
     limit = min(s * (K - m) / (4 * K), m * (1 - s / K))
