@@ -328,7 +328,10 @@ def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int
     everyone = np.arange(n_policies)
     if indices is None:
         return everyone
-    given = np.asarray(indices)
+    try:
+        given = np.asarray(indices)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"indices must be the numbers of policies, got {type(indices).__name__}.") from None
     if given.dtype == np.bool_ and given.shape != (n_policies,):
         raise InputError(f"a mask of policies must have shape ({n_policies},), got {given.shape}.")
     if given.dtype == np.bool_:
@@ -336,7 +339,7 @@ def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int
     if given.size == 0:
         raise InputError("indices must leave at least one policy, got none.")
     if not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n_policies:
-        raise InputError(f"indices must be whole numbers in 0 … {n_policies - 1}, got {given.tolist()[:5]}.")
+        raise InputError(f"indices must be whole numbers in 0 … {n_policies - 1}, got {given.ravel()[:5].tolist()}.")
     return np.unique(given).astype(np.int64)
 
 

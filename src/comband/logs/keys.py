@@ -84,7 +84,8 @@ class ItemIndex:
         if n_actions is not None and catalogue is not None:
             raise LogError("give either the number of items or a catalogue of them, not both.")
         self.n_actions = None if n_actions is None else check_count("n_actions", n_actions)
-        if catalogue is not None and not (isinstance(catalogue, np.ndarray) and catalogue.dtype in (object, np.int64)):
+        known = isinstance(catalogue, np.ndarray) and catalogue.ndim == 1 and catalogue.dtype in (object, np.int64)
+        if catalogue is not None and not known:
             raise LogError(f"a catalogue must be what read_catalogue gave, got {type(catalogue).__name__}.")
         self._catalogue = None if catalogue is None else KeyIndex(catalogue)
         self._texts: dict[str, int] | None = None
