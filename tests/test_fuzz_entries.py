@@ -244,6 +244,7 @@ class Fuzz:
         """What the call gives; None if it refuses, or a policy of the user's own has failed."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="X .* feature names")  # scikit-learn's word on data frames
             try:
                 return call(*args, **more)
             except InputError as error:

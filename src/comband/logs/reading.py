@@ -95,6 +95,8 @@ def read_log(
         raise InputError(f"candidates must be what read_candidates gave, got {type(candidates).__name__}.")
     if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):
         raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
     table = open_table(path)
     kind = _detect(table, format)
     faults = Faults(str(path))
