@@ -1,4 +1,4 @@
-"""Every public entry with arguments that nobody should give: a right answer or an InputError, nothing else.
+"""Public entries with arguments that nobody should give: a right answer or an InputError, nothing else.
 
 A seeded sample runs in the fast suite, the rest in the slow one. Warnings are errors, and a case that does not end is a
 fault. Exceptions of a user's own policy pass through as they are.
