@@ -18,7 +18,7 @@ from comband.rounds import Decisions
 
 RNG = np.random.default_rng(0)
 DENSE = RNG.normal(size=(6, 3))
-SPARSE = sp.random_array((6, 9), density=0.4, format="csr", rng=RNG)
+SPARSE = sp.csr_array(np.where(RNG.random((6, 9)) < 0.4, RNG.random((6, 9)), 0.0))
 
 
 @dataclass
