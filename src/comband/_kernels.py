@@ -192,6 +192,18 @@ def all_below(numbers: Any, limit: int) -> bool:
 
 
 @njit(cache=True)
+def _all_actions(lists: Any, n_actions: int) -> bool:
+    """Whether lists (n, S, m) hold actions only; without a way out of its loops, which lets them vectorise."""
+    n, n_policies, m = lists.shape
+    wrong = 0
+    for i in range(n):
+        for p in range(n_policies):
+            for k in range(m):
+                wrong |= (lists[i, p, k] < 0) | (lists[i, p, k] >= n_actions)
+    return wrong == 0
+
+
+@njit(cache=True)
 def any_open(propensities: NDArray[np.float64]) -> bool:
     """Whether some row (n, m) is not known, that is NaN."""
     for i in range(propensities.shape[0]):
@@ -1428,6 +1440,18 @@ def add_value_log_wealth(
 
 
 @njit(cache=True)
+def _clipped_sum(t: float, weight: Any, lower: Any, size: int) -> tuple[float, float]:
+    """Σ_a clip(t·weight, lower, 1), and its derivative by log t."""
+    total, slope = 0.0, 0.0
+    for a in range(size):
+        free = t * weight[a]
+        total += min(max(free, lower[a]), 1.0)
+        if lower[a] < free < 1.0:
+            slope += free
+    return total, slope
+
+
+@njit(cache=True)
 def disagreement_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -1447,6 +1471,8 @@ def disagreement_lists(
     n, n_policies, m = lists.shape
     if len(attention) != n_policies or len(floors) != 3 or len(u) != n or len(asked) != n:
         raise IndexError("disagreement_lists: shapes do not fit together")
+    if not _all_actions(lists, n_actions):
+        raise IndexError("disagreement_lists: an action is out of range")
     shown = np.zeros((n, m), dtype=np.int32)
     propensities = np.zeros((n, m))  # no propensity at all where a list came out too short
     covered = np.ones(n, dtype=np.bool_)
@@ -1461,13 +1487,12 @@ def disagreement_lists(
     weight = np.empty(most)
     lower = np.empty(most)
     q = np.empty(most)
+    last = 0.0
     for i in range(n):
         size = 0
         for p in range(n_policies):
             for k in range(m):
                 y = lists[i, p, k]
-                if not 0 <= y < n_actions:
-                    raise IndexError("disagreement_lists: an action is out of range")
                 if place[y] < 0:
                     place[y] = size
                     union[size] = y
@@ -1494,18 +1519,30 @@ def disagreement_lists(
             for a in range(size):
                 lower[a] *= m / total_lower
         # q = clip(t·weight, lower, 1) with Σq = m: bisection on log t, then the rest goes to actions inside their
-        # limits.
+        # limits. The sum grows with t, so what Newton's steps find out first spares the bisection most of its own.
+        below, above = -np.inf, np.inf
+        log_t = last
+        for _ in range(12):
+            total, slope = _clipped_sum(np.exp(log_t), weight, lower, size)
+            if total > m:
+                above = min(above, log_t)
+            else:
+                below = max(below, log_t)
+            step = (m - total) / slope if slope > 0 else 0.0
+            width = 4e-16 * max(abs(log_t), 1.0)
+            if abs(step) < width:
+                step = width if total <= m else -width  # to the other side, so that both are known
+            if not (below < log_t + step < above and -25.0 < log_t + step < 50.0):
+                break
+            log_t += step
         small, large = -25.0, 50.0
         for _ in range(60):
             middle = 0.5 * (small + large)
-            t = np.exp(middle)
-            total = 0.0
-            for a in range(size):
-                total += min(max(t * weight[a], lower[a]), 1.0)
-            if total > m:
+            if middle >= above or (middle > below and _clipped_sum(np.exp(middle), weight, lower, size)[0] > m):
                 large = middle
             else:
                 small = middle
+        last = small
         t = np.exp(small)
         total = 0.0
         for a in range(size):
@@ -1544,11 +1581,9 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
     stamp = np.full(n_actions, -1, dtype=np.int64)
     if not 0 <= leader < n_policies:
         raise IndexError("disputed_counts: the leader is not among the policies")
+    if not _all_actions(lists, n_actions):
+        raise IndexError("disputed_counts: an action is out of range")
     for i in range(n):
-        for p in range(n_policies):
-            for k in range(m):
-                if not 0 <= lists[i, p, k] < n_actions:
-                    raise IndexError("disputed_counts: an action is out of range")
         for k in range(m):
             stamp[lists[i, leader, k]] = i
         for p in range(n_policies):

@@ -180,7 +180,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "self._exposure.compare(sample.propensities, computed)",
+        "self._exposure.compare(sample.propensities, explorer.shown_propensities(sample.contexts, sample.lists))",
         "pass",
         "a candidate that changes its mind between ask and tell goes unnoticed",
         (

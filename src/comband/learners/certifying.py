@@ -500,8 +500,7 @@ class CertifyingLearner(Learner):
         for k in np.unique(epochs):
             sample = decisions[chosen[epochs == k]]
             explorer = self._explorer if k == len(self._epochs) - 1 else self._explorer_of(self._epochs[k])
-            computed = explorer.all_propensities(sample.contexts).of(sample.lists.astype(np.int64))
-            self._exposure.compare(sample.propensities, computed)
+            self._exposure.compare(sample.propensities, explorer.shown_propensities(sample.contexts, sample.lists))
 
     def _watch_unanswered(self, ids: NDArray[np.int64], front: int) -> None:
         """See whether decisions that were never answered show certain actions more often than they should."""

@@ -46,6 +46,10 @@ class Explorer(Protocol):
         """Q of all actions, computed anew."""
         ...
 
+    def shown_propensities(self, X: Contexts, lists: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of the listed actions, computed anew."""
+        ...
+
 
 class MixtureExplorer:
     """A mixture of policies over a floor γ of uniform lists."""
@@ -90,6 +94,10 @@ class MixtureExplorer:
         """Q of all actions."""
         return self._mixture.sparse_propensities(X)
 
+    def shown_propensities(self, X: Contexts, lists: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of the listed actions."""
+        return self._mixture.propensities(X, lists)
+
 
 class ActionExplorer:
     """Disagreement sampling; tag 1 marks rounds whose context did not allow the floor."""
@@ -117,6 +125,10 @@ class ActionExplorer:
     def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
         return self._sampling.sparse_propensities(X)
+
+    def shown_propensities(self, X: Contexts, lists: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of the listed actions."""
+        return self._sampling.propensities(X, lists)
 
 
 class ArmExplorer:
@@ -164,6 +176,11 @@ class ArmExplorer:
         listed = sorted_actions(lists)
         values = np.minimum(inclusion(lists, np.full(S, 1 / S), listed, K), 1.0)
         return SparsePropensities.of_sorted(K, listed, values, np.zeros(len(lists)))
+
+    def shown_propensities(self, X: Contexts, lists: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of the listed actions."""
+        predicted, S = self._policies.predict(X, self._candidates, problem=self._problem), len(self._candidates)
+        return np.minimum(inclusion(predicted, np.full(S, 1 / S), lists, self._problem.n_actions), 1.0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
