@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,3 +68,46 @@ def test_regret_against_the_best_fixed_list_is_below_the_bound() -> None:
 def test_refuses_an_unstable_barrier() -> None:
     with pytest.raises(cb.InputError, match="barrier"):
         cb.SparseMSets(PROBLEM, horizon=10, barrier=1.0)
+
+
+def test_a_step_that_fails_changes_nothing_and_copies_refuse_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    learner = cb.SparseMSets(PROBLEM, horizon=400, seed=3)
+    twin = cb.SparseMSets(PROBLEM, horizon=400, seed=3)
+    for one in (learner, twin):
+        decisions = one.ask([None] * 5)
+        one.tell(decisions, 1.0 * (decisions.lists == 4))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the solver is down")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("comband.learners.m_sets.capped_marginals", fail)
+        with pytest.raises(RuntimeError, match="is down"):
+            learner.ask([None])
+    assert learner.ask([None] * 50).lists.tolist() == twin.ask([None] * 50).lists.tolist()
+    learner.save(tmp_path / "learner.npz")
+    copy = cb.SparseMSets.load(tmp_path / "learner.npz", learner.policies)
+    with pytest.raises(cb.UnknownDecisionError, match="another copy"):
+        copy.tell(learner.ask([None] * 9), np.zeros((9, PROBLEM.list_size)))
+
+
+def test_threads_lose_nothing() -> None:
+    learner = cb.SparseMSets(PROBLEM, horizon=10_000, seed=3)
+    ids: list[int] = []
+
+    def work() -> None:
+        for _ in range(100):
+            decisions = learner.ask([None] * 3)
+            ids.extend(decisions.ids.tolist())
+            learner.tell(decisions, 1.0 * (decisions.lists == 4))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ids) == list(range(1200))
+    assert learner.rounds == 1200
+    assert int(np.argmax(learner.marginals)) == 4
