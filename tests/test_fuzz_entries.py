@@ -492,7 +492,7 @@ def policy_sets(f: Fuzz) -> None:
 
 EPOCHS: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.1, 0.1, 1e-9, 0.9),
-    "delta": (..., 0.05, 0.5, 1e-300),
+    "delta": (..., 0.05, 0.5, 1e-150),
     "max_rounds": (..., None, 5, 10**150),
     "patience": (..., None, 3, 100, 10**150),
     "first_epoch": (..., 1, 5, 300, 10**150),
@@ -501,7 +501,7 @@ EPOCHS: dict[str, tuple[Any, ...]] = {
 }
 TWO_PHASES: dict[str, tuple[Any, ...]] = {
     "epsilon": (..., 0.1, None, 1e-9),
-    "delta": (..., 0.05, 1e-300),
+    "delta": (..., 0.05, 1e-150),
     "n_explore": (5, 3, 1, None),
     "n_estimate": (5, 1, "measured", None),
     "n_steps": (..., None, 1, 10),
@@ -522,7 +522,7 @@ LEARNERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "ABTest": {**EPOCHS, "eliminate": (..., True, False)},
     "PacComband": TWO_PHASES,
     "SingleLabelComband": TWO_PHASES,
-    "UniformExploration": {"n_rounds": (5, 100, 10**150), "delta": (..., 0.05, 1e-300), "seed": (..., 0)},
+    "UniformExploration": {"n_rounds": (5, 100, 10**150), "delta": (..., 0.05, 1e-150), "seed": (..., 0)},
     "Exp4": {**HORIZON, **WHEN, "step_size": (..., None, 0.1, 1e9), "floor": (..., None, 0.5, 0.0, 1e-12)},
     "Exp4CombSparse": {**HORIZON, **WHEN, "barrier": (..., "safe", "sharp", "printed", 0.5, 1e-150)},
     "EpsilonGreedy": {**HORIZON, **WHEN, "epsilon": (..., None, 0.1, 1.0, 1e-12)},
@@ -608,7 +608,7 @@ def online_lists(f: Fuzz) -> None:
 THEORY: dict[str, tuple[Any, ...]] = {
     "n_policies": (1, 2, 100, 10**6, 10**150),
     "epsilon": (0.1, 1e-9, 1e-12),
-    "delta": (0.05, 1e-300, 0.999),
+    "delta": (0.05, 1e-150, 0.999),
     "floor": (..., 0.5, 1.0, 1e-12),
     "route": (..., "gradient", "refined", "printed", "held-out"),
     "accuracy": (..., None, 0.1, 1e-9),

@@ -32,7 +32,7 @@ SMALLEST_REWARD = 1e-100
 _SMALLEST_FLOOR = 1e-12
 _SMALLEST_SPARSITY = 1e-9
 _SMALLEST_EPSILON = 1e-12
-_SMALLEST_FRACTION = 1e-300
+_SMALLEST_FRACTION = 1e-150  # a count over it is still a number
 
 
 class InputError(ValueError):
@@ -161,7 +161,7 @@ def check_fraction(name: str, value: Any) -> float:
     if not 0 < number < 1:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {number}.")
     if number < _SMALLEST_FRACTION:
-        raise InputError(f"{name} must be at least {_SMALLEST_FRACTION:g}, got {number}: its inverse is no number.")
+        raise InputError(f"{name} must be at least {_SMALLEST_FRACTION:g}, got {number}: no promise is surer.")
     return number
 
 
