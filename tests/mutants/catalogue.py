@@ -218,6 +218,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels.py",
+        "if middle >= above or (middle > below",
+        "if middle >= above + 0.1 or (middle > below + 0.1",
+        "the scale of disagreement sampling is not that of its definition",
+        ("tests/policies/test_disagreement.py::test_propensities_follow_the_definition",),
+    ),
+    Mutant(
+        "_kernels.py",
         "elif inside[e, leader] and not inside[e, p]:",
         "elif inside[e, leader]:",
         "rounds with several rewards count the leader's even where the rival has them too",
