@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import comband as cb
 from comband import theory
-from comband._kernels import credit, ftrl_solve, inclusion, softmax_solve
+from comband._kernels.ftrl import ftrl_solve, softmax_solve
+from comband._kernels.lists import credit, inclusion
 from comband.contexts import Contexts
 from comband.theory import Barrier
 

@@ -8,7 +8,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comband import _kernels
+from comband._kernels.betting import split_histogram
+from comband._kernels.lists import (
+    contains,
+    credit,
+    draw_policies,
+    inclusion,
+    linear_top_lists,
+    top_lists,
+    uniform_lists,
+    valid_lists,
+    valid_rewards,
+)
+from comband._kernels.logs import list_faults, round_faults
+from comband._kernels.records import issue_rows, reward_prints
 from tests.strategies import hoeffding_radius
 
 
@@ -28,7 +41,7 @@ def floyd(u: np.ndarray, n_actions: int) -> np.ndarray:
 @settings(deadline=None, max_examples=300)
 def test_uniform_lists_equal_floyd(seed: int, m: int, extra: int) -> None:
     u = np.random.default_rng(seed).random((5, m))
-    lists = _kernels.uniform_lists(u, m + extra)
+    lists = uniform_lists(u, m + extra)
     assert lists.tolist() == floyd(u, m + extra).tolist()
     assert all(len(set(row)) == m for row in lists.tolist())
 
@@ -36,7 +49,7 @@ def test_uniform_lists_equal_floyd(seed: int, m: int, extra: int) -> None:
 def test_uniform_lists_are_uniform() -> None:
     n, n_actions, m = 200_000, 5, 2
     u = np.random.default_rng(0).random((n, m))
-    lists = np.sort(_kernels.uniform_lists(u, n_actions), axis=1)
+    lists = np.sort(uniform_lists(u, n_actions), axis=1)
     _, counts = np.unique(lists @ [n_actions, 1], return_counts=True)
     assert len(counts) == 10
     assert np.abs(counts / n - 0.1).max() < hoeffding_radius(n, 1e-6, tests=10)
@@ -54,10 +67,10 @@ def test_top_lists_equal_a_sort(seed: int, n_actions: int, n_blocks: int) -> Non
         [sorted(range(n_actions), key=lambda y: (-row[y], first[y]))[:m] for row, first in zip(rows, rank, strict=True)]
         for rows in scores
     ]
-    assert _kernels.top_lists(scores, rank, m).tolist() == expected
+    assert top_lists(scores, rank, m).tolist() == expected
     spoilt = scores.copy()
     spoilt[1, 0, rng.integers(n_actions)] = np.nan
-    assert (_kernels.top_lists(spoilt, rank, m)[:, 0, 0] < 0).tolist() == [False, True, False]
+    assert (top_lists(spoilt, rank, m)[:, 0, 0] < 0).tolist() == [False, True, False]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(0, 5))
@@ -70,8 +83,8 @@ def test_linear_top_lists_equal_scores_and_a_sort(seed: int, n_actions: int, d: 
     rank = np.stack([rng.permutation(n_actions) for _ in range(3)]).astype(np.int32)
     which = np.array([2, 0])
     scores = np.einsum("nd,dpk->npk", X, weights)[:, which]
-    expected = _kernels.top_lists(np.ascontiguousarray(scores), rank[which], m)
-    assert _kernels.linear_top_lists(X, weights, which, rank, m).tolist() == expected.tolist()
+    expected = top_lists(np.ascontiguousarray(scores), rank[which], m)
+    assert linear_top_lists(X, weights, which, rank, m).tolist() == expected.tolist()
 
 
 @given(st.integers(0, 2**32), st.integers(0, 6))
@@ -84,10 +97,10 @@ def test_inclusion_and_contains_equal_comparison(seed: int, n_policies: int) -> 
     shown = rng.integers(0, n_actions, (n, 5)).astype(np.int32)
     inside = (lists[:, :, None, :] == shown[:, None, :, None]).any(axis=3)
     expected = np.einsum("npk,p->nk", inside, weights)
-    np.testing.assert_allclose(_kernels.inclusion(lists, weights, shown, n_actions), expected, atol=1e-15)
+    np.testing.assert_allclose(inclusion(lists, weights, shown, n_actions), expected, atol=1e-15)
     rows = rng.integers(0, n, 10)
     actions = rng.integers(0, n_actions, 10).astype(np.int32)
-    found = _kernels.contains(lists, rows, actions)
+    found = contains(lists, rows, actions)
     assert found.tolist() == (lists[rows] == actions[:, None, None]).any(axis=2).tolist()
 
 
@@ -98,7 +111,7 @@ def test_credit_is_a_masked_sum() -> None:
     amounts, totals = rng.normal(size=30), rng.normal(size=50)
     inside = (lists[rows] == actions[:, None, None]).any(axis=2)
     expected = totals + amounts @ inside
-    _kernels.credit(lists, rows, actions, amounts, totals)
+    credit(lists, rows, actions, amounts, totals)
     np.testing.assert_allclose(totals, expected, rtol=1e-12)
 
 
@@ -123,11 +136,11 @@ def test_round_faults_equal_the_plain_rules(data: st.DataObject) -> None:
     table = np.array(data.draw(st.lists(rounds, min_size=1, max_size=6)), dtype=float)
     items, rewards, chances = table[..., 0].astype(np.int64), table[..., 1].copy(), table[..., 2].copy()
     repeats = data.draw(st.booleans())
-    codes = _kernels.round_faults(items, rewards, chances, 1e-100, 1.0, 2.0**-53, 1.0, repeats)
+    codes = round_faults(items, rewards, chances, 1e-100, 1.0, 2.0**-53, 1.0, repeats)
     columns = (items.tolist(), rewards.tolist(), chances.tolist())
     plain = [first_fault(*row, repeats) for row in zip(*columns, strict=True)]
     assert codes.tolist() == plain
-    lists = _kernels.list_faults(items)
+    lists = list_faults(items)
     expected = [1 if -1 in row else 6 if len(set(row)) < m else 0 for row in items.tolist()]
     assert lists.tolist() == expected
 
@@ -139,7 +152,7 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
     bound, ratio, k = 5.0, 1.5, 12
     values = rng.uniform(-bound, bound, size=(20, 2)) * 10.0 ** -rng.integers(0, 5, size=(20, 2))
     counts = np.zeros((2, 2 * k + 1))
-    _kernels.split_histogram(values, counts, bound, np.log(ratio))
+    split_histogram(values, counts, bound, np.log(ratio))
     positive = bound * ratio ** -np.arange(k - 1, -1, -1.0)
     grid = np.concatenate([-positive[::-1], [0.0], positive])
     expected = np.zeros_like(counts)
@@ -161,7 +174,7 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
 
     def rows(ids: Any, lists: Any, q: Any) -> Any:
         known, done = np.zeros((n, 3), dtype=np.uint64), np.ones(n, dtype=np.bool_)
-        _kernels.issue_rows(ids, lists, q.view(np.uint64), versions, contexts, known, done, 0)
+        issue_rows(ids, lists, q.view(np.uint64), versions, contexts, known, done, 0)
         assert not done.any()
         return known
 
@@ -176,10 +189,10 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     ):
         assert (changed[:, 0] != known[:, 0]).all()
     rewards = rng.random((n, 3)) * (rng.random((n, 3)) < 0.3)
-    seen = _kernels.reward_prints(rewards)
+    seen = reward_prints(rewards)
     assert ((seen == 0) == ~rewards.any(axis=1)).all()
     assert len(set(seen.tolist())) == len({tuple(row) for row in rewards.tolist()})
-    assert (_kernels.reward_prints(np.where(rewards == 0, -0.0, rewards)) == seen).all()
+    assert (reward_prints(np.where(rewards == 0, -0.0, rewards)) == seen).all()
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans())
@@ -190,17 +203,17 @@ def test_valid_lists_equal_sets(seed: int, m: int, spoil: bool) -> None:
     if spoil:
         lists[rng.integers(4), rng.integers(m)] = rng.integers(-1, m + 4)
     expected = all(len(set(row)) == m and min(row) >= 0 and max(row) < m + 3 for row in lists.tolist())
-    assert _kernels.valid_lists(lists, m + 3) == expected
+    assert valid_lists(lists, m + 3) == expected
 
 
 def test_valid_rewards_by_hand() -> None:
     fine = np.array([[0.0, 1.0, 0.5], [0.0, 0.0, -0.0]])
-    assert _kernels.valid_rewards(fine, 1e-100, 1.5)
-    assert not _kernels.valid_rewards(fine, 1e-100, 1.4)
+    assert valid_rewards(fine, 1e-100, 1.5)
+    assert not valid_rewards(fine, 1e-100, 1.4)
     for wrong in (np.nan, -1e-300, 1e-310, np.nextafter(1, 2), np.inf):
         spoilt = fine.copy()
         spoilt[1, 1] = wrong
-        assert not _kernels.valid_rewards(spoilt, 1e-100, np.inf)
+        assert not valid_rewards(spoilt, 1e-100, np.inf)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 1.0]))
@@ -209,7 +222,7 @@ def test_draw_policies_equals_a_search(seed: int, floor: float) -> None:
     rng = np.random.default_rng(seed)
     cumulative = np.cumsum(rng.dirichlet(np.ones(6)) * (rng.random(6) < 0.7))
     u = rng.random((20, 2))
-    for row, drawn in zip(u[:, 0], _kernels.draw_policies(cumulative, u, floor), strict=True):
+    for row, drawn in zip(u[:, 0], draw_policies(cumulative, u, floor), strict=True):
         if row < floor:
             assert drawn == -1
         else:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from comband import _kernels as kernels
+from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, records, search
 
 LISTS = np.array([[[0, 1], [1, 2]], [[2, 3], [0, 3]]], dtype=np.int32)  # two contexts, two policies, K = 4
 SHOWN = np.array([[0, 1], [2, 3]], dtype=np.int32)
@@ -35,12 +35,12 @@ def outside(lists: np.ndarray) -> np.ndarray:
     return spoilt
 
 
-def disagreement(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF) -> Any:
-    return kernels.disagreement_lists(lists, 0, attention, FLOORS, HALF, 4, asked)
+def disputed(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF) -> Any:
+    return disagreement.disagreement_lists(lists, 0, attention, FLOORS, HALF, 4, asked)
 
 
 def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = ONES) -> Any:
-    return kernels.add_paired_log_wealth(INSIDE, ROWS, weights, leader, levels, STAKES, np.zeros((2, 3)))
+    return betting.add_paired_log_wealth(INSIDE, ROWS, weights, leader, levels, STAKES, np.zeros((2, 3)))
 
 
 BOTH = np.zeros(2, dtype=np.int64)
@@ -50,71 +50,71 @@ DONE = np.zeros(4, dtype=np.bool_)
 
 def compare(issued: int = 2, starts: np.ndarray = BOTH[:1], ids: np.ndarray = ROWS) -> Any:
     known = np.zeros((4, 3), dtype=np.uint64)
-    return kernels.compare_rows(ids, *DECISIONS[1:], BOTH, known, DONE, 2, 0, issued, starts, BOTH[:1])
+    return records.compare_rows(ids, *DECISIONS[1:], BOTH, known, DONE, 2, 0, issued, starts, BOTH[:1])
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "inclusion of an action out of range": lambda: kernels.inclusion(LISTS, HALF, BAD, 4),
-    "inclusion of a negative action": lambda: kernels.inclusion(LISTS, HALF, NEGATIVE, 4),
-    "inclusion with a weight missing": lambda: kernels.inclusion(LISTS, HALF[:1], SHOWN, 4),
-    "contains, row out of range": lambda: kernels.contains(LISTS, np.array([0, 2]), ACTIONS),
-    "contains, negative row": lambda: kernels.contains(LISTS, np.array([0, -3]), ACTIONS),
-    "credit, row out of range": lambda: kernels.credit(LISTS, np.array([0, 9]), ACTIONS, ONES, np.zeros(2)),
-    "credit, too few totals": lambda: kernels.credit(LISTS, ROWS, ACTIONS, ONES, np.zeros(1)),
-    "disagreement, list out of range": lambda: disagreement(lists=outside(LISTS)),
-    "disagreement, asked out of range": lambda: disagreement(asked=BAD),
-    "disagreement, attention missing": lambda: disagreement(attention=HALF[:1]),
-    "disputed, list out of range": lambda: kernels.disputed_counts(outside(LISTS), 0, 4),
-    "disputed, leader out of range": lambda: kernels.disputed_counts(LISTS, 2, 4),
+    "inclusion of an action out of range": lambda: lists.inclusion(LISTS, HALF, BAD, 4),
+    "inclusion of a negative action": lambda: lists.inclusion(LISTS, HALF, NEGATIVE, 4),
+    "inclusion with a weight missing": lambda: lists.inclusion(LISTS, HALF[:1], SHOWN, 4),
+    "contains, row out of range": lambda: lists.contains(LISTS, np.array([0, 2]), ACTIONS),
+    "contains, negative row": lambda: lists.contains(LISTS, np.array([0, -3]), ACTIONS),
+    "credit, row out of range": lambda: lists.credit(LISTS, np.array([0, 9]), ACTIONS, ONES, np.zeros(2)),
+    "credit, too few totals": lambda: lists.credit(LISTS, ROWS, ACTIONS, ONES, np.zeros(1)),
+    "disagreement, list out of range": lambda: disputed(lists=outside(LISTS)),
+    "disagreement, asked out of range": lambda: disputed(asked=BAD),
+    "disagreement, attention missing": lambda: disputed(attention=HALF[:1]),
+    "disputed, list out of range": lambda: disagreement.disputed_counts(outside(LISTS), 0, 4),
+    "disputed, leader out of range": lambda: disagreement.disputed_counts(LISTS, 2, 4),
     "paired bets, level out of range": lambda: paired(levels=LEVELS + 3),
     "paired bets, negative level": lambda: paired(levels=LEVELS - 1),
     "paired bets, leader out of range": lambda: paired(leader=2),
     "paired bets, weight missing": lambda: paired(weights=ONES[:1]),
-    "value bets, sums too small": lambda: kernels.add_value_log_wealth(
+    "value bets, sums too small": lambda: betting.add_value_log_wealth(
         INSIDE, ROWS, ONES, STAKES, np.zeros((1, 3)), np.zeros((2, 3))
     ),
-    "linear scores, policy out of range": lambda: kernels.linear_top_lists(
+    "linear scores, policy out of range": lambda: lists.linear_top_lists(
         np.ones((1, 2)), np.ones((2, 1, 3)), np.array([1]), np.zeros((1, 3), dtype=np.int32), 1
     ),
-    "top lists, rank too small": lambda: kernels.top_lists(np.ones((1, 1, 3)), np.zeros((1, 2), dtype=np.int32), 1),
-    "packed scores, too few numbers": lambda: kernels.packed_scores(BITS, np.ones(64), np.empty(3)),
-    "packed scores, with gaps": lambda: kernels.packed_scores(BITS[:, ::-1], np.ones(128), np.empty(3)),
-    "packed coverage, too few sums": lambda: kernels.packed_coverage(BITS, np.ones(3), np.empty(64)),
-    "packed gram, too few numbers": lambda: kernels.packed_gram(
+    "top lists, rank too small": lambda: lists.top_lists(np.ones((1, 1, 3)), np.zeros((1, 2), dtype=np.int32), 1),
+    "packed scores, too few numbers": lambda: packed.packed_scores(BITS, np.ones(64), np.empty(3)),
+    "packed scores, with gaps": lambda: packed.packed_scores(BITS[:, ::-1], np.ones(128), np.empty(3)),
+    "packed coverage, too few sums": lambda: packed.packed_coverage(BITS, np.ones(3), np.empty(64)),
+    "packed gram, too few numbers": lambda: packed.packed_gram(
         BITS, np.ones(64, dtype=np.float32), np.empty((3, 3)), dense=True
     ),
-    "packed pass, too few numbers": lambda: kernels.packed_pass(
+    "packed pass, too few numbers": lambda: packed.packed_pass(
         np.zeros((1, 1, 2, 16), dtype=np.uint32), np.ones(32, dtype=np.float32), np.empty(16)
     ),
-    "sparse scores, event out of range": lambda: kernels.sparse_scores(
+    "sparse scores, event out of range": lambda: packed.sparse_scores(
         np.array([0, 2]), np.array([0, 7], dtype=np.int32), np.ones(2), np.empty(1)
     ),
-    "taken bits, column out of range": lambda: kernels.take_bits(BITS, np.array([128]), np.empty((3, 1), np.uint64)),
-    "transposed bits, too small": lambda: kernels.transpose_bits(
+    "taken bits, column out of range": lambda: packed.take_bits(BITS, np.array([128]), np.empty((3, 1), np.uint64)),
+    "transposed bits, too small": lambda: packed.transpose_bits(
         np.zeros((8, 2), dtype=np.uint8), np.zeros((8, 1), dtype=np.uint8)
     ),
-    "line search, a number missing": lambda: kernels.line_search(ONES, ONES[:1], ONES, 0.0, 1.0),
-    "FTRL, a weight missing": lambda: kernels.ftrl_solve(ONES, 1.0, 1.0, 0.0, 0.0, np.ones(1)),
-    "softmax, a weight missing": lambda: kernels.softmax_solve(ONES, 1.0, np.ones(1)),
-    "pairs, column out of range": lambda: kernels.pair_products(
+    "line search, a number missing": lambda: search.line_search(ONES, ONES[:1], ONES, 0.0, 1.0),
+    "FTRL, a weight missing": lambda: ftrl.ftrl_solve(ONES, 1.0, 1.0, 0.0, 0.0, np.ones(1)),
+    "softmax, a weight missing": lambda: ftrl.softmax_solve(ONES, 1.0, np.ones(1)),
+    "pairs, column out of range": lambda: pairs.pair_products(
         np.array([0, 1]), np.array([5]), np.ones(1), np.ones((2, 2)), np.array([0]), np.array([0])
     ),
-    "pairs, action out of range": lambda: kernels.pair_sums(
+    "pairs, action out of range": lambda: pairs.pair_sums(
         np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1), np.array([0]), np.array([2]), np.ones((2, 2))
     ),
-    "histogram, counts for another number of variables": lambda: kernels.split_histogram(
+    "histogram, counts for another number of variables": lambda: betting.split_histogram(
         np.ones((2, 3)), np.zeros((2, 9)), 5.0, 0.5
     ),
-    "round faults, a column too short": lambda: kernels.round_faults(
+    "round faults, a column too short": lambda: logs.round_faults(
         np.zeros((2, 2), dtype=np.int64), np.zeros((2, 1)), np.ones((2, 2)), 1e-100, 1.0, 1e-16, 1.0, False
     ),
-    "ledger, no room for new rows": lambda: kernels.issue_rows(*DECISIONS, np.zeros((3, 3), np.uint64), DONE[:3], 2),
+    "ledger, no room for new rows": lambda: records.issue_rows(*DECISIONS, np.zeros((3, 3), np.uint64), DONE[:3], 2),
     "ledger, record too short": lambda: compare(issued=10**6),
     "ledger, nobody signed": lambda: compare(starts=np.array([5])),
-    "ledger, settled beyond the record": lambda: kernels.settle_rows(ROWS, DONE[:2], DONE, 2, 0, 10**6),
-    "prints of words beyond the end": lambda: kernels.word_prints(np.zeros(2, dtype=np.uint64), np.array([1, 3])),
-    "prints of entries beyond the end": lambda: kernels.csr_prints(np.array([3]), np.array([0, 1]), ONES),
-    "draws from no policy": lambda: kernels.draw_policies(np.empty(0), np.ones((1, 1)), 0.0),
+    "ledger, settled beyond the record": lambda: records.settle_rows(ROWS, DONE[:2], DONE, 2, 0, 10**6),
+    "prints of words beyond the end": lambda: records.word_prints(np.zeros(2, dtype=np.uint64), np.array([1, 3])),
+    "prints of entries beyond the end": lambda: records.csr_prints(np.array([3]), np.array([0, 1]), ONES),
+    "draws from no policy": lambda: lists.draw_policies(np.empty(0), np.ones((1, 1)), 0.0),
 }
 
 
@@ -129,15 +129,15 @@ def test_kernels_refuse_what_does_not_fit(case: str) -> None:
 def test_histograms_stay_within_their_counts(value: float, bound: float) -> None:
     frame = np.full((3, 12), 7.0)  # the counts are rows 1: what stands around them must not change
     frame[1] = 0.0
-    kernels.split_histogram(np.full((4, 1), value), frame[1:2, :11], bound, np.log(1.5))
+    betting.split_histogram(np.full((4, 1), value), frame[1:2, :11], bound, np.log(1.5))
     assert (frame[[0, 2]] == 7.0).all()
     assert frame[1, 11] == 0.0
 
 
 def test_uniform_lists_stay_in_range_for_any_numbers() -> None:
     u = np.array([[np.nan, 2.0, -5.0], [np.inf, -np.inf, 1e300], [1.0, 1.0, 1.0]])
-    lists = kernels.uniform_lists(u, 7)
-    assert all(len(set(row)) == 3 and min(row) >= 0 and max(row) < 7 for row in lists.tolist())
+    drawn = lists.uniform_lists(u, 7)
+    assert all(len(set(row)) == 3 and min(row) >= 0 and max(row) < 7 for row in drawn.tolist())
 
 
 def test_ids_far_out_are_unknown() -> None:

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from comband import _kernels
+from comband._kernels.packed import (
+    _AVX2,
+    _packed_pass_avx2,
+    _packed_pass_plain,
+    packed_coverage,
+    packed_gram,
+    packed_scores,
+    sparse_scores,
+    transpose_bits,
+)
+from comband._kernels.search import line_search
 from comband.solvers.columns import pack
 from comband.solvers.incidence import LANES, SCREEN
 
@@ -25,16 +35,16 @@ def test_double_kernels(k: int, words: int, density: float) -> None:
     rng = np.random.default_rng(words)
     c, p = rng.exponential(size=64 * words), rng.normal(size=k)
     scores, coverage, gram = np.empty(k), np.empty(64 * words), np.empty((k, k))
-    _kernels.packed_scores(bits, c, scores)
-    _kernels.packed_coverage(bits, p, coverage)
+    packed_scores(bits, c, scores)
+    packed_coverage(bits, p, coverage)
     np.testing.assert_allclose(scores, A @ c, rtol=1e-13)
     np.testing.assert_allclose(coverage, p @ A, rtol=1e-12, atol=1e-13)
     for dense in (True, False):
-        _kernels.packed_gram(bits, c.astype(np.float32), gram, dense=dense)
+        packed_gram(bits, c.astype(np.float32), gram, dense=dense)
         np.testing.assert_allclose(gram, (A * c) @ A.T, rtol=4e-6)
 
 
-WAYS = [_kernels._packed_pass_plain, *([_kernels._packed_pass_avx2] if _kernels._AVX2 else [])]
+WAYS = [_packed_pass_plain, *([_packed_pass_avx2] if _AVX2 else [])]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -62,14 +72,14 @@ def test_sparse_scores() -> None:
     starts = np.concatenate([[0], np.cumsum(A.sum(axis=0))])
     events = np.nonzero(A.T)[1].astype(np.int32)
     c, scores = rng.random(50), np.empty(9)
-    _kernels.sparse_scores(starts, events, c, scores)
+    sparse_scores(starts, events, c, scores)
     np.testing.assert_allclose(scores, c @ A, rtol=1e-14)
 
 
 def test_transpose_bits() -> None:
     A = np.random.default_rng(3).random((64, 24)) < 0.5
     columns = np.zeros((24, 8), dtype=np.uint8)
-    _kernels.transpose_bits(np.packbits(A, axis=1, bitorder="little"), columns)
+    transpose_bits(np.packbits(A, axis=1, bitorder="little"), columns)
     np.testing.assert_array_equal(columns, np.packbits(A.T, axis=1, bitorder="little"))
 
 
@@ -78,7 +88,7 @@ def test_line_search_against_a_fine_grid() -> None:
     for _ in range(50):
         w, Q = rng.exponential(size=20), rng.uniform(0.05, 1, size=20)
         direction, slope = rng.uniform(-1, 1, 20) * Q, rng.normal()
-        t = _kernels.line_search(w, Q, direction, slope, 1.0)
+        t = line_search(w, Q, direction, slope, 1.0)
         grid = np.linspace(0, 1, 4001)
         values = slope * grid - np.log(Q[:, None] + direction[:, None] * grid).T @ w
         here = slope * t - np.log(Q + t * direction) @ w

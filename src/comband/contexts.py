@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband._kernels import csr_prints, float_prints, int_prints, word_prints
+from comband._kernels.records import csr_prints, float_prints, int_prints, word_prints
 from comband.problem import InputError
 from comband.storage import Array, State, check, require
 

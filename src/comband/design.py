@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband import _kernels
+from comband._kernels.packed import packed_scores
 from comband.contexts import n_contexts
 from comband.held_out import HeldOutCertificate, certify_mixture
 from comband.oracles import EnumerationOracle, Oracle
@@ -310,7 +310,7 @@ class _Reached:
         key = blake2b(bits.tobytes(), digest_size=16).digest()
         self._found.setdefault(key, policy)
         scores = np.empty(1)
-        _kernels.packed_scores(bits, gains, scores)
+        packed_scores(bits, gains, scores)
         return Columns([key], bits, scores)
 
     def mixture(self, solution: Solution) -> tuple[PolicySet, Floats]:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import valid_lists, valid_propensities, valid_rewards
+from comband._kernels.lists import valid_lists, valid_propensities, valid_rewards
 
 # Rewards and weights come through floating point: sums may pass their bound by this much.
 TOLERANCE = 1e-9

@@ -15,7 +15,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import any_open, valid_events, valid_lists, valid_propensities, valid_rewards
+from comband._kernels.lists import valid_events, valid_lists, valid_propensities, valid_rewards
+from comband._kernels.records import any_open
 from comband.contexts import (
     Contexts,
     concat_contexts,

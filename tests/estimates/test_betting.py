@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from comband._kernels import add_paired_log_wealth, add_value_log_wealth
+from comband._kernels.betting import add_paired_log_wealth, add_value_log_wealth
 from comband.estimates.betting import (
     SAFETY,
     STAKES,

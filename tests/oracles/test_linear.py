@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from comband._kernels import pair_products, pair_sums
+from comband._kernels.pairs import pair_products, pair_sums
 from comband.oracles.linear import ridge_of_matrix, ridge_of_pairs
 from comband.oracles.pairs import Pairs
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from comband import _kernels
+from comband._kernels.packed import packed_scores
 from comband.solvers.columns import Columns
 from comband.solvers.corrective import FullyCorrective
 from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, minimise
@@ -152,7 +152,7 @@ class Forgetful:
         scores = self.problem.incidence.scores(gains)[::2]
         j = 2 * int(np.argsort(-scores)[1])
         bits = self.problem.incidence.columns(np.array([j]))
-        _kernels.packed_scores(bits, gains, score := np.empty(1))
+        packed_scores(bits, gains, score := np.empty(1))
         return Columns([j], bits, score)
 
 

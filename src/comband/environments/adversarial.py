@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband._kernels import credit
+from comband._kernels.lists import credit
 from comband.environments.base import Batch
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from comband._kernels import uniform_lists
+from comband._kernels.lists import uniform_lists
 from comband.environments.base import Batch
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, as_generator, check_lists, check_positive

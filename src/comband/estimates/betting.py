@@ -41,7 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import add_paired_log_wealth
+from comband._kernels.betting import add_paired_log_wealth
 from comband.problem import InputError, check_positive
 
 # One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No

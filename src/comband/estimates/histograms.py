@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import split_histogram
+from comband._kernels.betting import split_histogram
 from comband.problem import InputError, check_count, check_positive
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaln
 
-from comband._kernels import add_value_log_wealth
+from comband._kernels.betting import add_value_log_wealth
 from comband.estimates.betting import SAFETY, log_mean_wealth
 from comband.problem import InputError, check_fraction, check_positive
 from comband.storage import Array, State, check, require

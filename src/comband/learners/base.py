@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import int_prints
+from comband._kernels.records import int_prints
 from comband.contexts import (
     Contexts,
     context_prints,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband import theory
-from comband._kernels import softmax_solve
+from comband._kernels.ftrl import softmax_solve
 from comband.learners.base import Seed
 from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet, check_policies

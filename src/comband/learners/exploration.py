@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import inclusion
+from comband._kernels.lists import inclusion
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.seen import PackedRows
 from comband.policies.disagreement import DisagreementSampling

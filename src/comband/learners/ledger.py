@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import compare_rows, issue_rows, reward_prints, settle_rows
+from comband._kernels.records import compare_rows, issue_rows, reward_prints, settle_rows
 from comband.contexts import context_prints
 from comband.problem import InputError, UnknownDecisionError
 from comband.rounds import Decisions, sign

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import packed_coverage, packed_scores, take_bits
+from comband._kernels.packed import packed_coverage, packed_scores, take_bits
 from comband.rounds import Events
 from comband.solvers.columns import Words, pack, words_for
 from comband.storage import Array, Part, State, check, require

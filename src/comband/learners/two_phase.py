@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from comband import theory
-from comband._kernels import uniform_lists
+from comband._kernels.lists import uniform_lists
 from comband.contexts import Contexts, n_contexts
 from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import credit, draw_policies, inclusion, uniform_lists
+from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Candidate, Learner, Seed, Selection, Status

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import list_faults, round_faults
+from comband._kernels.logs import list_faults, round_faults
 from comband.logs.faults import Faults
 from comband.problem import NO_SUCH_DRAW, SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE
 

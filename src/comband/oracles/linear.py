@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband._kernels import pair_products, pair_sums
+from comband._kernels.pairs import pair_products, pair_sums
 from comband.oracles.pairs import Pairs
 
 # Right-hand sides are solved for this many actions at a time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import top_lists
+from comband._kernels.lists import top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.scored import BLOCK, ScoredPolicy
 from comband.problem import InputError, check_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import disagreement_lists, disputed_counts
+from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import inclusion, uniform_lists
+from comband._kernels.lists import inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels import all_below, contains, linear_top_lists, top_lists, valid_lists
+from comband._kernels.lists import contains, linear_top_lists, top_lists, valid_lists
+from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband._kernels import linear_top_lists, top_lists
+from comband._kernels.lists import linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.problem import InputError, Problem, as_generator, check_problem
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from comband import _kernels
+from comband._kernels.packed import packed_coverage, packed_scores
 from comband.solvers.potential import Floats
 
 Words = npt.NDArray[np.uint64]
@@ -89,20 +89,20 @@ class ActiveSet:
         """Replace the weights; the coverage is recomputed unless the caller has it."""
         self.weights = weights
         if coverage is None:
-            _kernels.packed_coverage(self.bits, weights, self.coverage)
+            packed_coverage(self.bits, weights, self.coverage)
         else:
             self.coverage = coverage
 
     def cover(self, weights: Floats) -> Floats:
         """A·weights for any weights on the support's columns."""
         coverage = np.empty_like(self.coverage)
-        _kernels.packed_coverage(self.bits, weights, coverage)
+        packed_coverage(self.bits, weights, coverage)
         return coverage
 
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, j] for the columns of the support, in double precision."""
         scores = np.empty(len(self.keys))
-        _kernels.packed_scores(self.bits, gains, scores)
+        packed_scores(self.bits, gains, scores)
         return scores
 
     def drop_zeros(self) -> None:

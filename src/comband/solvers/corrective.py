@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from comband import _kernels
+from comband._kernels.packed import packed_gram
+from comband._kernels.search import line_search
 from comband.solvers.columns import ActiveSet, ColumnOracle, Columns, Words
 from comband.solvers.frank_wolfe import minimise
 from comband.solvers.potential import Floats, LogBarrier
@@ -61,7 +62,7 @@ def solve_master(potential: LogBarrier, active: ActiveSet, tolerance: float, *, 
         x = nonnegative_quadratic(H, residual + H @ p, p)
         move = x - p
         change = (1.0 - gamma) * active.cover(move) + b * move.sum()
-        t = _kernels.line_search(w, Q, change, mass * float(move.sum()), 1.0)
+        t = line_search(w, Q, change, mass * float(move.sum()), 1.0)
         if t == 0.0:
             break
         weights = p + t * move if t < 1.0 else x
@@ -77,7 +78,7 @@ def _hessian(active: ActiveSet, curvature: Floats, gamma: float, b: float) -> Fl
     scale = float(curvature.max())
     gram = np.empty((k, k))
     dense = active.scores(np.ones_like(curvature)).sum() > DENSE * k * len(curvature)
-    _kernels.packed_gram(active.bits, (curvature / scale).astype(np.float32), gram, dense=dense)
+    packed_gram(active.bits, (curvature / scale).astype(np.float32), gram, dense=dense)
     gram *= scale * (1.0 - gamma) ** 2
     edge = (b / (1.0 - gamma)) * np.diag(gram) if gamma < 1.0 else np.zeros(k)
     H = gram + edge[:, None] + edge[None, :] + b * b * float(curvature.sum())

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from comband import _kernels
+from comband._kernels.search import line_search
 from comband.solvers.columns import ActiveSet, ColumnOracle, Columns, Words
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import Outcome, State, Stopping, sentence
@@ -160,7 +160,7 @@ class ExactStep:
                 move, limit = p - _unit(len(p), worst), float(p[worst] / (1.0 - p[worst]))
         change = (1.0 - potential.floor) * active.cover(move)
         Q = potential.mix(active.coverage)
-        t = _kernels.line_search(potential.weights, Q, change, 0.0, limit)
+        t = line_search(potential.weights, Q, change, 0.0, limit)
         weights = np.maximum(p + t * move, 0.0)
         if self.direction != "towards" and t == limit and limit != 1.0:
             weights[worst] = 0.0  # a full step empties the column: rounding must not keep it

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from comband._kernels import ftrl_solve
+from comband._kernels.ftrl import ftrl_solve
 from comband.problem import check_count, check_positive
 from comband.storage import Array, Real, State, check, require
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from comband import _kernels
+from comband._kernels.packed import packed_pass, packed_scores, sparse_scores, transpose_bits
 from comband.solvers.columns import Bools, Columns, Words, pack, words_for
 from comband.solvers.potential import Floats
 
@@ -45,7 +45,7 @@ def _best(
         chosen = np.union1d(chosen, places[worthwhile])
     bits = columns(chosen)
     scores = np.empty(len(chosen))
-    _kernels.packed_scores(bits, gains, scores)
+    packed_scores(bits, gains, scores)
     order = np.argsort(-scores, kind="stable")[:n]
     return Columns([int(j) for j in chosen[order]], bits[order], scores[order])
 
@@ -69,7 +69,7 @@ class PackedIncidence:
         """Σ_e c_e A[e, π] for every policy, within a relative error of `SCREEN`."""
         scale = float(gains.max()) or 1.0
         scores = np.empty(LANES * self.lanes.shape[1])
-        _kernels.packed_pass(self.lanes, (gains / scale).astype(np.float32), scores)
+        packed_pass(self.lanes, (gains / scale).astype(np.float32), scores)
         scores *= scale
         return scores[: self.n_policies]
 
@@ -106,7 +106,7 @@ class SparseIncidence:
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, π] for every policy, in double precision."""
         scores = np.empty(self.n_policies)
-        _kernels.sparse_scores(self._starts, self._events, gains, scores)
+        sparse_scores(self._starts, self._events, gains, scores)
         return scores
 
     def columns(self, policies: npt.NDArray[np.intp]) -> Words:
@@ -202,7 +202,7 @@ def _gather_bits(chunks: Iterable[Bytes], n_policies: int) -> PackedIncidence:
         padded = np.zeros((64 * words, 2 * n_groups), dtype=np.uint8)
         padded[: len(rows), : rows.shape[1]] = rows
         columns = np.empty((LANES * n_groups, 8 * words), dtype=np.uint8)
-        _kernels.transpose_bits(padded, columns)
+        transpose_bits(padded, columns)
         blocks.append(columns.view("<u4").reshape(n_groups, LANES, 2 * words).transpose(0, 2, 1))
     lanes = np.empty((len(blocks), *blocks[0].shape), dtype=np.uint32)
     for i in range(len(lanes)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels import uniform_lists
+from comband._kernels.lists import uniform_lists
 from comband.environments.base import Environment
 
 Floats = NDArray[np.float64]

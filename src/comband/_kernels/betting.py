@@ -1,0 +1,157 @@
+"""Log-wealths of bets, and histograms for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, error_model="numpy")
+def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
+    """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
+
+    A value between two columns is split so that its mean is kept; zeros are not counted. Works in place.
+    """
+    n, n_variables = values.shape
+    if len(counts) != n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
+        raise IndexError("split_histogram: shapes do not fit together")
+    middle = counts.shape[1] // 2
+    shrink = np.exp(-log_ratio)
+    least = bound * np.exp(-log_ratio * (middle - 1))
+    for i in range(n):
+        for p in range(n_variables):
+            z = values[i, p]
+            if z == 0.0 or np.isnan(z):
+                continue
+            sign = 1 if z > 0 else -1
+            size = min(abs(z), bound)
+            if size <= least:
+                share = size / least
+                counts[p, middle + sign] += share
+                counts[p, middle] += 1 - share
+                continue
+            j = int(np.log(bound / size) / log_ratio)  # from the bound downwards
+            above = bound * np.exp(-log_ratio * j)
+            if above < size:  # rounding
+                j -= 1
+                above /= shrink
+            below = above * shrink
+            share = min(max((size - below) / (above - below), 0.0), 1.0)
+            column = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
+            counts[p, column] += share
+            counts[p, column - sign] += 1 - share
+
+
+@njit(cache=True)
+def add_paired_log_wealth(
+    inside: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    leader: int,
+    levels: NDArray[np.int64],
+    stakes: NDArray[np.float64],
+    total: NDArray[np.float64],
+) -> None:
+    """Add Σ_rounds log(1 − λ D(p)) to total[p, j], λ = stakes[levels[p, j]].
+
+    D(p) = Σ_e weights[e]·(inside[e, p] − inside[e, leader]).
+    Events of one round stand together (equal `rows`). A round with one event needs a logarithm for each stake of the
+    grid only, whatever the number of policies.
+    """
+    n_events, n_policies = inside.shape
+    n_bets = levels.shape[1]
+    if len(rows) != n_events or len(weights) != n_events or not 0 <= leader < n_policies:
+        raise IndexError("add_paired_log_wealth: one row and weight for each event, a leader among the policies")
+    if len(levels) != n_policies or total.shape != levels.shape:
+        raise IndexError("add_paired_log_wealth: bets for each policy")
+    largest, smallest = len(stakes), -1  # only stakes in use need a logarithm
+    for p in range(n_policies):
+        for j in range(n_bets):
+            g = levels[p, j]
+            if not 0 <= g < len(stakes):
+                raise IndexError("add_paired_log_wealth: a stake is out of range")
+            if stakes[g] > 0.0:
+                largest, smallest = min(largest, g), max(smallest, g)
+    won = np.zeros(len(stakes))
+    lost = np.zeros(len(stakes))
+    difference = np.empty(n_policies)
+    first = 0
+    while first < n_events:
+        stop = first + 1
+        while stop < n_events and rows[stop] == rows[first]:
+            stop += 1
+        if stop == first + 1:
+            for g in range(largest, smallest + 1):
+                bet = stakes[g] * weights[first]
+                won[g] = np.log1p(bet)
+                lost[g] = np.log1p(-bet) if bet < 1 else -np.inf
+            leads = inside[first, leader]
+            for p in range(n_policies):
+                if inside[first, p] != leads:
+                    for j in range(n_bets):
+                        g = levels[p, j]
+                        total[p, j] += won[g] if leads else lost[g]
+        else:
+            for p in range(n_policies):
+                difference[p] = 0.0
+                for e in range(first, stop):
+                    if inside[e, p] and not inside[e, leader]:
+                        difference[p] += weights[e]
+                    elif inside[e, leader] and not inside[e, p]:
+                        difference[p] -= weights[e]
+                if difference[p] != 0.0:
+                    for j in range(n_bets):
+                        bet = stakes[levels[p, j]] * difference[p]
+                        total[p, j] += np.log1p(-bet) if bet < 1 else -np.inf
+        first = stop
+
+
+@njit(cache=True)
+def add_value_log_wealth(
+    inside: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    stakes: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> None:
+    """Add Σ_rounds log(1 + λ_j X(p)) to low[p, j] and Σ_rounds log(1 − λ_j X(p)) to high[p, j].
+
+    X(p) = Σ_e weights[e]·inside[e, p]; events of one round stand together.
+    """
+    n_events, n_policies = inside.shape
+    n_bets = len(stakes)
+    if len(rows) != n_events or len(weights) != n_events:
+        raise IndexError("add_value_log_wealth: one row and weight for each event")
+    if low.shape != (n_policies, n_bets) or high.shape != (n_policies, n_bets):
+        raise IndexError("add_value_log_wealth: bets for each policy")
+    won = np.empty(n_bets)
+    lost = np.empty(n_bets)
+    first = 0
+    while first < n_events:
+        stop = first + 1
+        while stop < n_events and rows[stop] == rows[first]:
+            stop += 1
+        if stop == first + 1:
+            for j in range(n_bets):
+                bet = stakes[j] * weights[first]
+                won[j] = np.log1p(bet)
+                lost[j] = np.log1p(-bet) if bet < 1 else -np.inf
+            for p in range(n_policies):
+                if inside[first, p]:
+                    for j in range(n_bets):
+                        low[p, j] += won[j]
+                        high[p, j] += lost[j]
+        else:
+            for p in range(n_policies):
+                x = 0.0
+                for e in range(first, stop):
+                    if inside[e, p]:
+                        x += weights[e]
+                if x > 0.0:
+                    for j in range(n_bets):
+                        bet = stakes[j] * x
+                        low[p, j] += np.log1p(bet)
+                        high[p, j] += np.log1p(-bet) if bet < 1 else -np.inf
+        first = stop

@@ -1,0 +1,290 @@
+"""Loops over lists of actions: drawing uniform ones, the best by score, who shows what."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
+    """Uniform m-subsets of {0 … K−1} from uniforms u (n, m), O(m) each: Floyd's algorithm with a small hash table.
+
+    m numbers a list, always: the same stream of numbers gives the same lists however it is cut into batches.
+    """
+    n, m = u.shape
+    lists = np.empty((n, m), dtype=np.int32)
+    size = 4
+    while size < 2 * m:
+        size *= 2
+    keys = np.empty(size, dtype=np.int64)
+    stamp = np.full(size, -1, dtype=np.int64)  # which row last wrote the slot: no clearing between rows
+    for i in range(n):
+        for k in range(m):
+            top = n_actions - m + k
+            y = int(u[i, k] * (top + 1))
+            if not 0 <= y <= top:  # rounding, or a number that is no uniform one
+                y = top
+            for _ in range(2):  # second pass only if y was taken: then `top` itself, which cannot be taken yet
+                slot = (y * 2654435761) & (size - 1)
+                taken = False
+                while stamp[slot] == i:
+                    if keys[slot] == y:
+                        taken = True
+                        break
+                    slot = (slot + 1) & (size - 1)
+                if not taken:
+                    stamp[slot] = i
+                    keys[slot] = y
+                    break
+                y = top
+            lists[i, k] = y
+    return lists
+
+
+@njit(cache=True)
+def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> NDArray[np.int32]:
+    """The m best of each row of scores (n, B, K), best first; equal scores go by `rank` (B, K), lowest first.
+
+    A row that holds NaN is answered with −1 in its first place.
+    """
+    n, n_blocks, n_actions = scores.shape
+    if rank.shape != (n_blocks, n_actions) or m > n_actions:
+        raise IndexError("top_lists: shapes do not fit together")
+    lists = np.empty((n, n_blocks, m), dtype=np.int32)
+    best = np.empty(m, dtype=scores.dtype)
+    for i in range(n):
+        for b in range(n_blocks):
+            _top(scores[i, b], rank[b], best, lists[i, b])
+    return lists
+
+
+@njit(cache=True)
+def linear_top_lists(
+    X: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    which: NDArray[np.int64],
+    rank: NDArray[np.int32],
+    m: int,
+) -> NDArray[np.int32]:
+    """`top_lists` of the scores X @ W_p, for X (n, d), weights (d, P, K) and the policies at `which`.
+
+    Scores stay in the cache, and are summed in one order: a context gets the same list in any batch.
+    """
+    n, d = X.shape
+    if d != len(weights) or len(rank) != weights.shape[1] or rank.shape[1] != weights.shape[2] or m > rank.shape[1]:
+        raise IndexError("linear_top_lists: shapes do not fit together")
+    lists = np.empty((n, len(which), m), dtype=np.int32)
+    scores = np.empty(weights.shape[2], dtype=np.float64)
+    best = np.empty(m, dtype=np.float64)
+    for b in range(len(which)):
+        p = which[b]
+        if not 0 <= p < len(rank):
+            raise IndexError("linear_top_lists: a policy is out of range")
+        for i in range(n):
+            scores[:] = 0.0
+            for f in range(d):
+                x = X[i, f]
+                row = weights[f, p]
+                for y in range(len(scores)):
+                    scores[y] += x * row[y]
+            _top(scores, rank[p], best, lists[i, b])
+    return lists
+
+
+@njit(cache=True)
+def _top(
+    scores: NDArray[np.float64], rank: NDArray[np.int32], best: NDArray[np.float64], chosen: NDArray[np.int32]
+) -> None:
+    """One pass in memory order: all but the few actions that enter the list cost a single comparison."""
+    m = len(chosen)
+    size = 0
+    threshold = -np.inf
+    for y in range(len(scores)):
+        value = scores[y]
+        if value < threshold:
+            continue
+        if value != value:
+            chosen[0] = -1
+            return
+        if size < m:
+            k = size
+            size += 1
+        elif value == threshold and rank[y] > rank[chosen[m - 1]]:
+            continue
+        else:
+            k = m - 1
+        while k > 0 and (best[k - 1] < value or (best[k - 1] == value and rank[chosen[k - 1]] > rank[y])):
+            best[k] = best[k - 1]
+            chosen[k] = chosen[k - 1]
+            k -= 1
+        best[k] = value
+        chosen[k] = y
+        if size == m:
+            threshold = best[m - 1]
+
+
+@njit(cache=True)
+def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
+    """Whether every row (n, m) holds distinct actions in 0 … n_actions − 1."""
+    n, m = lists.shape
+    for i in range(n):
+        for j in range(m):
+            if lists[i, j] < 0 or lists[i, j] >= n_actions:
+                return False
+        if m <= 32:
+            for j in range(1, m):
+                for k in range(j):
+                    if lists[i, j] == lists[i, k]:
+                        return False
+        else:
+            ordered = np.sort(lists[i])
+            for j in range(1, m):
+                if ordered[j] == ordered[j - 1]:
+                    return False
+    return True
+
+
+@njit(cache=True)
+def valid_rewards(rewards: NDArray[np.float64], least: float, most: float) -> bool:
+    """Whether all are 0 or in [least, 1] and no row sums above `most`."""
+    for i in range(rewards.shape[0]):
+        total = 0.0
+        for j in range(rewards.shape[1]):
+            r = rewards[i, j]
+            if not (r == 0.0 or least <= r <= 1.0):
+                return False
+            total += r
+        if total > most:
+            return False
+    return True
+
+
+@njit(cache=True)
+def valid_propensities(propensities: NDArray[np.float64], least: float, most: float) -> bool:
+    """Whether all are in [least, most], or NaN throughout their row."""
+    n, m = propensities.shape
+    for i in range(n):
+        unknown = 0
+        for j in range(m):
+            q = propensities[i, j]
+            if np.isnan(q):
+                unknown += 1
+            elif not least <= q <= most:
+                return False
+        if unknown != 0 and unknown != m:
+            return False
+    return True
+
+
+@njit(cache=True)
+def valid_events(
+    rows: NDArray[np.int64],
+    n_rewarded: int,
+    actions: NDArray[np.int32],
+    rewards: NDArray[np.float64],
+    propensities: NDArray[np.float64],
+    least_reward: float,
+    least: float,
+    most: float,
+) -> bool:
+    """Whether rows ascend within 0 … n_rewarded − 1, no action is negative, and rewards and propensities are fit to be
+    divided.
+    """
+    before = 0
+    for e in range(len(rows)):
+        if not (before <= rows[e] < n_rewarded and actions[e] >= 0):
+            return False
+        if not (least_reward <= rewards[e] <= 1.0 and least <= propensities[e] <= most):
+            return False
+        before = rows[e]
+    return True
+
+
+@njit(cache=True)
+def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor: float) -> NDArray[np.int64]:
+    """A policy for each row of u (n, ≥ 1), by the first number: −1 with probability `floor`, else by its weight."""
+    last = len(cumulative) - 1
+    if last < 0 or u.shape[1] == 0:
+        raise IndexError("draw_policies: at least one policy, and a number for each row")
+    drawn = np.empty(len(u), dtype=np.int64)
+    for i in range(len(u)):
+        if u[i, 0] < floor:
+            drawn[i] = -1
+        else:
+            v = (u[i, 0] - floor) / (1 - floor) * cumulative[last]
+            drawn[i] = min(np.searchsorted(cumulative, v, side="right"), last)
+    return drawn
+
+
+@njit(cache=True)
+def inclusion(
+    lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
+) -> NDArray[np.float64]:
+    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) a row."""
+    n, n_policies, m = lists.shape
+    if len(shown) != n or len(weights) != n_policies:
+        raise IndexError("inclusion: a row of shown actions for each context, a weight for each policy")
+    result = np.empty(shown.shape, dtype=np.float64)
+    mass = np.zeros(n_actions, dtype=np.float64)
+    wanted = np.zeros(n_actions, dtype=np.bool_)
+    for i in range(n):
+        for j in range(shown.shape[1]):
+            if not 0 <= shown[i, j] < n_actions:
+                raise IndexError("inclusion: an action is out of range")
+            wanted[shown[i, j]] = True
+        block = lists[i]
+        for p in range(n_policies):
+            for j in range(m):
+                y = np.uint32(block[p, j])  # unsigned: one comparison keeps it in range
+                if y < np.uint32(n_actions) and wanted[y]:
+                    mass[y] += weights[p]
+        for j in range(shown.shape[1]):
+            result[i, j] = mass[shown[i, j]]
+        for j in range(shown.shape[1]):
+            mass[shown[i, j]] = 0.0
+            wanted[shown[i, j]] = False
+    return result
+
+
+@njit(cache=True)
+def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether actions[e] ∈ lists[rows[e], p], for lists (n, P, m): a matrix (E, P)."""
+    n_events, n_policies, m = len(rows), lists.shape[1], lists.shape[2]
+    if len(actions) != n_events:
+        raise IndexError("contains: one action for each row")
+    found = np.zeros((n_events, n_policies), dtype=np.bool_)
+    for e in range(n_events):
+        i, y = rows[e], actions[e]
+        if not 0 <= i < len(lists):
+            raise IndexError("contains: a row is out of range")
+        for p in range(n_policies):
+            for j in range(m):
+                if lists[i, p, j] == y:
+                    found[e, p] = True
+                    break
+    return found
+
+
+@njit(cache=True)
+def credit(
+    lists: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    actions: NDArray[np.int32],
+    amounts: NDArray[np.float64],
+    totals: NDArray[np.float64],
+) -> None:
+    """totals[p] += amounts[e] for every event e with actions[e] ∈ lists[rows[e], p], for lists (n, P, m)."""
+    n_policies, m = lists.shape[1], lists.shape[2]
+    if len(actions) != len(rows) or len(amounts) != len(rows) or len(totals) != n_policies:
+        raise IndexError("credit: shapes do not fit together")
+    for e in range(len(rows)):
+        if not 0 <= rows[e] < len(lists):
+            raise IndexError("credit: a row is out of range")
+        block, y, amount = lists[rows[e]], actions[e], amounts[e]
+        for p in range(n_policies):
+            hit = 0
+            for j in range(m):
+                hit |= 1 if block[p, j] == y else 0
+            totals[p] += amount * hit
