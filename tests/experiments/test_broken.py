@@ -23,7 +23,7 @@ from comband.experiments.catalogue import (
     uniform_convergence,
 )
 from comband.experiments.checks import Verdict, judge
-from comband.experiments.claim import Setting
+from comband.experiments.records import Setting
 from comband.learners.exp4_comb_sparse import Exp4CombSparse
 from comband.solvers.frank_wolfe import PrintedStep
 

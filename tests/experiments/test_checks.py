@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from comband.experiments.checks import Bound, Largest, LargestFrequency, Mean, Ratio, Slope, decide, judge, overall
-from comband.experiments.claim import Record
+from comband.experiments.records import Record
 from comband.experiments.statistics import Estimate
 
 LEVELS = (1.0, 2.0, 4.0, 8.0, 16.0)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from comband.experiments.checks import Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid
+from comband.experiments.claim import Claim, Plan, grid
 from comband.experiments.figures import guide, panel, trend
+from comband.experiments.records import Record, Setting, Values
 
 
 def measure(setting: Setting, seed: int) -> Values:

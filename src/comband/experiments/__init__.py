@@ -2,7 +2,8 @@
 
 from comband.experiments.catalogue import all_claims
 from comband.experiments.checks import Bound, Check, Largest, LargestFrequency, Mean, Ratio, Slope
-from comband.experiments.claim import Claim, Plan, Record, Task, grid, group_by, select
+from comband.experiments.claim import Claim, Plan, Task, grid
+from comband.experiments.records import Record, group_by, select
 from comband.experiments.reproduce import reproduce
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from comband.experiments.claim import Record, group_by, select
+from comband.experiments.records import Record, group_by, select
 from comband.experiments.statistics import LEVEL, Estimate, frequency, log_log_slope, mean_ratio, mean_value, worst
 
 Verdict = Literal["supported", "consistent", "not supported", "undecided"]

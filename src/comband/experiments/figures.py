@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from comband.experiments.claim import Record, group_by
+from comband.experiments.records import Record, group_by
 from comband.problem import InputError
 from comband.storage import whole_file
 

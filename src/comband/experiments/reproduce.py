@@ -8,6 +8,7 @@ import platform
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +82,9 @@ def _finite(value: float) -> float | None:
 
 
 def _how(quick: bool) -> str:
-    from comband import __version__
-
     size = "The quick form of every experiment" if quick else "The full form of every experiment"
     return (
-        f"{size}, by comband {__version__} with Python {platform.python_version()}, numpy {np.__version__} and "
+        f"{size}, by comband {version('comband')} with Python {platform.python_version()}, numpy {np.__version__} and "
         f"scipy {scipy.__version__}. The same settings and seeds give the same page."
     )
 

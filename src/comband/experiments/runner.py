@@ -18,7 +18,8 @@ from typing import IO, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from comband.experiments.claim import Record, Setting, Task, Values
+from comband.experiments.claim import Task
+from comband.experiments.records import Record, Setting, Values
 from comband.problem import InputError, check_count
 
 

@@ -3,7 +3,8 @@
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy
 from comband.policies.constant import ConstantPolicy
-from comband.policies.covers import Cover, cover_blends
+from comband.policies.covers import cover_blends
+from comband.policies.families import Cover
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy

@@ -14,7 +14,6 @@ representative: a round collects at most ρ = min(s, m) where their sets differ,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,41 +22,12 @@ from scipy.special import betaincinv
 
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.blended import BlendedPolicy, finite_scores, top_of_blends
+from comband.policies.families import Cover
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy
 from comband.problem import InputError, Problem, as_generator, check_fraction
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """What a finite set of representatives says about the family it stands for.
-
-    eta, delta:
-        η and δ′: with probability 1 − δ′ over the contexts, every policy of the family shows another set of actions
-        than its representative with probability at most η.
-    observed:
-        The largest share of held-out contexts on which a representative and the end of its cell differed.
-    shares, edges:
-        t of each representative, (J,), and the cell [l, h] it stands for, (J, 2).
-    """
-
-    family: str
-    eta: float
-    delta: float
-    observed: float
-    n_contexts: int
-    shares: tuple[float, ...]
-    edges: tuple[tuple[float, float], ...]
-
-    def promise(self, *, epsilon: float, delta: float, max_reward: float) -> str:
-        """What a selection within ε of the best representative with probability 1 − δ means for the whole family."""
-        total = min(epsilon + max_reward * self.eta, max_reward)
-        return (
-            f"within ε + ρη = {total:.4g} of every {self.family} with probability 1 − δ − δ′ = "
-            f"{1 - delta - self.delta:g} (η = {self.eta:.3g}, from {self.n_contexts:,} contexts)"
-        )
 
 
 def cover_blends(

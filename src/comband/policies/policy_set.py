@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +13,10 @@ from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
+from comband.policies.families import Cover
 from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy, check_features
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
 from comband.problem import InputError, Problem, as_column, as_floats, check_lists, check_problem
-
-if TYPE_CHECKING:
-    from comband.policies.covers import Cover
 
 
 class PolicySet:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from comband.experiments.checks import Largest, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid, group_by
+from comband.experiments.claim import Claim, Plan, grid
 from comband.experiments.figures import limit, panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 from comband.policies.blended import BlendedPolicy, top_of_blends
 from comband.policies.covers import cover_blends
 from comband.problem import Problem

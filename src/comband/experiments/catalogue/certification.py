@@ -9,8 +9,9 @@ import numpy as np
 
 from comband.environments.synthetic import SyntheticRecommender
 from comband.experiments.checks import LargestFrequency, Ratio
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid
+from comband.experiments.claim import Claim, Plan, grid
 from comband.experiments.figures import COLOURS, MARKERS, panel
+from comband.experiments.records import Record, Setting, Values
 from comband.learners.ab_test import ABTest
 from comband.learners.adaptive import AdaptiveComband
 from comband.learners.certifying import CertifyingLearner

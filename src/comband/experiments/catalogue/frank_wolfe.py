@@ -11,8 +11,9 @@ from comband import theory
 from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import random_world
 from comband.experiments.checks import Bound, Largest, Mean, Ratio, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import COLOURS, guide, panel, trend
+from comband.experiments.records import Record, Setting, Values
 from comband.oracles.enumeration import EnumerationOracle
 from comband.problem import Problem
 from comband.solvers.stopping import State, Stopping

@@ -10,8 +10,9 @@ import numpy as np
 from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import gradient_norm, potential, random_world, variances
 from comband.experiments.checks import Bound, Largest
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid, group_by
+from comband.experiments.claim import Claim, Plan, grid
 from comband.experiments.figures import limit, panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 from comband.oracles.enumeration import EnumerationOracle
 from comband.problem import Problem
 from comband.solvers.stopping import Stopping

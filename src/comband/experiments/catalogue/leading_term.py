@@ -13,8 +13,9 @@ from comband.experiments.catalogue.finite_world import FiniteWorld, graded_world
 from comband.experiments.catalogue.lower_bound import crossing
 from comband.experiments.catalogue.uniform_convergence import uniform_rounds
 from comband.experiments.checks import Bound, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, select
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import guide, panel, trend
+from comband.experiments.records import Record, Setting, Values, select
 from comband.oracles.enumeration import EnumerationOracle
 from comband.policies.mixture import Mixture
 from comband.problem import Problem

@@ -11,8 +11,9 @@ import numpy as np
 from comband.classifier import BanditListClassifier
 from comband.environments.multilabel import MultilabelData, MultilabelWorld
 from comband.experiments.checks import Ratio, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, group_by
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import limit, panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy

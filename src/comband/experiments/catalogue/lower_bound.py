@@ -12,8 +12,9 @@ import numpy as np
 from comband.environments.lower_bound import LowerBoundInstance
 from comband.experiments.catalogue.list_play import STRATEGIES, play
 from comband.experiments.checks import Bound, LargestFrequency, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, group_by, select
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import curve, limit, panel
+from comband.experiments.records import Record, Setting, Values, group_by, select
 from comband.learners.adaptive import AdaptiveComband
 from comband.learners.base import Learner
 from comband.learners.pac_comband import PacComband

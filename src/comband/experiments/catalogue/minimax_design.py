@@ -11,8 +11,9 @@ from scipy.optimize import linprog
 
 from comband.experiments.catalogue.finite_world import Floats
 from comband.experiments.checks import Largest
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, group_by
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import limit, panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 
 
 def proxies(A: Floats, w: Floats, p: Floats, *, floor: float, uniform: float) -> Floats:

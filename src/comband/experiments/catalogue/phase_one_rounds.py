@@ -13,8 +13,9 @@ from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import gradient_norm
 from comband.experiments.catalogue.phase_one import label_world, uniform_hits
 from comband.experiments.checks import Largest, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, grid, group_by
+from comband.experiments.claim import Claim, Plan, grid
 from comband.experiments.figures import panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 from comband.oracles.enumeration import EnumerationOracle
 from comband.problem import Problem
 

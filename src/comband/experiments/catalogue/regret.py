@@ -10,8 +10,9 @@ import numpy as np
 from comband import theory
 from comband.environments.adversarial import switching
 from comband.experiments.checks import Bound, Largest, Mean, Ratio, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, select
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import guide, panel, trend
+from comband.experiments.records import Record, Setting, Values, select
 from comband.learners.exp4 import Exp4
 from comband.learners.exp4_comb_sparse import Exp4CombSparse
 from comband.policies.policy_set import PolicySet

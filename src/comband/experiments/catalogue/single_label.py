@@ -13,8 +13,9 @@ from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import potential, random_world
 from comband.experiments.catalogue.uniform_convergence import TIGHT
 from comband.experiments.checks import Bound, Largest, Ratio, Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import panel, trend
+from comband.experiments.records import Record, Setting, Values
 from comband.learners.pac_comband import PacComband
 from comband.learners.single_label import SingleLabelComband
 from comband.oracles.enumeration import EnumerationOracle

@@ -10,8 +10,9 @@ import numpy as np
 from comband.design import design_exploration
 from comband.experiments.catalogue.finite_world import FiniteWorld, Floats, potential, random_world
 from comband.experiments.checks import Slope
-from comband.experiments.claim import Claim, Plan, Record, Setting, Values, group_by
+from comband.experiments.claim import Claim, Plan
 from comband.experiments.figures import guide, panel, trend
+from comband.experiments.records import Record, Setting, Values, group_by
 from comband.oracles.enumeration import EnumerationOracle
 from comband.policies.mixture import Mixture
 from comband.problem import Problem
