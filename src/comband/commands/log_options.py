@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from comband.commands.common import said, working
-from comband.logs import LogReading, read_candidates, read_log
+from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log
 from comband.logs.keys import read_catalogue
+from comband.logs.registry import describe_formats
 from comband.text import visible
 
 LogArgument = Annotated[
@@ -21,7 +23,7 @@ CandidatesOption = Annotated[
 ]
 FormatOption = Annotated[
     str,
-    typer.Option("--format", help="comband, obd (Open Bandit dataset), obp (its slates), vw (CCB dsjson) or auto."),
+    typer.Option("--format", help=f"{describe_formats()}; or module:NAME, a LogFormat to import."),
 ]
 ContextOption = Annotated[
     list[str] | None,
@@ -67,7 +69,7 @@ def load(
         reading = read_log(
             log,
             lists,
-            format=format,
+            format=_imported(format),
             sparsity=sparsity,
             context=context or (),
             on_error=on_error,
@@ -77,3 +79,17 @@ def load(
         for line in source.describe():
             said().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
     return reading
+
+
+def _imported(format: str) -> str | LogFormat:
+    """What `module:NAME` names; any other text as it is."""
+    module, colon, name = format.partition(":")
+    if not colon:
+        return format
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise LogError(f"--format {format} names nothing that can be imported ({error}).") from None
+    if not isinstance(found, LogFormat):
+        raise LogError(f"--format {format} must name a LogFormat, got {type(found).__name__}.")
+    return found

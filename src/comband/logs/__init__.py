@@ -2,7 +2,9 @@
 
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, LogError
+from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.reading import LogReading, read_log
+from comband.logs.registry import register
 from comband.logs.sequential import sequential_propensities
 from comband.logs.writing import write_candidates, write_rounds
 
@@ -10,9 +12,12 @@ __all__ = [
     "CandidateLists",
     "Faults",
     "LogError",
+    "LogFormat",
     "LogReading",
+    "RawRounds",
     "read_candidates",
     "read_log",
+    "register",
     "sequential_propensities",
     "write_candidates",
     "write_rounds",

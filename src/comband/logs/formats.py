@@ -1,4 +1,8 @@
-"""What every log format is turned into, and what distinguishes them."""
+"""What a log format is: one file with one `LogFormat`, which says all that distinguishes it.
+
+A format of one's own needs nothing else. Given to `read_log`, or to a command as `--format module:NAME`, it is used;
+registered with `comband.logs.register`, it has a name and is found by its columns too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from numpy.typing import NDArray
 from comband.logs.columns import Converter, Keys, as_keys, as_matrix, list_columns
 from comband.logs.faults import Faults, LogError
 from comband.logs.tables import Piece, TableFile, closest
+from comband.problem import InputError
 
 _MISSPELT = 0.8  # so alike are columns of which one is surely meant to be the other
 
@@ -41,19 +46,66 @@ class LogFormat:
         What `--format` calls it.
     rounds:
         (file, size of the candidates' lists, columns that make up the context id, faults) -> batches of rounds.
-    positional:
-        Whether an item counts only in the slot where it was shown, because the propensities are per slot.
-    largest:
-        The largest propensity that can be right: 1, or more where it is the inverse of an estimated weight.
+    columns:
+        What a file needs to be such a log: names of columns, or a function of the names that there are. The format
+        that lacks the smallest share of them is the one that is found.
     meaning:
         How the propensities are read, in a sentence for the report.
+    title:
+        A word or two for the help text.
+    marker:
+        A column that no other format has: a file with it is such a log, whatever else it holds.
+    slots:
+        How many items a round shows; None where it shows whole lists.
+    positional:
+        Whether an item counts only in the slot where it was shown, because the propensities are per slot; batches of
+        rounds then have `positions`.
+    largest:
+        The largest propensity that can be right: 1, or more where it is the inverse of an estimated weight.
+    variant:
+        For a format that is read in several ways, the one that a file calls for.
     """
 
     name: str
     rounds: Callable[[TableFile, int, Sequence[str], Faults], Iterator[RawRounds]]
-    positional: bool
-    largest: float
+    columns: Sequence[str] | Callable[[Sequence[str]], Sequence[str]]
     meaning: str
+    title: str = ""
+    marker: str | None = None
+    slots: int | None = None
+    positional: bool = False
+    largest: float = 1.0
+    variant: Callable[[TableFile], LogFormat] | None = None
+
+    def needed(self, names: Sequence[str]) -> frozenset[str]:
+        """The columns that a file with these should have."""
+        return frozenset(self.columns(names) if callable(self.columns) else self.columns)
+
+    def for_file(self, table: TableFile) -> LogFormat:
+        """How this file is read."""
+        return self if self.variant is None else self.variant(table)
+
+    def batches(self, table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+        """What `rounds` yields, if it is of the right form."""
+        slots = self.slots or list_size
+        for batch in self.rounds(table, list_size, context, faults):
+            self._check(batch, slots)
+            yield batch
+
+    def _check(self, batch: RawRounds, slots: int) -> None:
+        if not isinstance(batch, RawRounds):
+            raise InputError(f"format {self.name!r} must yield RawRounds, got {type(batch).__name__}.")
+        n = len(batch)
+        matrices = {"items": batch.items, "rewards": batch.rewards, "propensities": batch.propensities}
+        if self.positional:
+            matrices["positions"] = np.asarray(batch.positions)
+        elif batch.positions is not None:
+            raise InputError(f"format {self.name!r} gives positions, so it must be positional.")
+        vectors = {"contexts": batch.contexts} | ({} if batch.ids is None else {"ids": batch.ids})
+        for name, array in (matrices | vectors).items():
+            expected = (n, slots) if name in matrices else (n,)
+            if array.shape != expected:
+                raise InputError(f"format {self.name!r} must give {name} of shape {expected}, got {array.shape}.")
 
 
 def matrices(

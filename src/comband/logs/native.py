@@ -58,10 +58,14 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
         )
 
 
+def columns(names: Sequence[str]) -> list[str]:
+    """What a file needs: lists are one column each, or one for each slot."""
+    return ["context", *(f"{one}_0" if f"{one}_0" in names else many for many, one in LISTS.items())]
+
+
 NATIVE = LogFormat(
     name="comband",
     rounds=rounds,
-    positional=False,
-    largest=1.0,
+    columns=columns,
     meaning="propensities are the probability that the item is anywhere in the list",
 )

@@ -67,8 +67,10 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
 
 OPEN_BANDIT = LogFormat(
     name="obd",
+    title="Open Bandit dataset",
     rounds=rounds,
+    columns=COLUMNS,
+    slots=1,
     positional=True,
-    largest=1.0,
     meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks a slot",
 )

@@ -9,6 +9,7 @@ not enough. The context id is `slate_id` unless columns are named for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,17 +134,23 @@ def _slates(slots: _Slots, list_size: int, cascade: bool, faults: Faults) -> Ite
     )
 
 
-SLATES_BY_POSITION = LogFormat(
+def variant(table: TableFile) -> LogFormat:
+    """By the slot's probability where the file has it."""
+    return BY_POSITION if "pscore_item_position" in table.names else BY_CASCADE
+
+
+BY_CASCADE = LogFormat(
     name="obp",
+    title="its slates",
     rounds=rounds,
+    columns=COLUMNS,
+    largest=np.inf,
+    meaning="propensities come from the slots' conditional probabilities, and an item counts anywhere in the list",
+)
+BY_POSITION = replace(
+    BY_CASCADE,
     positional=True,
     largest=1.0,
     meaning="propensities are those of the item in its slot, and an item counts only in the slot where it was shown",
 )
-SLATES_BY_CASCADE = LogFormat(
-    name="obp",
-    rounds=rounds,
-    positional=False,
-    largest=np.inf,
-    meaning="propensities come from the slots' conditional probabilities, and an item counts anywhere in the list",
-)
+SLATES = replace(BY_CASCADE, variant=variant)

@@ -16,20 +16,12 @@ from comband.logs.columns import Keys
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.id_memory import IdMemory
-from comband.logs.native import LISTS as NATIVE_LISTS
-from comband.logs.native import NATIVE
-from comband.logs.obd import COLUMNS as OBD_COLUMNS
-from comband.logs.obd import OPEN_BANDIT
-from comband.logs.obp import COLUMNS as OBP_COLUMNS
-from comband.logs.obp import SLATES_BY_CASCADE, SLATES_BY_POSITION
+from comband.logs.registry import find_format
 from comband.logs.sampling import in_sample
-from comband.logs.tables import TableFile, open_table
-from comband.logs.vw import VOWPAL_WABBIT
+from comband.logs.tables import open_table
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_number
 from comband.rounds import Decisions, Events, Rounds
-
-FORMATS = ("auto", "comband", "obd", "obp", "vw")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,7 +57,7 @@ def read_log(
     path: str | Path,
     candidates: CandidateLists,
     *,
-    format: str = "auto",
+    format: str | LogFormat = "auto",
     sparsity: float | None = None,
     context: Sequence[str] = (),
     on_error: str = "refuse",
@@ -80,7 +72,8 @@ def read_log(
     candidates:
         From `read_candidates`: which contexts and items there are.
     format:
-        "comband", "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson), or "auto": by the columns.
+        "comband", "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson) or any other that was registered,
+        "auto" (by the columns), or a `LogFormat`.
     sparsity:
         A bound on the sum of all items' rewards in one round, if one is known.
     context:
@@ -98,14 +91,14 @@ def read_log(
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
     table = open_table(path)
-    kind = _detect(table, format)
+    kind = find_format(format, table)
     faults = Faults(str(path))
-    slots = 1 if kind.name == "obd" else candidates.list_size
+    slots = kind.slots or candidates.list_size
     most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
     gather = _Gather(candidates, kind, most, faults)
-    for batch in kind.rounds(table, candidates.list_size, context, faults):
+    for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
             progress(int(batch.rows[-1]))
@@ -114,25 +107,6 @@ def read_log(
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
         raise LogError(f"{path} holds no usable round{skipped}.")
     return gather.result()
-
-
-def _detect(table: TableFile, name: str) -> LogFormat:
-    if not isinstance(name, str) or name not in FORMATS:
-        raise InputError(f"format must be one of {', '.join(FORMATS)}, got {name!r}.")
-    if name == "auto":
-        name = "vw" if "_outcomes" in table.names else _closest_format(table.names)
-    if name == "obp":
-        return SLATES_BY_POSITION if "pscore_item_position" in table.names else SLATES_BY_CASCADE
-    if name == "vw" and table.kind != "jsonl":
-        raise LogError(f"{table.path} should be JSON lines (.json, .jsonl or .dsjson) to be read as VW's.")
-    return {"comband": NATIVE, "obd": OPEN_BANDIT, "vw": VOWPAL_WABBIT}[name]
-
-
-def _closest_format(names: Sequence[str]) -> str:
-    """The format that lacks the smallest share of its columns: one misspelt column does not make another format."""
-    own = ["context", *(f"{one}_0" if f"{one}_0" in names else many for many, one in NATIVE_LISTS.items())]
-    needed = {"comband": own, "obd": OBD_COLUMNS, "obp": OBP_COLUMNS}
-    return min(needed, key=lambda name: len(set(needed[name]) - set(names)))  # comband where it is a tie
 
 
 class _Gather:

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from comband.logs.columns import as_keys
-from comband.logs.faults import Faults
+from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.sequential import sequential_propensities
 from comband.logs.tables import TableFile, json_records
@@ -27,6 +27,8 @@ _DEPTH = 6  # of the fields that a message lists
 
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of rounds."""
+    if table.kind != "jsonl":
+        raise LogError(f"{table.path} should be JSON lines (.json, .jsonl or .dsjson) to be read as VW's.")
     looked = False
     for rows, records in json_records(table.path, faults):
         if not looked:
@@ -162,8 +164,10 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 VOWPAL_WABBIT = LogFormat(
     name="vw",
+    title="CCB dsjson",
     rounds=rounds,
-    positional=False,
+    columns=("_outcomes",),
+    marker="_outcomes",
     largest=np.inf,
     meaning="propensities come from the slots' conditional probabilities, and an item counts anywhere in the list",
 )
