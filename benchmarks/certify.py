@@ -192,7 +192,7 @@ def certify(world: World, method: str, seed: int, max_rounds: int, delta: float 
         batch = world.sample(min(max(100, int(0.03 * learner.rounds)), max_rounds - learner.rounds), rng)
         decisions = learner.ask(batch.contexts)
         learner.tell(decisions, batch.answer(decisions.lists))
-    certified = learner.status().epsilon <= world.epsilon
+    certified = learner.result().epsilon <= world.epsilon
     values = world.values(world.policies) if certified else np.zeros(1)
     wrong = certified and bool(values[learner.result().index] < values.max() - world.epsilon - 1e-12)
     return {

@@ -568,7 +568,8 @@ def _converse(f: Fuzz, learner: Any, problem: cb.Problem) -> None:
                 assert learner.rounds == before
         status, result = f.try_(learner.status), f.try_(learner.result)
         if status is not None:
-            assert 0 <= status.epsilon <= status.max_reward
+            assert status.certified is None or 0 <= status.certified < problem.max_reward
+            assert status.expected is None or 0 <= status.expected < problem.max_reward
             assert status.forecast >= 0
             assert str(status)
         if result is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import comband as cb
-from comband.learners.base import UNWATCHED
+from comband.results import UNWATCHED
 from comband.running import _BAR, _describe, progress_bar
 
 PROBLEM = cb.Problem(12, 3, 1)
@@ -30,7 +30,7 @@ def test_stops_at_max_rounds_and_says_so(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_progress_line_fits_the_terminal(width: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     bar = progress_bar()
-    status = cb.Status(123_456, name, 0.01234, 200, forecast=123_456)
+    status = cb.Status(123_456, name, 200, certified=0.01234, forecast=123_456)
     words = _describe(status, bar.console.width - len("123,456 rounds: ") - _BAR - 1)
     task = bar.add_task(words, total=200_000, completed=123_456)
     with bar.console.capture() as capture:
@@ -42,6 +42,12 @@ def test_the_progress_line_fits_the_terminal(width: int, name: str, monkeypatch:
         assert name[:30] in line
     if width == 120 and len(name) < 20:
         assert words == f"{name} leads, 200 candidates left, epsilon 0.0123, ~120,000 to go"
+
+
+def test_what_is_hoped_for_is_not_shown_as_known() -> None:
+    hoped = _describe(cb.Status(100, "now", 3, expected=0.02), 100)
+    assert hoped == "now leads, 3 candidates left, expected epsilon 0.02"
+    assert _describe(cb.Status(100, "now", 3), 100) == "now leads, 3 candidates left, no epsilon yet"
 
 
 def test_world_and_learner_must_match() -> None:

@@ -41,10 +41,7 @@ from comband.evaluation import (
 from comband.learners import (
     ABTest,
     AdaptiveComband,
-    Candidate,
-    CertificationStatus,
     CertifyingLearner,
-    Dropped,
     EpsilonGreedy,
     Exp4,
     Exp4CombSparse,
@@ -53,11 +50,8 @@ from comband.learners import (
     OnlineListClassifier,
     PacComband,
     PacSelection,
-    Receipt,
-    Selection,
     SingleLabelComband,
     SparseMSets,
-    Status,
     TwoPhaseComband,
     UniformExploration,
     UniformLists,
@@ -86,6 +80,7 @@ from comband.persistence import load_model, save_model
 from comband.policies import ConstantPolicy, Mixture, Policy, PolicySet, ScoredPolicy, TabulatedPolicy
 from comband.problem import InputError, Problem, UnknownDecisionError
 from comband.regret import RegretCurves, play, plot_regret, regret_curves
+from comband.results import Candidate, CertificationStatus, Dropped, Receipt, Selection, Status
 from comband.rounds import Decisions, Events, Rounds
 from comband.running import Run, run
 from comband.schedule import BudgetPlan, forecast_epsilon, plan_budget

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import ValueSums, round_values
-from comband.learners.base import Candidate
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_positive
+from comband.results import Candidate
 from comband.rounds import Events, Rounds, check_rounds
 
 # A propensity check that fails by chance once in a million logs.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from math import exp, floor, log10
 
+import numpy as np
+
 from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
-from comband.learners.base import WARNING, Candidate
-from comband.learners.certifying import Dropped
 from comband.problem import Problem
+from comband.results import WARNING, Candidate, Dropped
 from comband.running import Run
 from comband.text import visible
 
@@ -99,7 +100,7 @@ def selection_page(
     result, history = outcome.result, outcome.history
     rounds = [0, *history["rounds"].tolist()]
     left = [n_candidates, *history["survivors"].tolist()]
-    certified = [problem.max_reward, *history["epsilon"].tolist()]
+    certified = [problem.max_reward, *np.nan_to_num(history["certified"], nan=problem.max_reward).tolist()]
     body = [
         f"<h1>The best of {n_candidates:,} candidates</h1>",
         *(f'<p class="alarm">{WARNING}: {_text(text)}.</p>' for text in result.warnings),

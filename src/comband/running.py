@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from comband.environments.base import Environment
-from comband.learners.base import Learner, Seed, Selection, Status, rough
+from comband.learners.base import Learner, Seed
 from comband.problem import InputError, as_generator, check_count
+from comband.results import Selection, Status, rough
 from comband.text import visible
 
 _BAR = 10  # characters
@@ -21,7 +22,10 @@ _BAR = 10  # characters
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run came to: the selection, and one row for each batch (columns by name)."""
+    """What a run came to: the selection, and one row for each batch (columns by name).
+
+    In `history["certified"]` NaN stands where nothing was certified.
+    """
 
     result: Selection
     history: dict[str, NDArray[Any]]
@@ -64,26 +68,28 @@ def run(
                     status.rounds,
                     float(rewards.sum(axis=1).mean()),
                     status.leader,
-                    status.epsilon,
+                    np.nan if status.certified is None else status.certified,
                     status.survivors,
                 )
             )
             if bar is not None and task is not None:
                 words = _describe(status, bar.console.width - len(f"{played:,} rounds: ") - _BAR - 1)
                 bar.update(task, completed=played, description=words)
-    names = ("rounds", "reward", "leader", "epsilon", "survivors")
+    names = ("rounds", "reward", "leader", "certified", "survivors")
     columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
     return Run(learner.result(), dict(zip(names, columns, strict=True)))
 
 
 def _describe(status: Status, width: int) -> str:
     """As much as fits into `width` characters."""
-    known = status.epsilon < status.max_reward
+    certified, expected = status.certified, status.expected
+    epsilon = expected if certified is None else certified
+    word = "epsilon" if certified is not None or expected is None else "expected epsilon"
     to_go = f", ~{rough(status.forecast)} to go" if 0 < status.forecast < np.inf else ""
     leads, left = f"{visible(status.leader)} leads", f"{status.survivors:,} candidates left"
     versions = (
-        f"{leads}, {left}, {f'epsilon {status.epsilon:.3g}' if known else 'no epsilon yet'}{to_go}",
-        f"{leads}, {status.survivors:,} left, {f'ε {status.epsilon:.2g}' if known else 'no ε yet'}{to_go}",
+        f"{leads}, {left}, {f'no {word} yet' if epsilon is None else f'{word} {epsilon:.3g}'}{to_go}",
+        f"{leads}, {status.survivors:,} left, {'no ε yet' if certified is None else f'ε {certified:.2g}'}{to_go}",
         f"{leads}, {status.survivors:,} left{to_go}",
         f"{leads}, {status.survivors:,} left",
         leads,

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import comband as cb
-from comband.learners.base import UNWATCHED, WARNING
 from comband.reports import selection_page
+from comband.results import UNWATCHED, WARNING
 
 FIRST, SECOND = np.arange(3), np.arange(3, 6)  # the lists of two candidates, wherever the context
 
@@ -92,7 +92,7 @@ def test_a_change_is_noticed_while_its_epoch_runs() -> None:
         result = learner.result()
         assert "the world is not at rest" in str(result).splitlines()[0]
         page = selection_page(
-            cb.Run(result, {name: np.ones(1) for name in ("rounds", "survivors", "epsilon")}),
+            cb.Run(result, {name: np.ones(1) for name in ("rounds", "survivors", "certified")}),
             (),
             (),
             problem=learner.problem,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from comband.contexts import context_prints
-from comband.learners.ledger import Ledger, Receipt
+from comband.learners.ledger import Ledger
 from comband.problem import UnknownDecisionError
+from comband.results import Receipt
 from comband.rounds import Decisions
 
 

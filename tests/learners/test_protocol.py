@@ -371,18 +371,19 @@ def test_nothing_is_promised_while_older_decisions_are_open() -> None:
 
 
 def test_a_status_reads_well() -> None:
-    status = cb.Status(12_345, "blue", 0.0512, 7, forecast=4321, max_reward=1.0)
-    assert str(status) == "blue leads after 12,345 rounds, 7 candidates\n  epsilon 0.0512, roughly 4,300 rounds to go"
-    assert (
-        str(cb.Status(5, "", 2.0, 7, max_reward=2.0)) == "no leader yet after 5 rounds, 7 candidates\n  no epsilon yet"
-    )
-    dropped = (cb.learners.Dropped(0, "red", 300, "blue", 3.1),)
-    certifying = cb.CertificationStatus(12_345, "blue", 0.0512, 7, forecast=0.0, dropped=dropped)
+    status = cb.Status(12_345, "blue", 7, expected=0.0512, forecast=4321)
+    assert str(status).splitlines() == [
+        "blue leads after 12,345 rounds, 7 candidates",
+        "  nothing is certified yet, an epsilon of 0.0512 is expected, roughly 4,300 rounds to go",
+    ]
+    assert str(cb.Status(5, "", 7)) == "no leader yet after 5 rounds, 7 candidates\n  nothing is certified yet"
+    dropped = (cb.Dropped(0, "red", 300, "blue", 3.1),)
+    certifying = cb.CertificationStatus(12_345, "blue", 7, certified=0.0512, forecast=0.0, dropped=dropped)
     assert str(certifying).splitlines() == [
         "blue leads after 12,345 rounds; 7 of 8 candidates may be best",
         "  certified: no candidate is better by more than 0.0512",
     ]
-    early = cb.CertificationStatus(100, "blue", 1.0, 8, forecast=8000.0, missing=2, late=1)
+    early = cb.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
     assert str(early).splitlines()[1:] == [
         "  nothing is certified yet, roughly 8,000 rounds to go",
         "  answers missing: 2, late: 1",

@@ -2,14 +2,13 @@
 
 from comband.learners.ab_test import ABTest
 from comband.learners.adaptive import AdaptiveComband
-from comband.learners.base import Candidate, Learner, Selection, Status
-from comband.learners.certifying import CertificationStatus, CertifyingLearner, Dropped
+from comband.learners.base import Learner
+from comband.learners.certifying import CertifyingLearner
 from comband.learners.doubling import TwoPhaseComband
 from comband.learners.epsilon_greedy import EpsilonGreedy
 from comband.learners.exp4 import Exp4
 from comband.learners.exp4_comb_sparse import Exp4CombSparse
 from comband.learners.explore_then_commit import ExploreThenCommit
-from comband.learners.ledger import Receipt
 from comband.learners.m_sets import SparseMSets
 from comband.learners.online_lists import OnlineListClassifier
 from comband.learners.pac_comband import PacComband
@@ -22,10 +21,7 @@ from comband.learners.uniform_mixture import UniformMixture
 __all__ = [
     "ABTest",
     "AdaptiveComband",
-    "Candidate",
-    "CertificationStatus",
     "CertifyingLearner",
-    "Dropped",
     "EpsilonGreedy",
     "Exp4",
     "Exp4CombSparse",
@@ -34,11 +30,8 @@ __all__ = [
     "OnlineListClassifier",
     "PacComband",
     "PacSelection",
-    "Receipt",
-    "Selection",
     "SingleLabelComband",
     "SparseMSets",
-    "Status",
     "TwoPhaseComband",
     "UniformExploration",
     "UniformLists",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,135 +24,16 @@ from comband.contexts import (
     unpack_contexts,
 )
 from comband.learners.atomic import Atomic, Checkpoint, alone
-from comband.learners.ledger import Admission, Ledger, Receipt
+from comband.learners.ledger import Admission, Ledger
 from comband.oracles.base import Oracle
-from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
+from comband.results import Receipt, Selection, Status
 from comband.rounds import Decisions, Rounds, check_decisions, read_only
 from comband.storage import PROBLEM, Array, Many, Part, State, Text, check, load, require, save
-from comband.text import visible
 
 Seed = int | np.random.SeedSequence | np.random.Generator
-
-
-WARNING = "WARNING, do not rely on this result before you know why"
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One candidate's estimated value with its interval.
-
-    A weighted mean may come out where no value can be, above ρ say: the nearest point of the interval takes its place.
-    """
-
-    index: int
-    name: str
-    value: float
-    interval: tuple[float, float]
-
-    def __post_init__(self) -> None:
-        low, high = self.interval
-        object.__setattr__(self, "value", min(max(self.value, low), high))
-
-    def __str__(self) -> str:
-        return f"{visible(self.name)}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The answer: a policy, and what is promised about it.
-
-    With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
-    `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know. `warnings` are
-    signs that what the promise rests on does not hold: as text they come first.
-    """
-
-    policy: Policy
-    best: Candidate
-    epsilon: float
-    delta: float
-    rounds: int
-    runners_up: tuple[Candidate, ...]
-    guarantee: str
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The selected candidate's name."""
-        return self.best.name
-
-    @property
-    def index(self) -> int:
-        """The selected candidate's number."""
-        return self.best.index
-
-    @property
-    def value(self) -> float:
-        """The selected candidate's estimated value: expected reward a round."""
-        return self.best.value
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of that value."""
-        return self.best.interval
-
-    def __str__(self) -> str:
-        lines = [
-            *(f"{WARNING}: {text}" for text in self.warnings),
-            f"{self.best}",
-            f"  within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g} "
-            f"({self.guarantee}), after {self.rounds:,} rounds",
-        ]
-        lines += [f"  next: {candidate}" for candidate in self.runners_up]
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join(lines)
-
-
-# What learners say in whose rounds no guard looks for broken assumptions.
-UNWATCHED = (
-    "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
-    "certifying learners (AdaptiveComband) do"
-)
-# What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
-# no sample of all (clicks are often told first), so nothing can be promised.
-OUT_OF_ORDER = "none: older decisions are still without answer, and those answered first may be no fair sample"
-ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """Where a learner stands: for progress bars and histories; as text, for a person at a terminal.
-
-    `forecast` is a rough guess of the rounds still needed; infinity when there is no sign of an end.
-    `max_reward` is the most a round can bring: an epsilon that large says nothing.
-    """
-
-    rounds: int
-    leader: str
-    epsilon: float
-    survivors: int
-    forecast: float = math.inf
-    max_reward: float = 1.0
-
-    def __str__(self) -> str:
-        leader = f"{visible(self.leader)} leads" if self.leader else "no leader yet"
-        known = f"epsilon {self.epsilon:.3g}" if self.epsilon < self.max_reward else "no epsilon yet"
-        return f"{leader} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {known}{self._to_go()}"
-
-    def _to_go(self) -> str:
-        return f", roughly {rough(self.forecast)} rounds to go" if 0 < self.forecast < math.inf else ""
-
-
-def rough(number: float) -> str:
-    """A guess should not look exact: two digits.
-
-    >>> rough(12_345)
-    '12,000'
-    """
-    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 class Learner(Atomic, ABC):

@@ -29,7 +29,7 @@ from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, bes
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.atomic import Checkpoint, alone
-from comband.learners.base import WARNING, Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed
 from comband.learners.exploration import Explorer, Plan
 from comband.learners.ledger import Admission
 from comband.learners.seen import Propensities, Seen
@@ -44,9 +44,9 @@ from comband.problem import (
     check_positive,
     check_propensities,
 )
+from comband.results import Candidate, CertificationStatus, Dropped, Selection, telling
 from comband.rounds import Decisions, Events, Rounds
 from comband.storage import Array, Many, Maybe, Part, Real, State, Text, Whole, check, require
-from comband.text import visible
 
 _RUNNERS_UP = 3
 _RECENT = 1000  # contexts kept to see how much the candidates disagree
@@ -59,65 +59,6 @@ _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it lo
 _LEAST_HOPE = 0.2  # of epsilon: what a bet hopes for at least
 _CLAIM = {"leader": Whole(0, "P-1"), "epsilon": Real(0)}  # how claims are saved
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A candidate that cannot be the best: when it was dropped, against which leader, and with what log-evidence."""
-
-    index: int
-    name: str
-    round: int
-    leader: str
-    log_evidence: float
-
-    def __str__(self) -> str:
-        return (
-            f"{visible(self.name)} was dropped after {self.round:,} rounds: it does not beat {visible(self.leader)} "
-            f"(evidence {np.exp(min(self.log_evidence, 50)):,.0f} to 1 against its being the best)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CertificationStatus(Status):
-    """Where a certifying learner stands.
-
-    Parameters
-    ----------
-    dropped:
-        Who was dropped, in order.
-    reward_lost:
-        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
-    waiting, missing, late:
-        Decisions not answered yet; decisions that were never answered in time and count as without reward; answers
-        that came after that.
-    warnings:
-        Signs that what the promise rests on does not hold.
-    """
-
-    dropped: tuple[Dropped, ...] = ()
-    reward_lost: float = 0.0
-    waiting: int = 0
-    missing: int = 0
-    late: int = 0
-    warnings: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        total = self.survivors + len(self.dropped)
-        known = (
-            f"certified: no candidate is better by more than {self.epsilon:.3g}"
-            if self.epsilon < self.max_reward
-            else "nothing is certified yet"
-        )
-        lines = [
-            *(f"{WARNING}: {text}" for text in self.warnings),
-            f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
-            f"  {known}{self._to_go()}",
-        ]
-        answers = {"waiting": self.waiting, "missing": self.missing, "late": self.late}
-        if any(answers.values()):
-            lines.append(f"  answers {', '.join(f'{name}: {count:,}' for name, count in answers.items() if count)}")
-        return "\n".join(lines)
 
 
 @dataclass(eq=False, slots=True)
@@ -394,15 +335,14 @@ class CertifyingLearner(Learner):
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[leader],
-            epsilon=epsilon,
             survivors=int(self._alive.sum()),
+            certified=telling(epsilon, self.problem.max_reward),
             dropped=tuple(self._dropped),
             forecast=self._forecast(),
             reward_lost=float(value * self._front - self._reward),
             waiting=int((~self._answered).sum()),
             missing=self._missing,
             late=self._late,
-            max_reward=self.problem.max_reward,
             warnings=self._warnings(),
         )
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from comband._kernels.records import compare_rows, issue_rows, reward_prints, settle_rows
 from comband.contexts import context_prints
 from comband.problem import InputError, UnknownDecisionError
+from comband.results import Receipt
 from comband.rounds import Decisions, sign
 from comband.storage import Array, State, Whole, check, require
 
@@ -22,20 +23,6 @@ _COLUMNS = {
     4: "its version differs",
     8: "its context differs (was a buffer used again?)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of one `tell`.
-
-    accepted: how many decisions were answered for the first time.
-    duplicates: how many had been answered before, the same way; nothing changed.
-    conflicts: ids that had been answered before in another way; the first answer counts.
-    """
-
-    accepted: int
-    duplicates: int
-    conflicts: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

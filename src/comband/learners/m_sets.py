@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from comband.contexts import Contexts, n_contexts
 from comband.learners.atomic import alone
-from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed
 from comband.policies.constant import ConstantPolicy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_positive, check_problem
+from comband.results import Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds, read_only
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
@@ -115,8 +116,7 @@ class SparseMSets(Learner):
     @alone
     def status(self) -> Status:
         """Where the learner stands now."""
-        most = self.problem.max_reward
-        return Status(self.rounds, self.policies.names[0], most, 1, max_reward=most)
+        return Status(self.rounds, self.policies.names[0], 1)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         q = self.marginals

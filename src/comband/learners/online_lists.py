@@ -16,8 +16,8 @@ from comband.contexts import Contexts, concat_contexts, context_prints, n_contex
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.learners.atomic import Atomic, Checkpoint, alone
-from comband.learners.base import Candidate, Seed, Selection, Status, restore_rng
-from comband.learners.ledger import Ledger, Receipt
+from comband.learners.base import Seed, restore_rng
+from comband.learners.ledger import Ledger
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
@@ -35,6 +35,7 @@ from comband.problem import (
     check_rewards,
     learner_generator,
 )
+from comband.results import Candidate, Receipt, Selection, Status
 from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import PROBLEM, Maybe, Part, Real, State, Text, Whole, check, load, require, save
 
@@ -223,8 +224,7 @@ class OnlineListClassifier(Atomic):
     @alone
     def status(self) -> Status:
         """Where the learner stands now."""
-        most = self.problem.max_reward
-        return Status(self.rounds, f"epoch {self.epoch}", most, len(self._mixture.support), max_reward=most)
+        return Status(self.rounds, f"epoch {self.epoch}", len(self._mixture.support))
 
     @alone
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -19,7 +19,7 @@ from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
 from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
-from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
 from comband.policies.policy_set import PolicySet
@@ -31,6 +31,7 @@ from comband.problem import (
     check_floor,
     check_fraction,
 )
+from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Selection, Status, telling
 from comband.rounds import Decisions, Events, Rounds, read_only
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
@@ -279,9 +280,10 @@ class TwoPhase(Learner):
 
     @alone
     def status(self) -> Status:
-        """Where the learner stands now; its ε is the forecast."""
+        """Where the learner stands now; what is certified is computed by `result`."""
         leader = "" if self._values is None else self.policies.names[int(np.argmax(self._values.sums))]
-        return Status(self.rounds, leader, self.forecast(), self.n_policies or 0, max_reward=self.problem.max_reward)
+        expected = telling(self.forecast(), self.problem.max_reward)
+        return Status(self.rounds, leader, self.n_policies or 0, expected=expected)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._design is not None and not self._verifying:

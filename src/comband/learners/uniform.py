@@ -11,10 +11,11 @@ from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.estimates.intervals import empirical_bernstein
 from comband.learners.atomic import alone
-from comband.learners.base import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
+from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Selection, Status, telling
 from comband.rounds import Decisions, Rounds
 from comband.storage import Part, State, require
 
@@ -91,15 +92,11 @@ class UniformExploration(Learner):
 
     @alone
     def status(self) -> Status:
-        """Where the learner stands now."""
+        """Where the learner stands now; nothing is certified before the end of the budget."""
         leader = self._leader()
-        return Status(
-            self.rounds,
-            self.policies.names[leader],
-            self._epsilon(leader, *self._intervals()),
-            len(self.policies),
-            max_reward=self.problem.max_reward,
-        )
+        epsilon = telling(self._epsilon(leader, *self._intervals()), self.problem.max_reward)
+        certified = epsilon if self.done else None
+        return Status(self.rounds, self.policies.names[leader], len(self.policies), certified=certified)
 
     def _leader(self) -> int:
         # Ties are decided by a generator of their own, so that looking changes nothing.

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
-from comband.learners.base import Candidate, Learner, Seed, Selection, Status
+from comband.learners.base import Learner, Seed
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice, check_lists
+from comband.results import Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import Array, State, Whole, require
 
@@ -97,8 +98,7 @@ class WeightedPolicies(Learner):
     def status(self) -> Status:
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
-        most = self.problem.max_reward
-        return Status(self.rounds, self.policies.names[leader], most, len(self.policies), max_reward=most)
+        return Status(self.rounds, self.policies.names[leader], len(self.policies))
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:

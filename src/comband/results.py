@@ -1,0 +1,222 @@
+"""What learners and evaluations answer with: a selection, a standing, a receipt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from comband.policies.base import Policy
+from comband.text import visible
+
+WARNING = "WARNING, do not rely on this result before you know why"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One candidate's estimated value with its interval.
+
+    A weighted mean may come out where no value can be, above ρ say: the nearest point of the interval takes its place.
+    """
+
+    index: int
+    name: str
+    value: float
+    interval: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        low, high = self.interval
+        object.__setattr__(self, "value", min(max(self.value, low), high))
+
+    def __str__(self) -> str:
+        return f"{visible(self.name)}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The answer: a policy, and what is promised about it.
+
+    With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
+    `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know. `warnings` are
+    signs that what the promise rests on does not hold: as text they come first.
+    """
+
+    policy: Policy
+    best: Candidate
+    epsilon: float
+    delta: float
+    rounds: int
+    runners_up: tuple[Candidate, ...]
+    guarantee: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The selected candidate's name."""
+        return self.best.name
+
+    @property
+    def index(self) -> int:
+        """The selected candidate's number."""
+        return self.best.index
+
+    @property
+    def value(self) -> float:
+        """The selected candidate's estimated value: expected reward a round."""
+        return self.best.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of that value."""
+        return self.best.interval
+
+    def __str__(self) -> str:
+        lines = [
+            *(f"{WARNING}: {text}" for text in self.warnings),
+            f"{self.best}",
+            f"  within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g} "
+            f"({self.guarantee}), after {self.rounds:,} rounds",
+        ]
+        lines += [f"  next: {candidate}" for candidate in self.runners_up]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+# What learners say in whose rounds no guard looks for broken assumptions.
+UNWATCHED = (
+    "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
+    "certifying learners (AdaptiveComband) do"
+)
+# What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
+# no sample of all (clicks are often told first), so nothing can be promised.
+OUT_OF_ORDER = "none: older decisions are still without answer, and those answered first may be no fair sample"
+ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a learner stands: for progress bars and histories; as text, for a person at a terminal.
+
+    What is known and what is guessed are told apart.
+
+    Parameters
+    ----------
+    rounds:
+        How many decisions have been answered.
+    leader:
+        The candidate that looks best; empty if none does yet.
+    survivors:
+        How many candidates may still be selected.
+    certified:
+        An ε that holds now, with probability 1 − delta: no candidate is better than the leader by more. None where
+        nothing is promised, or nothing that the range of the rewards does not; and where `result` alone computes it.
+    expected:
+        The ε that is expected of `result` at the end of the budget, if nothing unusual happens; None if none is.
+    forecast:
+        A rough guess of the rounds still needed; infinity when there is no sign of an end.
+    """
+
+    rounds: int
+    leader: str
+    survivors: int
+    certified: float | None = None
+    expected: float | None = None
+    forecast: float = math.inf
+
+    def __str__(self) -> str:
+        leader = f"{visible(self.leader)} leads" if self.leader else "no leader yet"
+        return f"{leader} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {self._known()}"
+
+    def _known(self) -> str:
+        parts = [
+            "nothing is certified yet"
+            if self.certified is None
+            else f"certified: no candidate is better by more than {self.certified:.3g}"
+        ]
+        if self.expected is not None:
+            parts.append(f"an epsilon of {self.expected:.3g} is expected")
+        if 0 < self.forecast < math.inf:
+            parts.append(f"roughly {rough(self.forecast)} rounds to go")
+        return ", ".join(parts)
+
+
+def telling(epsilon: float, max_reward: float) -> float | None:
+    """An ε that says more than the range of the rewards does; None if it does not."""
+    return epsilon if epsilon < max_reward else None
+
+
+def rough(number: float) -> str:
+    """A guess should not look exact: two digits.
+
+    >>> rough(12_345)
+    '12,000'
+    """
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that cannot be the best: when it was dropped, against which leader, and with what log-evidence."""
+
+    index: int
+    name: str
+    round: int
+    leader: str
+    log_evidence: float
+
+    def __str__(self) -> str:
+        return (
+            f"{visible(self.name)} was dropped after {self.round:,} rounds: it does not beat {visible(self.leader)} "
+            f"(evidence {math.exp(min(self.log_evidence, 50)):,.0f} to 1 against its being the best)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CertificationStatus(Status):
+    """Where a certifying learner stands.
+
+    Parameters
+    ----------
+    dropped:
+        Who was dropped, in order.
+    reward_lost:
+        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+    waiting, missing, late:
+        Decisions not answered yet; decisions that were never answered in time and count as without reward; answers
+        that came after that.
+    warnings:
+        Signs that what the promise rests on does not hold.
+    """
+
+    dropped: tuple[Dropped, ...] = ()
+    reward_lost: float = 0.0
+    waiting: int = 0
+    missing: int = 0
+    late: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        total = self.survivors + len(self.dropped)
+        lines = [
+            *(f"{WARNING}: {text}" for text in self.warnings),
+            f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
+            f"  {self._known()}",
+        ]
+        answers = {"waiting": self.waiting, "missing": self.missing, "late": self.late}
+        if any(answers.values()):
+            lines.append(f"  answers {', '.join(f'{name}: {count:,}' for name, count in answers.items() if count)}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of one `tell`.
+
+    accepted: how many decisions were answered for the first time.
+    duplicates: how many had been answered before, the same way; nothing changed.
+    conflicts: ids that had been answered before in another way; the first answer counts.
+    """
+
+    accepted: int
+    duplicates: int
+    conflicts: tuple[int, ...]
