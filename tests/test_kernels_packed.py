@@ -19,7 +19,7 @@ from comband._kernels.packed import (
     transpose_bits,
 )
 from comband._kernels.search import line_search
-from comband.solvers.columns import pack
+from comband.bits import pack
 from comband.solvers.incidence import LANES, SCREEN
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,8 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 import comband as cb
-from comband.problem import as_generator, check_lists, check_rewards
+from comband.lists import check_lists, check_rewards
+from comband.problem import as_generator
 from tests.states import plain
 
 PROBLEM = cb.Problem(n_actions=6, list_size=2, sparsity=1)
@@ -254,3 +258,17 @@ def test_seed_kinds() -> None:
     assert a == b
     generator = np.random.default_rng(1)
     assert as_generator(generator) is generator
+
+
+def test_the_setting_loads_no_compiler() -> None:
+    # The package's own __init__ aside: what stands below must come without numba.
+    program = (
+        "import sys, types\n"
+        "package = types.ModuleType('comband')\n"
+        f"package.__path__ = [{str(Path(cb.__file__).parent)!r}]\n"
+        "sys.modules['comband'] = package\n"
+        "import comband.problem\n"
+        "assert comband.problem.Problem(3, 1).max_reward == 1\n"
+        "assert not {'numba', 'llvmlite'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

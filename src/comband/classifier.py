@@ -12,20 +12,12 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.linear import ridge_of_pairs
 from comband.oracles.pairs import Pairs, check_magnitudes, shown_pairs
 from comband.oracles.scorers import LinearScorer, fit_actions
 from comband.policies.scored import ScoredPolicy
-from comband.problem import (
-    InputError,
-    Problem,
-    check_count,
-    check_lists,
-    check_number,
-    check_positive,
-    check_propensities,
-    check_rewards,
-)
+from comband.problem import InputError, Problem, check_count, check_number, check_positive
 
 
 class NoNumbersError(InputError, TypeError):

@@ -12,13 +12,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.packed import packed_scores
+from comband.bits import pack, words_for
 from comband.contexts import n_contexts
 from comband.held_out import HeldOutCertificate, certify_mixture
+from comband.lists import check_lists
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
-from comband.problem import InputError, Problem, check_count, check_floor, check_lists, check_number, check_problem
+from comband.problem import InputError, Problem, check_count, check_floor, check_number, check_problem
 from comband.rounds import Events, Rounds
-from comband.solvers.columns import ColumnOracle, Columns, pack, words_for
+from comband.solvers.columns import ColumnOracle, Columns
 from comband.solvers.corrective import FullyCorrective, warm_start
 from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, minimise
 from comband.solvers.incidence import build_incidence

@@ -16,9 +16,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from comband.estimates.chernoff import largest_mean
+from comband.lists import check_lists
 from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture
-from comband.problem import InputError, check_count, check_fraction, check_lists, check_positive
+from comband.problem import InputError, check_count, check_fraction, check_positive
 from comband.rounds import Events, Rounds
 
 

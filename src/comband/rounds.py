@@ -25,6 +25,7 @@ from comband.contexts import (
     take_contexts,
     unpack_contexts,
 )
+from comband.lists import check_lists, check_propensities, check_rewards, refuse_propensities, refuse_rewards
 from comband.problem import (
     SMALLEST_PROPENSITY,
     SMALLEST_REWARD,
@@ -33,12 +34,7 @@ from comband.problem import (
     Problem,
     as_column,
     check_count,
-    check_lists,
     check_problem,
-    check_propensities,
-    check_rewards,
-    refuse_propensities,
-    refuse_rewards,
 )
 from comband.storage import Array, Part, State, Whole, check, load, require, save
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from comband.solvers.columns import pack
+from comband.bits import pack
 from comband.solvers.incidence import PackedIncidence, SparseIncidence, build_incidence
 
 

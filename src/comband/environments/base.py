@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, check_lists
+from comband.problem import Problem
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,8 +9,9 @@ from scipy.stats import binom
 
 from comband._kernels.lists import uniform_lists
 from comband.environments.base import Batch
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, as_generator, check_lists, check_positive
+from comband.problem import InputError, Problem, as_generator, check_positive
 
 
 class LowerBoundInstance:

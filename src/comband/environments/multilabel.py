@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import n_contexts, take_contexts
 from comband.environments.base import Batch
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, as_generator, check_lists, check_number
+from comband.problem import InputError, Problem, as_generator, check_number
 
 
 @dataclass(frozen=True, eq=False, slots=True)

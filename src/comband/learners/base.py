@@ -25,10 +25,11 @@ from comband.contexts import (
 )
 from comband.learners.atomic import Atomic, Checkpoint, alone
 from comband.learners.ledger import Admission, Ledger
+from comband.lists import check_rewards
 from comband.oracles.base import Oracle
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, check_problem, check_rewards, learner_generator
+from comband.problem import InputError, Problem, check_problem, learner_generator
 from comband.results import Receipt, Selection, Status
 from comband.rounds import Decisions, Rounds, check_decisions, read_only
 from comband.storage import PROBLEM, Array, Many, Part, State, Text, check, load, require, save

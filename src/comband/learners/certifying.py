@@ -33,17 +33,9 @@ from comband.learners.base import Learner, Seed
 from comband.learners.exploration import Explorer, Plan
 from comband.learners.ledger import Admission
 from comband.learners.seen import Propensities, Seen
+from comband.lists import check_lists, check_propensities
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import (
-    InputError,
-    Problem,
-    check_count,
-    check_epsilon,
-    check_fraction,
-    check_lists,
-    check_positive,
-    check_propensities,
-)
+from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.results import Candidate, CertificationStatus, Dropped, Selection, telling
 from comband.rounds import Decisions, Events, Rounds
 from comband.storage import Array, Many, Maybe, Part, Real, State, Text, Whole, check, require

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import inclusion
+from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.learners.seen import PackedRows
 from comband.policies.disagreement import DisagreementSampling
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet

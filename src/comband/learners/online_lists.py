@@ -18,6 +18,7 @@ from comband.estimates.intervals import empirical_bernstein
 from comband.learners.atomic import Atomic, Checkpoint, alone
 from comband.learners.base import Seed, restore_rng
 from comband.learners.ledger import Ledger
+from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
@@ -27,12 +28,9 @@ from comband.problem import (
     Problem,
     check_count,
     check_fraction,
-    check_lists,
     check_number,
     check_positive,
     check_problem,
-    check_propensities,
-    check_rewards,
     learner_generator,
 )
 from comband.results import Candidate, Receipt, Selection, Status

@@ -3,59 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.packed import packed_coverage, packed_scores, take_bits
+from comband.bits import PackedRows, words_for
 from comband.rounds import Events
-from comband.solvers.columns import Words, pack, words_for
 from comband.storage import Array, Part, State, check, require
-
-
-class PackedRows:
-    """A matrix of zeros and ones, a row an event and a column a candidate, 1/8 byte a cell."""
-
-    def __init__(self, bits: Words, n_columns: int) -> None:
-        self.bits, self.n_columns = bits, n_columns
-
-    @classmethod
-    def from_cells(cls, inside: NDArray[np.bool_]) -> PackedRows:
-        """Pack a matrix (rows, columns)."""
-        n_columns = inside.shape[1]
-        return cls(pack(inside, words_for(n_columns)), n_columns)
-
-    def __len__(self) -> int:
-        return len(self.bits)
-
-    def __getitem__(self, rows: Any) -> PackedRows:
-        return PackedRows(np.ascontiguousarray(self.bits[rows]), self.n_columns)
-
-    def __matmul__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Σ_j weights[j] over the ones of each row."""
-        padded = np.zeros(64 * self.bits.shape[1])
-        padded[: self.n_columns] = weights
-        sums = np.empty(len(self.bits))
-        packed_scores(self.bits, padded, sums)
-        return sums
-
-    def weighted_sum(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Σ_e weights[e] over the ones of each column."""
-        sums = np.empty(64 * self.bits.shape[1])
-        packed_coverage(self.bits, np.ascontiguousarray(weights), sums)
-        return sums[: self.n_columns]
-
-    def column(self, j: int) -> NDArray[np.bool_]:
-        """One column."""
-        return (self.bits[:, j // 64] >> np.uint64(j % 64)) & np.uint64(1) > 0
-
-    def take(self, columns: NDArray[np.int64]) -> PackedRows:
-        """Some of the columns, in that order."""
-        bits = np.empty((len(self.bits), words_for(len(columns))), dtype=np.uint64)
-        take_bits(self.bits, columns, bits)
-        return PackedRows(bits, len(columns))
-
 
 Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.float64]]
 """Q of the actions of some events, given for which candidates each of them counts."""

@@ -13,9 +13,10 @@ from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lis
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
-from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice, check_lists
+from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
 from comband.results import Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds, read_only
 from comband.storage import Array, State, Whole, require

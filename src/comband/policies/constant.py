@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
-from comband.problem import InputError, Problem, check_lists, check_problem
+from comband.lists import check_lists
+from comband.problem import InputError, Problem, check_problem
 
 
 class ConstantPolicy:

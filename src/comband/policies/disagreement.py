@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import InputError, Problem, as_generator, check_lists
+from comband.problem import InputError, Problem, as_generator
 from comband.rounds import Decisions, read_only
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
@@ -22,7 +23,6 @@ from comband.problem import (
     as_generator,
     check_count,
     check_floor,
-    check_lists,
     check_problem,
     check_weights,
 )

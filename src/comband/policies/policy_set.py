@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.lists import contains, linear_top_lists, top_lists, valid_lists
 from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.lists import check_lists
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
 from comband.policies.families import Cover
 from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy, check_features
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
-from comband.problem import InputError, Problem, as_column, as_floats, check_lists, check_problem
+from comband.problem import InputError, Problem, as_column, as_floats, check_problem
 
 
 class PolicySet:

@@ -10,23 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from comband._kernels.packed import packed_coverage, packed_scores
+from comband.bits import Words
 from comband.solvers.potential import Floats
-
-Words = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
-
-
-def pack(columns: Bools, n_words: int) -> Words:
-    """Pack boolean columns (k, E) into (k, n_words) words; bit e of a string is event e."""
-    data = np.zeros((len(columns), 8 * n_words), dtype=np.uint8)
-    packed = np.packbits(columns, axis=1, bitorder="little")
-    data[:, : packed.shape[1]] = packed
-    return data.view("<u8")
-
-
-def words_for(n_events: int) -> int:
-    """The number of 64-bit words that hold one bit per event (at least one word)."""
-    return max(1, -(-n_events // 64))
 
 
 @dataclass(frozen=True)

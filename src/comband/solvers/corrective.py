@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from comband._kernels.packed import packed_gram
 from comband._kernels.search import line_search
-from comband.solvers.columns import ActiveSet, ColumnOracle, Columns, Words
+from comband.bits import Words
+from comband.solvers.columns import ActiveSet, ColumnOracle, Columns
 from comband.solvers.frank_wolfe import minimise
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import State, Stopping

@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from comband._kernels.search import line_search
-from comband.solvers.columns import ActiveSet, ColumnOracle, Columns, Words
+from comband.bits import Words
+from comband.solvers.columns import ActiveSet, ColumnOracle, Columns
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import Outcome, State, Stopping, sentence
 

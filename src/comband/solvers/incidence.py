@@ -16,7 +16,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from comband._kernels.packed import packed_pass, packed_scores, sparse_scores, transpose_bits
-from comband.solvers.columns import Bools, Columns, Words, pack, words_for
+from comband.bits import Bools, Words, pack, words_for
+from comband.solvers.columns import Columns
 from comband.solvers.potential import Floats
 
 BLOCK_WORDS = 32  # 2048 events: their sums by threes take 22 kB of the first-level cache in a pass
