@@ -131,7 +131,7 @@ class VowpalWabbit:
                 lists[row, slot], q[row, slot] = scores[0]
         ids = np.arange(self._rounds, self._rounds + n)
         self._rounds += n
-        return Decisions(ids=ids, lists=lists, propensities=q, versions=np.zeros(n), contexts=X)
+        return Decisions(ids=ids, lists=lists, propensities=q, epochs=np.zeros(n), contexts=X)
 
     def tell(self, decisions: Decisions, rewards: NDArray[np.float64]) -> None:
         """Learn from each round."""

@@ -37,7 +37,7 @@ def main() -> None:
         served = cb.Mixture.load(Path(folder) / "next_week.npz", rankers)
 
     visitors = shop.sample(40_000, rng)
-    decisions = served.draw(visitors.contexts, rng, first_id=len(decisions), version=1)
+    decisions = served.draw(visitors.contexts, rng, first_id=len(decisions), epoch=1)
     both = log.events() + cb.Rounds(decisions, visitors.answer(decisions.lists)).events()
     least = min(least, served.floor * problem.uniform_propensity)
     after = cb.evaluate(both, rankers, max_reward=problem.max_reward, min_propensity=least)

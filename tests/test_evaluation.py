@@ -294,7 +294,7 @@ def test_right_propensities_fit_and_wrong_ones_do_not() -> None:
         ids=decisions.ids,
         lists=decisions.lists,
         propensities=decisions.propensities / 3,  # of the item in its slot instead of anywhere in the list
-        versions=decisions.versions,
+        epochs=decisions.epochs,
         contexts=decisions.contexts,
     )
     wrong = cb.check_logged_propensities(cb.Rounds(slots, rounds.rewards), policies, min_propensity=least / 3)

@@ -318,7 +318,7 @@ def _columns(f: Fuzz, n: int) -> dict[str, Any]:
         "ids": f.array((n,), lambda _: np.arange(n)),
         "lists": f.array((n, 2), lambda rng: rng.permuted(np.tile(np.arange(8), (n, 1)), axis=1)[:, :2]),
         "propensities": f.array((n, 2), lambda rng: rng.uniform(0.1, 1, (n, 2))),
-        "versions": f.array((n,), lambda _: np.zeros(n, dtype=int)),
+        "epochs": f.array((n,), lambda _: np.zeros(n, dtype=int)),
         "contexts": f.contexts(n),
     }
 
@@ -357,7 +357,7 @@ def events(f: Fuzz) -> None:
         cb.Events,
         n_rounds=f.arg(n, 10, 0),
         ids=f.array((n,), lambda _: np.arange(n)),
-        versions=f.array((n,), lambda _: np.zeros(n, dtype=int)),
+        epochs=f.array((n,), lambda _: np.zeros(n, dtype=int)),
         contexts=f.contexts(n),
         rows=f.array((n,), lambda _: np.arange(n)),
         actions=f.array((n,), lambda rng: rng.integers(0, 8, n)),
@@ -375,7 +375,7 @@ def events(f: Fuzz) -> None:
 def _log(f: Fuzz, problem: Any) -> Any:
     n = f.one(0, 1, 5, 30)
     columns = _columns(f, n)
-    del columns["versions"]
+    del columns["epochs"]
     rewards = f.array((n, 2), lambda rng: np.eye(3)[rng.integers(0, 3, n)][:, :2])
     if f.sometimes(2):
         del columns["ids"]
@@ -448,7 +448,7 @@ def mixtures(f: Fuzz) -> None:
         return
     X, problem = f.contexts(f.one(0, 1, 4)), mixture.problem
     decisions = f.try_(
-        mixture.draw, X, f.arg(0, np.random.default_rng(1)), **f.some(first_id=(..., 0, 5), version=(..., 0, 1))
+        mixture.draw, X, f.arg(0, np.random.default_rng(1)), **f.some(first_id=(..., 0, 5), epoch=(..., 0, 1))
     )
     if decisions is not None:
         are_decisions(decisions, problem)
@@ -557,7 +557,7 @@ def _converse(f: Fuzz, learner: Any, problem: cb.Problem) -> None:
         if asked:
             told = f.one(*asked)
             if f.sometimes(6):
-                told = f.one(told[:1], told + told, told[::-1], told[:0], replace(told, versions=told.versions + 1))
+                told = f.one(told[:1], told + told, told[::-1], told[:0], replace(told, epochs=told.epochs + 1))
             n = len(told)
             rewards = f.array(told.lists.shape, partial(_clicks, told))
             receipt = f.try_(learner.tell, f.arg(told, odds=12), rewards)

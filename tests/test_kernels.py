@@ -170,17 +170,20 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     n = 2000
     ids, lists = np.arange(n), rng.integers(0, 50, (n, 3)).astype(np.int32)
     q = rng.uniform(0.1, 1, (n, 3))
-    versions, contexts = rng.integers(3, size=n), rng.integers(2**63, size=n).astype(np.uint64)
+    plans, contexts = np.arange(n), rng.integers(2**63, size=n).astype(np.uint64)
+    plan = plans // 200, plans % 2 == 0, plans // 2 % 100 - 1
 
-    def rows(ids: Any, lists: Any, q: Any) -> Any:
+    def rows(ids: Any, lists: Any, q: Any, plan: Any = plan) -> Any:
         known, done = np.zeros((n, 3), dtype=np.uint64), np.ones(n, dtype=np.bool_)
-        issue_rows(ids, lists, q.view(np.uint64), versions, contexts, known, done, 0)
+        issue_rows(ids, lists, q.view(np.uint64), *plan, contexts, known, done, 0)
         assert not done.any()
         return known
 
     known = rows(ids, lists, q)
     assert len(set(known[:, 0].tolist())) == n
-    assert known[:, 1].tolist() == versions.tolist()
+    assert len(set(known[:, 1].tolist())) == n
+    for other in ((plan[0] + 1, *plan[1:]), (plan[0], ~plan[1], plan[2]), (*plan[:2], plan[2] + 1)):
+        assert (rows(ids, lists, q, other)[:, 1] != known[:, 1]).all()
     assert known[:, 2].tolist() == contexts.tolist()
     for changed in (
         rows(ids + 1, lists, q),

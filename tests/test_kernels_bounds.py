@@ -44,8 +44,8 @@ def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = O
 
 
 BOTH = np.zeros(2, dtype=np.int64)
-DECISIONS = (ROWS, SHOWN, np.ones((2, 2), dtype=np.uint64), BOTH, np.zeros(2, dtype=np.uint64))
 DONE = np.zeros(4, dtype=np.bool_)
+DECISIONS = (ROWS, SHOWN, np.ones((2, 2), dtype=np.uint64), BOTH, DONE[:2], BOTH, np.zeros(2, dtype=np.uint64))
 
 
 def compare(issued: int = 2, starts: np.ndarray = BOTH[:1], ids: np.ndarray = ROWS) -> Any:

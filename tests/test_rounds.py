@@ -166,7 +166,7 @@ def test_events_are_exactly_the_positive_rewards(problem: cb.Problem, n: int, se
 
 
 def assert_same_decisions(a: cb.Decisions, b: cb.Decisions) -> None:
-    for name in ("ids", "lists", "propensities", "versions"):
+    for name in ("ids", "lists", "propensities", "epochs", "covered", "arms"):
         assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
     assert plain(a.contexts) == plain(b.contexts)
 
@@ -178,7 +178,7 @@ def assert_same_rounds(a: cb.Rounds, b: cb.Rounds) -> None:
 
 def assert_same_events(a: cb.Events, b: cb.Events) -> None:
     assert a.n_rounds == b.n_rounds
-    for name in ("ids", "versions", "rows", "actions", "rewards", "propensities"):
+    for name in ("ids", "epochs", "covered", "arms", "rows", "actions", "rewards", "propensities"):
         assert getattr(a, name).tolist() == getattr(b, name).tolist(), name
     assert plain(a.contexts) == plain(b.contexts)
 
@@ -205,7 +205,10 @@ WRONG_NUMBERS: dict[str, tuple[str, float, str]] = {
 
 def with_number(column: str, value: Any) -> dict[str, np.ndarray]:
     rounds = make_rounds(np.arange(4))
-    columns = {name: getattr(rounds.decisions, name).copy() for name in ("ids", "lists", "propensities", "versions")}
+    columns = {
+        name: getattr(rounds.decisions, name).copy()
+        for name in ("ids", "lists", "propensities", "epochs", "covered", "arms")
+    }
     columns["rewards"] = rounds.rewards.copy()
     columns[column][1, 2] = columns[column][1, 0] if value is None else value
     return columns
@@ -235,7 +238,7 @@ def test_the_smallest_propensity_and_reward_are_taken() -> None:
     q, r = np.full((4, 3), 2.0**-53), np.full((4, 3), 1e-100)
     rounds = make_rounds(np.arange(4))
     d = rounds.decisions
-    tiny = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.versions, d.contexts), r).events()
+    tiny = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.epochs, d.contexts), r).events()
     assert np.isfinite(tiny.rewards / tiny.propensities).all()
 
 
@@ -243,7 +246,7 @@ def test_propensities_that_are_not_computed_yet_are_whole_rows_and_cannot_be_wei
     rounds = make_rounds(np.arange(4))
     d, q = rounds.decisions, rounds.decisions.propensities.copy()
     q[2] = np.nan
-    later = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.versions, d.contexts), np.zeros((4, 3)))
+    later = cb.Rounds(cb.Decisions(d.ids, d.lists, q, d.epochs, d.contexts), np.zeros((4, 3)))
     with pytest.raises(cb.InputError, match="not computed"):
         later.events()
     assert len(later[:2].events()) == 0
@@ -260,7 +263,7 @@ WRONG_EVENTS: dict[str, tuple[dict[str, Any], str]] = {
     "propensity of 1e-310": ({"propensities": [1.0, 1e-310, 1.0]}, "too small"),
     "propensity of NaN": ({"propensities": [1.0, np.nan, 1.0]}, "got nan at 1"),
     "a context missing": ({"contexts": np.arange(1)}, "one context for each of the 2"),
-    "an id too many": ({"ids": [0, 1, 2]}, "ids and versions per round"),
+    "an id too many": ({"ids": [0, 1, 2]}, "ids and epochs per round"),
     "half a round": ({"n_rounds": 2.5}, "n_rounds must be a whole number"),
     "negative rounds": ({"n_rounds": -1}, "n_rounds must be a whole number of at least 0"),
     "an action of text": ({"actions": ["a", "b", "c"]}, "actions must be a rectangular array of whole numbers"),
@@ -274,7 +277,7 @@ def test_no_wrong_number_becomes_an_event(case: str) -> None:
     columns: dict[str, Any] = {
         "n_rounds": 5,
         "ids": [0, 1],
-        "versions": [0, 0],
+        "epochs": [0, 0],
         "contexts": np.arange(2),
         "rows": [0, 1, 1],
         "actions": [0, 1, 2],

@@ -289,7 +289,7 @@ def as_column(name: str, given: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
             )
     except (TypeError, ValueError, OverflowError):
         column = None
-    if column is None or (dtype.kind == "i" and not np.array_equal(column, array)):
-        kind = "whole numbers" if dtype.kind == "i" else "numbers"
+    if column is None or (dtype.kind in "ib" and not np.array_equal(column, array)):
+        kind = {"i": "whole numbers", "b": "true or false"}.get(dtype.kind, "numbers")
         raise InputError(f"{name} must be a rectangular array of {kind}, got {type(given).__name__} of other things.")
     return column

@@ -53,10 +53,14 @@ class Decisions:
         (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list. A row of NaN says
         that they are not computed yet: learners of the EXP4 kind do that on request, and compute them if a reward
         comes. Such rounds can be told to their learner, but not evaluated or designed on.
-    versions:
-        (n,) which of the learner's mixtures drew each list.
+    epochs:
+        (n,) which of the learner's plans drew each list: the number of its epoch, phase or weights.
     contexts:
         the n contexts.
+    covered:
+        (n,) whether the smallest propensity that the plan promises holds in this round; True (left out) for all.
+    arms:
+        (n,) the candidate whose whole list was shown and which alone is credited (A/B/n tests); −1 (left out) for none.
     makers:
         (n,) which copy of which learner made each decision, whole numbers below 2⁵²; 0 (left out) for none. A learner
         takes rewards only for decisions of its own, so keep this column with the others.
@@ -65,17 +69,21 @@ class Decisions:
     ids: NDArray[np.int64]
     lists: NDArray[np.int32]
     propensities: NDArray[np.float64]
-    versions: NDArray[np.int64]
+    epochs: NDArray[np.int64]
     contexts: Contexts
+    covered: NDArray[np.bool_] = field(default_factory=lambda: _ALL)
+    arms: NDArray[np.int64] = field(default_factory=lambda: _NOBODY)
     makers: NDArray[np.int64] = field(default_factory=lambda: _NOBODY)
 
     def __post_init__(self) -> None:
         _freeze(self)
         lists, propensities, n = self.lists, self.propensities, self.ids.size
+        _fill(self, n)
         if self.makers is _NOBODY:
             sign(self, np.zeros(n, dtype=np.int64))
-        shapes = (self.ids.shape, lists.shape[:1], propensities.shape[:1], self.versions.shape, self.makers.shape)
-        if shapes != ((n,),) * 5 or n_contexts(self.contexts) != n:
+        of_rounds = (self.ids, self.epochs, self.covered, self.arms, self.makers)
+        rows = {(n,), lists.shape[:1], propensities.shape[:1], *(column.shape for column in of_rounds)}
+        if len(rows) > 1 or n_contexts(self.contexts) != n:
             raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
         if lists.ndim != 2 or propensities.shape != lists.shape:
             raise InputError(
@@ -95,7 +103,8 @@ class Decisions:
     @classmethod
     def unsigned(cls, **columns: Any) -> Decisions:
         """What a learner has just drawn, from numbers of its own, before its ledger signs it; nothing is checked."""
-        return _without_checks(cls, {**columns, "makers": _NOBODY})
+        n = len(columns["ids"])
+        return _without_checks(cls, {"covered": all_covered(n), "arms": no_arms(n), **columns, "makers": _NOBODY})
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -106,8 +115,10 @@ class Decisions:
             ids=self.ids[index],
             lists=self.lists[index],
             propensities=self.propensities[index],
-            versions=self.versions[index],
+            epochs=self.epochs[index],
             contexts=take_contexts(self.contexts, index),
+            covered=self.covered[index],
+            arms=self.arms[index],
             makers=self.makers[index],
         )
 
@@ -119,8 +130,10 @@ class Decisions:
             ids=np.concatenate([self.ids, other.ids]),
             lists=np.concatenate([self.lists, other.lists]),
             propensities=np.concatenate([self.propensities, other.propensities]),
-            versions=np.concatenate([self.versions, other.versions]),
+            epochs=np.concatenate([self.epochs, other.epochs]),
             contexts=concat_contexts([self.contexts, other.contexts]),
+            covered=np.concatenate([self.covered, other.covered]),
+            arms=np.concatenate([self.arms, other.arms]),
             makers=np.concatenate([self.makers, other.makers]),
         )
 
@@ -146,8 +159,10 @@ class Decisions:
                 "ids": Array("i8", ("n",)),
                 "lists": Array("i4", ("n", "m"), 0),
                 "propensities": Array("f8", ("n", "m"), SMALLEST_PROPENSITY, 1 + TOLERANCE, missing=True),
-                "versions": Array("i8", ("n",)),
+                "epochs": Array("i8", ("n",)),
                 "contexts": Part(),
+                "covered": Array("?", ("n",)),
+                "arms": Array("i8", ("n",), -1),
                 "makers": Array("i8", ("n",), 0, 2**52),
             },
         )
@@ -189,7 +204,7 @@ class Rounds:
             ids=np.arange(n) if ids is None else as_column("ids", ids, np.dtype(np.int64)),
             lists=shown,
             propensities=check_propensities(propensities, shape=shown.shape),
-            versions=np.zeros(n, dtype=np.int64),
+            epochs=np.zeros(n, dtype=np.int64),
             contexts=contexts,
         )
         return cls(decisions, check_rewards(rewards, problem, n=n))
@@ -222,8 +237,10 @@ class Rounds:
         columns: dict[str, Any] = {
             "n_rounds": len(self),
             "ids": decisions.ids[rewarded],
-            "versions": decisions.versions[rewarded],
+            "epochs": decisions.epochs[rewarded],
             "contexts": take_contexts(decisions.contexts, rewarded),
+            "covered": decisions.covered[rewarded],
+            "arms": decisions.arms[rewarded],
             "rows": rows,
             "actions": decisions.lists[where, position],
             "rewards": self.rewards[where, position],
@@ -261,7 +278,8 @@ class Events:
     """The positive rewards of `n_rounds` rounds: C rewarded rounds with their contexts, E ≥ C events in them.
 
     Event e says: in rewarded round `rows[e]`, `actions[e]` was shown with probability `propensities[e]` and
-    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`. `rows` ascend.
+    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`. `rows` ascend. `epochs`, `covered`
+    and `arms` are those of the rewarded rounds' decisions.
 
     Where a log holds conditional propensities only, `propensities` are the divisors of
     `comband.logs.sequential_propensities`, which may exceed 1 (but not the number of slots).
@@ -269,21 +287,24 @@ class Events:
 
     n_rounds: int
     ids: NDArray[np.int64]
-    versions: NDArray[np.int64]
+    epochs: NDArray[np.int64]
     contexts: Contexts
     rows: NDArray[np.int64]
     actions: NDArray[np.int32]
     rewards: NDArray[np.float64]
     propensities: NDArray[np.float64]
+    covered: NDArray[np.bool_] = field(default_factory=lambda: _ALL)
+    arms: NDArray[np.int64] = field(default_factory=lambda: _NOBODY)
 
     def __post_init__(self) -> None:
         _freeze(self)
         object.__setattr__(self, "n_rounds", check_count("n_rounds", self.n_rounds, least=0))
         n_events, n_rewarded = self.rows.size, self.ids.size
+        _fill(self, n_rewarded)
         of_events = (self.rows, self.actions, self.rewards, self.propensities)
-        of_rounds = (self.ids, self.versions)
+        of_rounds = (self.ids, self.epochs, self.covered, self.arms)
         if any(column.shape != (n_events,) for column in of_events) or any(c.shape != (n_rewarded,) for c in of_rounds):
-            raise InputError("events need one row, action, reward and propensity each, and ids and versions per round.")
+            raise InputError("events need one row, action, reward and propensity each, and ids and epochs per round.")
         if n_contexts(self.contexts) != n_rewarded:
             raise InputError(f"events need one context for each of the {n_rewarded} rewarded rounds.")
         if not valid_events(
@@ -337,7 +358,7 @@ class Events:
         return cls(
             n_rounds=n_rounds,
             ids=np.empty(0, dtype=np.int64),
-            versions=np.empty(0, dtype=np.int64),
+            epochs=np.empty(0, dtype=np.int64),
             contexts=np.empty((0, 0)),
             rows=np.empty(0, dtype=np.int64),
             actions=np.empty(0, dtype=np.int32),
@@ -369,7 +390,7 @@ class Events:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return load(path, "events", cls.from_state, first=dict)
+        return load(path, "events", cls.from_state, first=_first_columns)
 
     def state(self) -> State:
         """The columns by name, for a file; see `comband.storage`."""
@@ -383,12 +404,14 @@ class Events:
             {
                 "n_rounds": Whole(0),
                 "ids": Array("i8", ("C",)),
-                "versions": Array("i8", ("C",)),
+                "epochs": Array("i8", ("C",)),
                 "contexts": Part(),
                 "rows": Array("i8", ("E",), 0, "C-1"),
                 "actions": Array("i4", ("E",), 0),
                 "rewards": Array("f8", ("E",), SMALLEST_REWARD, 1),
                 "propensities": Array("f8", ("E",), SMALLEST_PROPENSITY, _MOST_SLOTS),
+                "covered": Array("?", ("C",)),
+                "arms": Array("i8", ("C",), -1),
             },
         )
         C = sizes["C"]
@@ -422,13 +445,29 @@ def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
     object.__setattr__(decisions, "makers", makers)
 
 
+def all_covered(n: int) -> NDArray[np.bool_]:
+    """True for each of n rounds."""
+    return _COVERED[:n] if n <= len(_COVERED) else read_only(np.ones(n, dtype=np.bool_))
+
+
+def no_arms(n: int) -> NDArray[np.int64]:
+    """−1 for each of n rounds."""
+    return _NO_ARMS[:n] if n <= len(_NO_ARMS) else read_only(np.full(n, -1))
+
+
 _NOBODY: NDArray[np.int64] = read_only(np.empty(0, dtype=np.int64))
+_ALL: NDArray[np.bool_] = read_only(np.empty(0, dtype=np.bool_))
+# What almost all records hold, made once.
+_COVERED: NDArray[np.bool_] = read_only(np.ones(4096, dtype=np.bool_))
+_NO_ARMS: NDArray[np.int64] = read_only(np.full(4096, -1))
 _Record = TypeVar("_Record")
 _MOST_SLOTS = 10_000.0  # no page has more, and so no divisor of conditional propensities is larger
-_JOINED = ("ids", "versions", "actions", "rewards", "propensities")
+_JOINED = ("ids", "epochs", "covered", "arms", "actions", "rewards", "propensities")
 _DTYPES = {
     "ids": np.int64,
-    "versions": np.int64,
+    "epochs": np.int64,
+    "covered": np.bool_,
+    "arms": np.int64,
     "makers": np.int64,
     "rows": np.int64,
     "lists": np.int32,
@@ -456,6 +495,14 @@ def _freeze(record: Any) -> None:
             column = column.copy() if column is given else column
             column.flags.writeable = False
         object.__setattr__(record, name, column)
+
+
+def _fill(record: Any, n: int) -> None:
+    """Put in what was left out because it is the same in all rounds."""
+    if record.covered is _ALL:
+        object.__setattr__(record, "covered", all_covered(n))
+    if record.arms is _NOBODY:
+        object.__setattr__(record, "arms", no_arms(n))
 
 
 def _without_checks(kind: type[_Record], columns: dict[str, Any]) -> _Record:
@@ -486,8 +533,19 @@ def _state(record: Any) -> State:
     return {**state, "contexts": pack_contexts(record.contexts)}
 
 
+def _first_columns(state: State) -> State:
+    """As the first release wrote them: without `covered` and `arms`, and with `versions` in place of `epochs`. What a
+    version stood for only its learner knew, whose files are not read; for all others any numbers will do.
+    """
+    if not isinstance(state.get("ids"), np.ndarray) or "versions" not in state:
+        return state
+    plain = {"covered": all_covered(state["ids"].size), "arms": no_arms(state["ids"].size)}
+    return {"epochs" if name == "versions" else name: part for name, part in state.items()} | plain
+
+
 def _first_decisions(state: State) -> State:
     """As the first release wrote them: without a maker."""
+    state = _first_columns(state)
     return {**state, "makers": np.zeros_like(state["ids"])} if isinstance(state.get("ids"), np.ndarray) else state
 
 

@@ -92,13 +92,16 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
         ledger.admit(decisions(ledger.issued, 1), np.zeros((1, 2)))
 
 
-COLUMNS = ("lists", "propensities", "versions", "contexts", "makers")
+COLUMNS = ("lists", "propensities", "epochs", "covered", "arms", "contexts", "makers")
 
 
 def spoilt(batch: Decisions, column: str) -> Decisions:
     """The last row with another value in one column."""
     values = np.array(getattr(batch, column))
-    values[-1] += np.asarray(-0.25 if column == "propensities" else 1, dtype=values.dtype)
+    if column == "covered":
+        values[-1] = not values[-1]
+    else:
+        values[-1] += np.asarray(-0.25 if column == "propensities" else 1, dtype=values.dtype)
     return replace(batch, **{column: values})
 
 
@@ -109,16 +112,18 @@ def test_says_which_column_differs(column: str) -> None:
     says = {
         "lists": "its list or propensities differ",
         "propensities": "its list or propensities differ",
-        "versions": "its version differs",
+        **dict.fromkeys(("epochs", "covered", "arms"), "its epoch, covered or arm differs"),
         "contexts": "its context differs",
         "makers": "was made by another copy",
     }
     with pytest.raises(UnknownDecisionError, match=f"decision 160 .*{says[column]}.* 1 of 2 are unknown"):
         ledger.admit(spoilt(batch, column), np.zeros((2, 2)))
-    lost = replace(batch, versions=np.zeros(2, dtype=np.int64), makers=np.zeros(2, dtype=np.int64))
+    lost = replace(batch, epochs=np.zeros(2, dtype=np.int64), makers=np.zeros(2, dtype=np.int64))
     with pytest.raises(UnknownDecisionError, match="decision 3 is not as this learner made it: its maker is missing;"):
         ledger.admit(lost, np.zeros((2, 2)))
-    with pytest.raises(UnknownDecisionError, match=r"decision 160 .*: its version differs, its maker is missing;"):
+    with pytest.raises(
+        UnknownDecisionError, match=r"decision 160 .*: its epoch, covered or arm differs, its maker is missing;"
+    ):
         ledger.admit(lost[1:], np.zeros((1, 2)))
     assert ledger.answered == 0
     assert take(ledger, batch, np.zeros((2, 2)))[1].accepted == 2

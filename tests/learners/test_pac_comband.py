@@ -474,7 +474,7 @@ def test_late_uniform_rounds_are_left_aside_and_named() -> None:
     assert "phase 2 has not begun" in early.notes[0]
     assert early.n_estimate == 0
     decisions = learner.ask(batches[3].contexts)
-    assert (decisions.versions == 1).all()
+    assert (decisions.epochs == 1).all()
     learner.tell(decisions, batches[3].answer(decisions.lists))
     notes = " ".join(learner.result().notes)
     assert "150 of 300" in notes

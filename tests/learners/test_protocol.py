@@ -203,7 +203,7 @@ def test_loading_checks_what_it_loads(make: Callable[[int], cb.Learner], tmp_pat
 
 
 @every_learner
-@pytest.mark.parametrize("column", ["lists", "propensities", "versions", "contexts", "makers"])
+@pytest.mark.parametrize("column", ["lists", "propensities", "epochs", "covered", "arms", "contexts", "makers"])
 def test_a_decision_that_is_not_as_it_was_made_is_refused(make: Callable[[int], cb.Learner], column: str) -> None:
     learner = make(1)
     play(learner, [250, 50])  # into the second epoch, or phase
@@ -212,11 +212,12 @@ def test_a_decision_that_is_not_as_it_was_made_is_refused(make: Callable[[int], 
     rewards = batch.answer(decisions.lists)
     before = state(learner)
     spoilt = np.array(getattr(decisions, column))
-    spoilt[7] = 0.123 if column == "propensities" else spoilt[7] + 1
+    spoilt[7] = {"propensities": 0.123, "covered": not spoilt[7].all()}.get(column, spoilt[7] + 1)
     if column == "lists":
         spoilt[7] %= PROBLEM.n_actions
     told = dataclasses.replace(decisions, **{column: spoilt})
-    says = {"versions": "its version differs", "contexts": "its context differs", "makers": "another copy"}
+    plan = dict.fromkeys(("epochs", "covered", "arms"), "its epoch, covered or arm differs")
+    says = {**plan, "contexts": "its context differs", "makers": "another copy"}
     with pytest.raises(cb.UnknownDecisionError, match=f"{says.get(column, 'list or propensities')}.*1 of 30 are"):
         learner.tell(told, rewards)
     assert state(learner) == before
@@ -236,7 +237,8 @@ def test_decisions_rebuilt_from_an_own_log_need_all_columns(make: Callable[[int]
         )
         with pytest.raises(cb.UnknownDecisionError, match="its maker is missing"):
             learner.tell(log.decisions, log.rewards)
-    row = {name: getattr(d, name).tolist() for name in ("ids", "lists", "propensities", "versions", "makers")}
+    names = ("ids", "lists", "propensities", "epochs", "covered", "arms", "makers")
+    row = {name: getattr(d, name).tolist() for name in names}
     again = cb.Decisions(**json.loads(json.dumps(row)), contexts=d.contexts.tolist())
     assert learner.tell(again, rewards).accepted == 30
 

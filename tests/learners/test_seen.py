@@ -13,7 +13,7 @@ def block(rng: np.random.Generator, n: int, epoch: int, n_policies: int) -> tupl
     events = Events(
         n_rounds=0,
         ids=np.arange(n),
-        versions=np.full(n, epoch),
+        epochs=np.full(n, epoch),
         contexts=np.zeros((n, 1)),
         rows=np.arange(n),
         actions=np.zeros(n, dtype=np.int32),

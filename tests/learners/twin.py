@@ -33,7 +33,7 @@ class Facts:
     growth: Floats  # (P,) log-wealth at μ = ε that a round is expected to add
 
 
-# ---- all that is read of a learner's insides: when they move, only these four functions change -----------------------
+# ---- all that is read of a learner's insides: when they move, only these three functions change ----------------------
 
 
 def read_epochs(learner: cb.CertifyingLearner) -> list[Facts]:
@@ -44,11 +44,6 @@ def read_epochs(learner: cb.CertifyingLearner) -> list[Facts]:
         shown = tuple(epoch.candidates.tolist())
         facts.append(Facts(epoch.leader, shown, stakes, epoch.bets.bound, epoch.value_bound, growth))
     return facts
-
-
-def read_tag(learner: cb.CertifyingLearner, version: int) -> tuple[int, int]:
-    """The epoch of a decision, and its tag: 1 where the floor was not kept; in an A/B test, who was shown."""
-    return divmod(version, len(learner.policies) if isinstance(learner, cb.ABTest) else 2)
 
 
 def read_evidence(learner: cb.CertifyingLearner, leader: int, mu: float, rivals: NDArray[np.int64]) -> Floats:
@@ -65,7 +60,8 @@ def read_kinds(learner: cb.CertifyingLearner) -> list[str]:
 @dataclass
 class Asked:
     epoch: int
-    tag: int
+    covered: bool
+    arm: int
     context: int
     shown: list[int]
     propensities: list[float]
@@ -116,10 +112,12 @@ class Twin:
     def ask(self, learner: cb.CertifyingLearner, decisions: cb.Decisions) -> None:
         for i in range(len(decisions)):
             assert decisions.ids[i] == len(self.asked)
-            epoch, tag = read_tag(learner, int(decisions.versions[i]))
+            epoch = int(decisions.epochs[i])
             assert epoch == len(self.epochs) - 1
+            assert (decisions.arms[i] >= 0) == self.ab_test
             x, shown = int(np.asarray(decisions.contexts)[i]), decisions.lists[i].tolist()
-            self.asked.append(Asked(epoch, tag, x, shown, decisions.propensities[i].tolist()))
+            covered, arm = bool(decisions.covered[i]), int(decisions.arms[i])
+            self.asked.append(Asked(epoch, covered, arm, x, shown, decisions.propensities[i].tolist()))
 
     def tell(self, ids: NDArray[np.int64], rewards: Floats) -> None:
         for i, r in zip(ids.tolist(), rewards, strict=True):
@@ -141,7 +139,7 @@ class Twin:
         epoch = self.epochs[asked.epoch]
         self.n_rounds[asked.epoch] += 1
         self.missing += rewards is None
-        uncovered = asked.tag == 1 and not self.ab_test
+        uncovered = not asked.covered
         self.n_uncovered += uncovered
         X = np.zeros(self.P)
         if rewards is not None:
@@ -149,7 +147,7 @@ class Twin:
             for y, r, q in zip(asked.shown, rewards, asked.propensities, strict=True):
                 for i in epoch.candidates:
                     if self.ab_test:  # only the candidate's own rounds count for it
-                        X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.tag == i)
+                        X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
                     elif y in self.lists[i, asked.context]:
                         X[i] += r / q
         of = list(epoch.candidates)

@@ -236,7 +236,7 @@ FILES: list[tuple[Any, ...]] = [
         "csv",
         "log",
         _rename("propensity_0", "pscore"),
-        "column propensities is missing (and so are propensity_0, propensity_1, …); the file has: id, version, context",
+        "column propensities is missing (and so are propensity_0, propensity_1, …); the file has: id, epoch, context",
     ),
     ("no items", "csv", "log", _rename("item_0", "sku"), "column items is missing (and so are item_0, item_1, …)"),
     (
@@ -244,17 +244,17 @@ FILES: list[tuple[Any, ...]] = [
         "csv",
         "log",
         _rename("propensity_1", "propensty_1"),
-        "column propensity_1 is missing; the file has: id, version, context, item_0, item_1, item_2, reward_0, "
+        "column propensity_1 is missing; the file has: id, epoch, context, item_0, item_1, item_2, reward_0, "
         "reward_1, reward_2, propensity_0, propensty_1, propensity_2; did you mean propensty_1?",
     ),
     ("misspelt last slot", "csv", "log", _rename("item_2", "Item_2"), "column item_2 is missing", "mean Item_2?"),
     ("left out", "csv", "log", _rename("reward_1", "x"), "column reward_1 is missing", "propensity_1, propensity_2."),
-    ("too many", "csv", "log", _rename("version", "item_3"), "log.csv has 4 columns item_0 … item_3, but"),
-    ("lists as text", "csv", "log", _rename("version", "items"), "log.csv: column items holds no lists"),
+    ("too many", "csv", "log", _rename("epoch", "item_3"), "log.csv has 4 columns item_0 … item_3, but"),
+    ("lists as text", "csv", "log", _rename("epoch", "items"), "log.csv: column items holds no lists"),
     ("no context", "csv", "log", _rename("context", "user"), "column context is missing (it is read as comband's own"),
     ("misspelt context", "csv", "log", _rename("context", "contxt"), "did you mean contxt?"),
     ("misspelt parquet", "parquet", "log", _rename_column("rewards", "reward"), "column rewards is missing", "reward?"),
-    ("plain parquet", "parquet", "log", _rename_column("version", "items"), "column items holds no lists"),
+    ("plain parquet", "parquet", "log", _rename_column("epoch", "items"), "column items holds no lists"),
     ("misspelt json", "jsonl", "log", _rename_all("propensities", "propensity"), "column propensities is missing"),
     ("lists without context", "csv", "lists", _rename("context", "user"), "column context is missing"),
     ("lists without candidate", "csv", "lists", _rename("candidate", "who"), "column candidate is missing"),
@@ -412,9 +412,9 @@ def test_one_odd_cell_is_one_faulty_row(tmp_path: Path, column: str, cell: bytes
 def test_a_quotation_mark_cannot_swallow_rows(tmp_path: Path) -> None:
     def change(raw: bytes) -> bytes:
         lines = raw.splitlines()
-        version = lines[0].split(b",").index(b"version")  # a column that nothing reads
+        epoch = lines[0].split(b",").index(b"epoch")  # a column that nothing reads
         cells = lines[7].split(b",")
-        cells[version] = b'"0'
+        cells[epoch] = b'"0'
         return b"\n".join([*lines[:7], b",".join(cells), *lines[8:]])
 
     with pytest.raises(cb.LogError, match=r"has 41 lines but \d+ rows: a quotation mark is never closed"):
@@ -425,7 +425,7 @@ def test_other_encodings_folders_and_repeated_columns(tmp_path: Path) -> None:
     with pytest.raises(cb.LogError, match="is text in UTF-16; save it as UTF-8"):
         _read(tmp_path, "csv", lambda raw: raw.decode().encode("utf-16"))
     with pytest.raises(cb.LogError, match="has 2 columns context; each name must be there once"):
-        _read(tmp_path, "csv", lambda raw: raw.replace(b"version", b"context", 1))
+        _read(tmp_path, "csv", lambda raw: raw.replace(b"epoch", b"context", 1))
     with pytest.raises(cb.LogError, match="is a folder"):
         cb.read_candidates(tmp_path)
     items = tmp_path / "items.txt"

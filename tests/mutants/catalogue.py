@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "n, n_uncovered = int(here.sum()), int((here & uncovered).sum())",
+        "n, n_uncovered = int(here.sum()), int((here & ~covered).sum())",
         "n, n_uncovered = int(here.sum()), 0",
         "uncovered rounds not counted: contexts that break the floor cost nothing",
         (ADAPTIVE,),
@@ -145,8 +145,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying.py",
-        "chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))",
-        "chosen = np.flatnonzero(of_event // stride == k)",
+        "chosen = np.flatnonzero((of_event == k) & counts)",
+        "chosen = np.flatnonzero(of_event == k)",
         "rewards of uncovered rounds enter beside ρ",
         (ADAPTIVE,),
     ),
@@ -289,8 +289,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "policies/disagreement.py",
-        "2 * version + ~covered",
-        "2 * version + 0 * ~covered",
+        "covered=read_only(covered)",
+        "covered=read_only(np.ones_like(covered))",
         "contexts that break the floor are not marked",
         (f"{DISAGREEMENT}::test_contexts_with_too_much_dispute_are_marked",),
     ),
@@ -610,7 +610,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/records.py",
-        "if known[place, 1] != np.uint64(versions[i]):",
+        "if known[place, 1] != _plan_print(i, epochs, covered, arms):",
         "if place < 0:",
         "decisions are counted under another epoch than their own",
         (f"{LEDGER}::test_says_which_column_differs",),

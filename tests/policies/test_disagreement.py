@@ -61,7 +61,7 @@ def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, f
     shown = design.draw(np.arange(4), rng)
     np.testing.assert_allclose(shown.propensities, np.take_along_axis(Q, shown.lists.astype(np.int64), 1), atol=1e-12)
     assert all(len(set(row)) == m for row in shown.lists.tolist())
-    covered = shown.versions % 2 == 0
+    covered = shown.covered
     outside = np.zeros((4, n_actions), dtype=bool)
     for p in range(S):
         np.put_along_axis(outside, lists[:, p].astype(np.int64), True, axis=1)
@@ -104,7 +104,8 @@ def test_contexts_with_too_much_dispute_are_marked() -> None:
     # Context 0: two actions; context 1: four.
     policies = cb.PolicySet.from_lists([[[0], [0]], [[1], [1]], [[1], [2]], [[1], [3]]], problem)
     design = DisagreementSampling(policies, np.arange(4), leader=0, attention=np.ones(4), floor=0.6, problem=problem)
-    assert design.draw(np.array([0, 1]), np.random.default_rng(0), version=3).versions.tolist() == [6, 7]
+    decisions = design.draw(np.array([0, 1]), np.random.default_rng(0), epoch=3)
+    assert (decisions.epochs.tolist(), decisions.covered.tolist()) == ([3, 3], [True, False])
     assert count_disputed(policies, np.arange(4), 0, np.array([0, 1]), problem).tolist() == [1, 3]
 
 

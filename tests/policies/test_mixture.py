@@ -55,12 +55,12 @@ def test_drawn_lists_are_valid_and_carry_their_propensities(problem: cb.Problem,
     mixture = random_mixture(problem, seed)
     rng = as_generator(seed + 1)
     contexts = rng.integers(0, N_CONTEXTS, n)
-    decisions = mixture.draw(contexts, rng, first_id=7, version=3)
+    decisions = mixture.draw(contexts, rng, first_id=7, epoch=3)
     ordered = np.sort(decisions.lists, axis=1)
     assert (ordered[:, 1:] > ordered[:, :-1]).all()
     assert ((ordered >= 0) & (ordered < problem.n_actions)).all()
     assert decisions.ids.tolist() == list(range(7, 7 + n))
-    assert (decisions.versions == 3).all()
+    assert (decisions.epochs == 3).all()
     if n:
         q = mixture.propensities(contexts)
         np.testing.assert_array_equal(

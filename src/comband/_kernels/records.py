@@ -55,27 +55,38 @@ def _shown_print(i: int, ids: NDArray[np.int64], lists: NDArray[np.int32], bits:
 
 
 @njit(cache=True)
+def _plan_print(i: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], arms: NDArray[np.int64]) -> np.uint64:
+    """A print of what drew the list of row i."""
+    state = _stir(np.uint64(0x3C6EF372FE94F82B), np.uint64(epochs[i]))
+    return _stir(_stir(state, np.uint64(arms[i])), np.uint64(covered[i]))
+
+
+@njit(cache=True)
 def issue_rows(
     ids: NDArray[np.int64],
     lists: NDArray[np.int32],
     propensity_bits: NDArray[np.uint64],
-    versions: NDArray[np.int64],
+    epochs: NDArray[np.int64],
+    covered: NDArray[np.bool_],
+    arms: NDArray[np.int64],
     contexts: NDArray[np.uint64],
     known: NDArray[np.uint64],
     done: NDArray[np.bool_],
     tail: int,
 ) -> None:
-    """Write the rows of new decisions from `tail` on: a print of list and propensities, the version, a print of the
-    context.
+    """Write the rows of new decisions from `tail` on: a print of list and propensities, one of epoch, cover and arm,
+    and one of the context.
     """
     n = len(ids)
-    if len(lists) != n or propensity_bits.shape != lists.shape or len(versions) != n or len(contexts) != n:
+    if len(lists) != n or propensity_bits.shape != lists.shape or len(contexts) != n:
         raise IndexError("issue_rows: shapes do not fit together")
+    if len(epochs) != n or len(covered) != n or len(arms) != n:
+        raise IndexError("issue_rows: every decision has an epoch")
     if not 0 <= tail <= min(len(known), len(done)) - n or known.shape[1] != 3:
         raise IndexError("issue_rows: there is no room")
     for i in range(len(ids)):
         known[tail + i, 0] = _shown_print(i, ids, lists, propensity_bits)
-        known[tail + i, 1] = np.uint64(versions[i])
+        known[tail + i, 1] = _plan_print(i, epochs, covered, arms)
         known[tail + i, 2] = contexts[i]
         done[tail + i] = False
 
@@ -85,7 +96,9 @@ def compare_rows(
     ids: NDArray[np.int64],
     lists: NDArray[np.int32],
     propensity_bits: NDArray[np.uint64],
-    versions: NDArray[np.int64],
+    epochs: NDArray[np.int64],
+    covered: NDArray[np.bool_],
+    arms: NDArray[np.int64],
     contexts: NDArray[np.uint64],
     makers: NDArray[np.int64],
     known: NDArray[np.uint64],
@@ -96,15 +109,17 @@ def compare_rows(
     starts: NDArray[np.int64],
     signatures: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_], int, int]:
-    """What of each told row differs from the record (1 the id, 2 list or propensities, 4 version, 8 context, 16 maker),
-    which rows are answered for the first time, and how many there are of both.
+    """What of each told row differs from the record (1 the id, 2 list or propensities, 4 epoch, covered or arm,
+    8 context, 16 maker), which rows are answered for the first time, and how many there are of both.
 
     Every id below `low` is answered and has no row; that of `low` has its row at `head`. Decisions from `starts[k]` on
     were made by `signatures[k]`. Nothing is changed.
     """
     n = len(ids)
-    if len(lists) != n or propensity_bits.shape != lists.shape or len(versions) != n or len(contexts) != n:
+    if len(lists) != n or propensity_bits.shape != lists.shape or len(contexts) != n:
         raise IndexError("compare_rows: shapes do not fit together")
+    if len(epochs) != n or len(covered) != n or len(arms) != n:
+        raise IndexError("compare_rows: every decision has an epoch")
     if len(makers) != n or len(starts) == 0 or len(signatures) != len(starts) or starts[0] > 0:
         raise IndexError("compare_rows: every decision has a maker")
     if head < 0 or head + issued - low > min(len(known), len(done)) or known.shape[1] != 3:
@@ -124,7 +139,7 @@ def compare_rows(
             place = head + ids[i] - low
             if known[place, 0] != _shown_print(i, ids, lists, propensity_bits):
                 fault |= 2
-            if known[place, 1] != np.uint64(versions[i]):
+            if known[place, 1] != _plan_print(i, epochs, covered, arms):
                 fault |= 4
             if known[place, 2] != contexts[i]:
                 fault |= 8

@@ -60,8 +60,7 @@ class ABTest(CertifyingLearner):
         return Plan("arms", np.full(len(shown), 1 / len(shown)), 1 / len(shown))
 
     def _inside(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.bool_]:
-        arms = events.versions[events.rows[chosen]] % self._explorer.stride
-        return np.asarray(arms[:, None] == epoch.candidates)
+        return np.asarray(events.arms[events.rows[chosen], None] == epoch.candidates)
 
     def _propensities(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.float64]:
         return np.full(len(chosen), epoch.plan.floor)

@@ -229,7 +229,8 @@ class CertifyingLearner(Learner):
         self._recent: Contexts | None = None
         self._front = 0  # all decisions below are in the evidence
         self._moved = False  # whether it has moved since it was seen if a new epoch is due
-        self._versions = np.empty(0, dtype=np.int64)  # of decisions from the front on
+        self._epoch_of = np.empty(0, dtype=np.int64)  # of decisions from the front on
+        self._covered = np.empty(0, dtype=np.bool_)
         self._answered = np.empty(0, dtype=np.bool_)
         self._held = Events.none()  # answered, but behind an unanswered one
         self._missing = self._late = 0
@@ -351,9 +352,10 @@ class CertifyingLearner(Learner):
                 f"a batch must not be larger than patience={self.patience}, got {n_contexts(X)} contexts: its first "
                 "decisions would be overdue before anybody could answer them."
             )
-        decisions = self._explorer.draw(X, self._rng, first_id=first_id, version=len(self._epochs) - 1)
+        decisions = self._explorer.draw(X, self._rng, first_id=first_id, epoch=len(self._epochs) - 1)
         self._watch_draws(decisions)
-        self._versions = np.concatenate([self._versions, decisions.versions])
+        self._epoch_of = np.concatenate([self._epoch_of, decisions.epochs])
+        self._covered = np.concatenate([self._covered, decisions.covered])
         self._answered = np.concatenate([self._answered, np.zeros(len(decisions), dtype=np.bool_)])
         n = n_contexts(X)
         if n:
@@ -383,15 +385,16 @@ class CertifyingLearner(Learner):
         n = self._settled()
         if n == 0:
             return
-        versions = self._versions[:n]
+        epochs, covered = self._epoch_of[:n], self._covered[:n]
         events = self._held
         if len(events):
             events, self._held = _split(events, self._front + n)
         self._missing += n - int(self._answered[:n].sum())
         self._watch_unanswered(self._front + np.flatnonzero(~self._answered[:n]), self._front + n)
-        self._versions, self._answered = self._versions[n:].copy(), self._answered[n:].copy()
+        self._epoch_of, self._covered = self._epoch_of[n:].copy(), self._covered[n:].copy()
+        self._answered = self._answered[n:].copy()
         self._front += n
-        blocks = self._blocks(versions, events)
+        blocks = self._blocks(epochs, covered, events)
         self._torn = self._moved = True  # all candidates have answered: nothing fails from here on
         self._reward += float(events.rewards.sum())
         for block in blocks:
@@ -428,7 +431,7 @@ class CertifyingLearner(Learner):
         chosen = np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
         if len(chosen) == 0:
             return
-        epochs = decisions.versions[chosen] // self._explorer.stride
+        epochs = decisions.epochs[chosen]
         for k in np.unique(epochs):
             sample = decisions[chosen[epochs == k]]
             explorer = self._explorer if k == len(self._epochs) - 1 else self._explorer_of(self._epochs[k])
@@ -442,7 +445,7 @@ class CertifyingLearner(Learner):
             room -= len(mine)
             if len(mine):
                 sample = batch[mine - batch.ids[0]]
-                epoch = self._epochs[int(sample.versions[0]) // self._explorer.stride]
+                epoch = self._epochs[int(sample.epochs[0])]
                 explorer = self._explorer if epoch is self._epochs[-1] else self._explorer_of(epoch)
                 self._unanswered.update(sample.lists, explorer.all_propensities(sample.contexts))
         self._open = [batch for batch in self._open if batch.ids[-1] >= front]
@@ -463,16 +466,14 @@ class CertifyingLearner(Learner):
         first = np.flatnonzero(blocking)
         return int(first[0]) if len(first) else len(blocking)
 
-    def _blocks(self, versions: NDArray[np.int64], events: Events) -> list[Block]:
+    def _blocks(self, epochs: NDArray[np.int64], covered: NDArray[np.bool_], events: Events) -> list[Block]:
         """What rounds say, epoch by epoch; nothing is changed."""
-        stride = self._explorer.stride
-        epochs, uncovered = versions // stride, self._explorer.uncovered(versions % stride)
-        of_event = events.versions[events.rows]
+        of_event, counts = events.epochs[events.rows], events.covered[events.rows]
         blocks = []
         for k in epochs[:1] if epochs[0] == epochs[-1] else np.unique(epochs):  # they rise: decisions are in order
             epoch, here = self._epochs[k], epochs == k
-            n, n_uncovered = int(here.sum()), int((here & uncovered).sum())
-            chosen = np.flatnonzero((of_event // stride == k) & ~self._explorer.uncovered(of_event % stride))
+            n, n_uncovered = int(here.sum()), int((here & ~covered).sum())
+            chosen = np.flatnonzero((of_event == k) & counts)
             rows = events.rows[chosen]
             evidence = None
             if len(rows) or n_uncovered:
@@ -538,8 +539,9 @@ class CertifyingLearner(Learner):
         return Events(
             n_rounds=0,
             ids=events.ids[needed],
-            versions=np.full(len(needed), k),
+            epochs=np.full(len(needed), k),
             contexts=take_contexts(events.contexts, needed),
+            arms=events.arms[needed],
             rows=rows,
             actions=events.actions[chosen],
             rewards=events.rewards[chosen],
@@ -826,7 +828,8 @@ class CertifyingLearner(Learner):
         "seen": Seen.SCHEMA,
         "queue": {
             "front": Whole(0),
-            "versions": Array("i8", ("n",), 0),
+            "epochs": Array("i8", ("n",), 0),
+            "covered": Array("?", ("n",)),
             "answered": Array("?", ("n",)),
             "held": Part(),
             "open": Many(Part()),
@@ -863,7 +866,8 @@ class CertifyingLearner(Learner):
             "seen": self._seen.state(),
             "queue": {
                 "front": self._front,
-                "versions": self._versions,
+                "epochs": self._epoch_of,
+                "covered": self._covered,
                 "answered": self._answered,
                 "held": self._held.state(),
                 "open": [decisions.state() for decisions in self._open],
@@ -958,14 +962,14 @@ class CertifyingLearner(Learner):
 
     def _restore_queue(self, state: State) -> None:
         self._front, self._missing, self._late = state["front"], state["missing"], state["late"]
-        self._versions, self._answered = state["versions"], state["answered"]
+        self._epoch_of, self._covered, self._answered = (state[name] for name in ("epochs", "covered", "answered"))
         self._failed, self._moved = state["failed"], True
         self._held = Events.from_state(state["held"])
         self._open = [Decisions.from_state(part) for part in state["open"]]
         issued, front = self._ledger.issued, self._front
         waiting = int((~self._answered).sum())
         require(
-            front + len(self._versions) == issued
+            front + len(self._epoch_of) == issued
             and issued - self._ledger.answered == self._missing - self._late + waiting
             and sum(epoch.n_rounds for epoch in self._epochs) == front >= self._epochs[-1].start
             and self._late <= self._missing <= front
@@ -975,12 +979,13 @@ class CertifyingLearner(Learner):
             "decisions, answers and rounds must be as many as each other.",
         )
         self._held.check(self.problem, ids=(front, issued))
-        epochs = self._versions // self._explorer.stride
         require(
-            int(epochs.max(initial=0)) < len(self._epochs)
-            and not (np.diff(epochs) < 0).any()
+            int(self._epoch_of.max(initial=0)) < len(self._epochs)
+            and not (np.diff(self._epoch_of) < 0).any()
+            and int(self._held.arms.max(initial=-1)) < len(self.policies)
             and bool(self._answered[self._held.ids - front].all())
-            and np.array_equal(self._versions[self._held.ids - front], self._held.versions),
+            and np.array_equal(self._epoch_of[self._held.ids - front], self._held.epochs)
+            and np.array_equal(self._covered[self._held.ids - front], self._held.covered),
             "answers that wait must be those of decisions made in these epochs.",
         )
         for decisions in self._open:
@@ -991,8 +996,9 @@ class CertifyingLearner(Learner):
             require(
                 front <= last < issued
                 and np.array_equal(decisions.ids, np.arange(first, last + 1))
-                and np.array_equal(decisions.versions[max(front - first, 0) :], self._versions[here])
-                and int(decisions.versions.max()) < len(self._epochs) * self._explorer.stride,
+                and np.array_equal(decisions.epochs[max(front - first, 0) :], self._epoch_of[here])
+                and np.array_equal(decisions.covered[max(front - first, 0) :], self._covered[here])
+                and 0 <= int(decisions.epochs.min()) <= int(decisions.epochs.max()) < len(self._epochs),
                 "open decisions must be this learner's own.",
             )
 
@@ -1005,7 +1011,7 @@ class CertifyingLearner(Learner):
         seen, epochs, front = self._seen, self._epochs, self._front
         events, rows = seen.events, seen.rows
         events.check(self.problem, ids=(0, front))
-        of_event = events.versions[events.rows]
+        of_event = events.epochs[events.rows]
         current = epochs[-1]
         require(
             np.array_equal(seen.columns, current.candidates)
@@ -1076,8 +1082,10 @@ def _of_rounds(events: Events, rewarded: NDArray[np.int64]) -> Events:
     return Events(
         n_rounds=0,
         ids=events.ids[rewarded],
-        versions=events.versions[rewarded],
+        epochs=events.epochs[rewarded],
         contexts=take_contexts(events.contexts, rewarded),
+        covered=events.covered[rewarded],
+        arms=events.arms[rewarded],
         rows=rows[chosen],
         actions=events.actions[chosen],
         rewards=events.rewards[chosen],

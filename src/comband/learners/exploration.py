@@ -21,25 +21,17 @@ from comband.rounds import Decisions, Events
 
 
 class Explorer(Protocol):
-    """Draws an epoch's lists.
+    """Draws an epoch's lists."""
 
-    `versions` of its decisions are stride·epoch + tag; what the tag means is the explorer's own affair.
-    """
-
-    stride: int
     least: float  # no action that can speak for a rival has a smaller propensity in a covered round
     least_any: float  # no action of any candidate has
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, epoch: int) -> Decisions:
         """A list for each context."""
         ...
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of the actions of the `chosen` events, given for which candidates each of them counts."""
-        ...
-
-    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rounds break the promise of `least`."""
         ...
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
@@ -54,8 +46,6 @@ class Explorer(Protocol):
 class MixtureExplorer:
     """A mixture of policies over a floor γ of uniform lists."""
 
-    stride = 2
-
     def __init__(self, mixture: Mixture, candidates: NDArray[np.int64]) -> None:
         self._mixture = mixture
         self._own = bool(np.isin(mixture.support, candidates).all())
@@ -64,9 +54,9 @@ class MixtureExplorer:
         self.least = share + mixture.floor * mixture.problem.uniform_propensity
         self.least_any = self.least
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, epoch: int) -> Decisions:
         """A list for each context."""
-        return self._mixture.draw(X, rng, first_id=first_id, version=self.stride * version)
+        return self._mixture.draw(X, rng, first_id=first_id, epoch=epoch)
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of single actions."""
@@ -86,10 +76,6 @@ class MixtureExplorer:
                 followed[part] = inclusion(lists, weights, wanted, problem.n_actions)[:, 0]
         return np.asarray((1 - mixture.floor) * followed + mixture.floor * problem.uniform_propensity)
 
-    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Rounds with tag 1, which only other explorers of the same learner give."""
-        return np.asarray(tags == 1)
-
     def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
         return self._mixture.sparse_propensities(X)
@@ -100,27 +86,21 @@ class MixtureExplorer:
 
 
 class ActionExplorer:
-    """Disagreement sampling; tag 1 marks rounds whose context did not allow the floor."""
-
-    stride = 2
+    """Disagreement sampling."""
 
     def __init__(self, sampling: DisagreementSampling) -> None:
         self._sampling = sampling
         self.least = sampling.floor
         self.least_any = sampling.least_propensity
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, epoch: int) -> Decisions:
         """A list for each context."""
-        return self._sampling.draw(X, rng, first_id=first_id, version=version)
+        return self._sampling.draw(X, rng, first_id=first_id, epoch=epoch)
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of single actions."""
         contexts = take_contexts(events.contexts, events.rows[chosen])
         return self._sampling.propensities(contexts, events.actions[chosen, None])[:, 0]
-
-    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Rounds with tag 1."""
-        return np.asarray(tags == 1)
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""
@@ -132,16 +112,13 @@ class ActionExplorer:
 
 
 class ArmExplorer:
-    """One candidate at a time, drawn uniformly, and credited alone: a classical A/B/n test. The tag is the
-    candidate.
-    """
+    """One candidate at a time, drawn uniformly, and credited alone: a classical A/B/n test."""
 
     def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], problem: Problem) -> None:
-        self.stride = len(policies)
         self._policies, self._candidates, self._problem = policies, candidates, problem
         self.least = self.least_any = 1 / len(candidates)
 
-    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, version: int) -> Decisions:
+    def draw(self, X: Contexts, rng: np.random.Generator, *, first_id: int, epoch: int) -> Decisions:
         """A candidate's list for each context. Uses one number of `rng` a context."""
         n, m, S = n_contexts(X), self._problem.list_size, len(self._candidates)
         arms = np.minimum((rng.random(n) * S).astype(np.int64), S - 1)
@@ -157,17 +134,14 @@ class ArmExplorer:
             ids=np.arange(first_id, first_id + n),
             lists=lists,
             propensities=propensities,
-            versions=self.stride * version + self._candidates[arms],
+            epochs=np.full(n, epoch),
             contexts=X,
+            arms=self._candidates[arms],
         )
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """1/S: only the candidate's own rounds count for it."""
         return np.full(len(chosen), self.least)
-
-    def uncovered(self, tags: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """None."""
-        return np.zeros(len(tags), dtype=np.bool_)
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all actions."""

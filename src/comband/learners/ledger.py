@@ -20,7 +20,7 @@ from comband.storage import Array, State, Whole, check, require
 _ROOM = 256  # rows, at least
 _COLUMNS = {
     2: "its list or propensities differ",
-    4: "its version differs",
+    4: "its epoch, covered or arm differs",
     8: "its context differs (was a buffer used again?)",
 }
 
@@ -40,9 +40,9 @@ class Ledger:
     """The learner's own record of its decisions, which alone it goes by.
 
     Of each decision since the oldest unanswered one it keeps 25 bytes (and room to grow): a print of list and
-    propensities, the version, a print of the context, and whether it is answered; of each rewarded round one number;
-    and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded, unpickled or
-    forked: it draws a number of its own from the system, so that no copy takes decisions that another made since.
+    propensities, one of epoch, covered and arm, one of the context, and whether it is answered; of each rewarded round
+    one number; and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded,
+    unpickled or forked: it draws a number of its own from the system, so that no copy takes decisions that another made since.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Ledger:
             tail = self.held
         if n > len(self._signature):
             self._signature = np.full(n, self._signature[0])
-        issue_rows(*_shown(decisions), decisions.versions, contexts, self._known, self._done, tail)
+        issue_rows(*_shown(decisions), *_plan(decisions), contexts, self._known, self._done, tail)
         sign(decisions, self._signature[:n])
         self.issued += n
 
@@ -89,7 +89,7 @@ class Ledger:
             ids,
             lists,
             bits,
-            np.ascontiguousarray(decisions.versions),
+            *_plan(decisions),
             context_prints(decisions.contexts),
             np.ascontiguousarray(decisions.makers),
             self._known,
@@ -221,3 +221,8 @@ def _shown(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.int32], 
     if lists.shape != propensities.shape:
         raise InputError(f"decisions need a propensity for each shown action, {lists.shape}, got {propensities.shape}.")
     return np.ascontiguousarray(decisions.ids), lists, propensities.view(np.uint64)
+
+
+def _plan(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    epochs, arms = np.ascontiguousarray(decisions.epochs), np.ascontiguousarray(decisions.arms)
+    return epochs, np.ascontiguousarray(decisions.covered), arms

@@ -130,7 +130,7 @@ class SparseMSets(Learner):
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(np.minimum(q[lists], 1.0)),
-            versions=read_only(np.full(n, self._version)),
+            epochs=read_only(np.full(n, self._version)),
             contexts=X,
         )
 

@@ -134,14 +134,14 @@ class OnlineListClassifier(Atomic):
         return self.n_rounds is not None and self.rounds >= self.n_rounds
 
     def ask(self, X: Contexts) -> Decisions:
-        """A list for each context, with its propensities; `versions` hold the epoch."""
+        """A list for each context, with its propensities; `epochs` hold the epoch."""
         matrix = private_contexts(check_matrix(X))
         prints = context_prints(matrix)
         with self._lock:
             self._check_whole()
             before, numbers = Checkpoint(self, self._ledger), self._rng.bit_generator.state
             try:
-                decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, version=self.epoch)
+                decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, epoch=self.epoch)
                 self._ledger.issue(decisions, prints)
             except BaseException:
                 before.restore()
@@ -282,7 +282,7 @@ class OnlineListClassifier(Atomic):
             require(
                 len(np.unique(shown.ids)) == len(log)
                 and 0 <= int(shown.ids.min(initial=0)) <= int(shown.ids.max(initial=0)) < learner._ledger.issued
-                and 0 <= int(shown.versions.min(initial=0)) <= int(shown.versions.max(initial=0)) <= learner.epoch,
+                and 0 <= int(shown.epochs.min(initial=0)) <= int(shown.epochs.max(initial=0)) <= learner.epoch,
                 "its rounds must be its own, each once.",
             )
             learner._batches = [log]
@@ -304,7 +304,7 @@ class OnlineListClassifier(Atomic):
                 ids=np.concatenate([d.ids for d in decisions]),
                 lists=np.concatenate([d.lists for d in decisions]),
                 propensities=np.concatenate([d.propensities for d in decisions]),
-                versions=np.concatenate([d.versions for d in decisions]),
+                epochs=np.concatenate([d.epochs for d in decisions]),
                 contexts=concat_contexts([d.contexts for d in decisions]),
                 makers=np.concatenate([d.makers for d in decisions]),
             )
@@ -360,7 +360,7 @@ class OnlineListClassifier(Atomic):
 
     def _check(self, rounds: Rounds) -> ValueSums:
         """The value of the greedy list on rounds drawn after its model was fitted: unbiased."""
-        own = rounds[np.flatnonzero(rounds.decisions.versions == self.epoch)]
+        own = rounds[np.flatnonzero(rounds.decisions.epochs == self.epoch)]
         return ValueSums.from_events(own.events(), self._mixture.policies, [0])
 
     def _fit(self, log: Rounds) -> BanditListClassifier:

@@ -19,8 +19,8 @@ Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.floa
 class Seen:
     """Events with their rows of the incidence matrix, for the candidates that are left.
 
-    New events are kept as they come and joined when somebody looks: telling costs what is new. `versions` of the events
-    are the numbers of their epochs.
+    New events are kept as they come and joined when somebody looks: telling costs what is new. Events say in which
+    epoch they were seen.
     """
 
     def __init__(self, n_policies: int) -> None:
@@ -92,7 +92,7 @@ class Seen:
             return np.zeros(len(candidates))
         events, rows, n_epochs = self.events, self.rows, len(n_rounds)
         chosen = np.searchsorted(self.columns, candidates)
-        of_event = events.versions[events.rows]
+        of_event = events.epochs[events.rows]
         weights = events.rewards / events.propensities
         among = np.zeros(len(self.columns))
         among[chosen] = 1 / len(candidates)

@@ -41,7 +41,7 @@ from comband.theory.letters import PacRoute, check_pac_route
 Solver = Literal["corrective", "frank-wolfe"]
 
 _RUNNERS_UP = 3
-_EXPLORE, _ESTIMATE = 0, 1  # versions of decisions
+_EXPLORE, _ESTIMATE = 0, 1  # epochs of decisions: the two phases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -287,19 +287,19 @@ class TwoPhase(Learner):
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._design is not None and not self._verifying:
-            return self._design.mixture.draw(X, self._rng, first_id=first_id, version=_ESTIMATE)
+            return self._design.mixture.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         return Decisions.unsigned(
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(uniform_lists(self._rng.random((n, m)), K)),
             propensities=read_only(np.full((n, m), m / K)),
-            versions=read_only(np.full(n, _EXPLORE)),
+            epochs=read_only(np.full(n, _EXPLORE)),
             contexts=X,
         )
 
     def _learn(self, rounds: Rounds) -> None:
-        # Versions are those of the learner's own record: there are no others than these two.
-        uniform = rounds.decisions.versions == _EXPLORE
+        # Epochs are those of the learner's own record: there are no others than these two.
+        uniform = rounds.decisions.epochs == _EXPLORE
         explored, estimated = rounds[np.flatnonzero(uniform)], rounds[np.flatnonzero(~uniform)]
         if len(estimated):
             events = estimated.events()
@@ -543,16 +543,16 @@ class TwoPhase(Learner):
             "its phases do not fit its rounds.",
         )
         uniform = self.problem.uniform_propensity
-        for events, version, first, last in (
+        for events, phase, first, last in (
             (self._explored, _EXPLORE, 0, self._first_verify if over else issued),
             (self._verified, _EXPLORE, self._first_verify, min(self._first_verify + self.n_verify, issued)),
             (self._estimated, _ESTIMATE, self._first_estimate, issued),
         ):
             events.check(self.problem, ids=(first, last))
-            least = uniform if version == _EXPLORE else self.floor * uniform
+            least = uniform if phase == _EXPLORE else self.floor * uniform
             require(
                 events.n_rewarded <= events.n_rounds <= last - first
-                and bool((events.versions == version).all())
+                and bool((events.epochs == phase).all())
                 and float(events.propensities.min(initial=1.0)) >= least * (1 - 1e-9),
                 "events of a phase must be those of its lists.",
             )

@@ -143,7 +143,7 @@ class WeightedPolicies(Learner):
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights())),
-            versions=read_only(np.full(n, self._version)),
+            epochs=read_only(np.full(n, self._version)),
             contexts=X,
         )
         if later and n:
@@ -162,8 +162,8 @@ class WeightedPolicies(Learner):
             q = decisions.propensities[rows]
             if np.isnan(q).any():
                 q = q.copy()
-                for version in np.unique(decisions.versions[rows]):
-                    unknown = (decisions.versions[rows] == version) & np.isnan(q[:, 0])
+                for version in np.unique(decisions.epochs[rows]):
+                    unknown = (decisions.epochs[rows] == version) & np.isnan(q[:, 0])
                     theirs = lists if unknown.all() else lists[unknown]
                     q[unknown] = self._mix(
                         inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
@@ -176,7 +176,7 @@ class WeightedPolicies(Learner):
         self._losses = losses
         self._stale |= len(blocks) > 0
         if self._open:
-            self._close(decisions.versions[np.isnan(decisions.propensities[:, 0])])
+            self._close(decisions.epochs[np.isnan(decisions.propensities[:, 0])])
 
     def _weights_of(self, version: int) -> NDArray[np.float64]:
         return self._weights() if version == self._version else self._snapshots[version]

@@ -21,7 +21,7 @@ from comband.logs.sampling import in_sample
 from comband.logs.tables import open_table
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_number
-from comband.rounds import Decisions, Events, Rounds
+from comband.rounds import Decisions, Events, Rounds, all_covered, no_arms
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -175,7 +175,7 @@ class _Gather:
         events = Events(
             n_rounds=self.n_rounds,
             ids=rounds,
-            versions=np.zeros(len(rounds), dtype=np.int64),
+            epochs=np.zeros(len(rounds), dtype=np.int64),
             contexts=places,
             rows=rows,
             actions=actions.astype(np.int32),
@@ -189,8 +189,10 @@ class _Gather:
             ids=numbers,
             lists=shown,
             propensities=propensities,
-            versions=np.zeros(len(numbers), dtype=np.int64),
+            epochs=np.zeros(len(numbers), dtype=np.int64),
             contexts=where,
+            covered=all_covered(len(numbers)),
+            arms=no_arms(len(numbers)),
             makers=np.zeros(len(numbers), dtype=np.int64),
         )
         return LogReading(

@@ -44,7 +44,7 @@ def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context
             for rows in _slices(len(decisions)):
                 yield {
                     "id": decisions.ids[rows],
-                    "version": decisions.versions[rows],
+                    "epoch": decisions.epochs[rows],
                     "context": keys[rows],
                     "items": decisions.lists[rows],
                     "rewards": part.rewards[rows],

@@ -90,9 +90,9 @@ class DisagreementSampling:
         rng: int | np.random.SeedSequence | np.random.Generator,
         *,
         first_id: int = 0,
-        version: int = 0,
+        epoch: int = 0,
     ) -> Decisions:
-        """Draw a list for each context; `versions` are 2·version, plus 1 where the floor could not be kept.
+        """Draw a list for each context; `covered` says where the floor could be kept.
 
         Uses one number of `rng` a context, in order.
         """
@@ -110,8 +110,9 @@ class DisagreementSampling:
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(propensities),
-            versions=read_only(2 * version + ~covered),
+            epochs=read_only(np.full(n, epoch)),
             contexts=X,
+            covered=read_only(covered),
         )
 
     def propensities(self, X: Contexts, lists: ArrayLike | None = None) -> NDArray[np.float64]:

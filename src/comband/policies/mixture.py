@@ -116,7 +116,7 @@ class Mixture:
         rng: int | np.random.SeedSequence | np.random.Generator,
         *,
         first_id: int = 0,
-        version: int = 0,
+        epoch: int = 0,
     ) -> Decisions:
         """Draw a list for each context.
 
@@ -125,7 +125,7 @@ class Mixture:
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
-        check_count("version", version, least=0)
+        check_count("epoch", epoch, least=0)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         lists = np.empty((n, m), dtype=np.int32)
         propensities = np.empty((n, m))
@@ -144,7 +144,7 @@ class Mixture:
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(lists),
             propensities=read_only(propensities),
-            versions=read_only(np.full(n, version)),
+            epochs=read_only(np.full(n, epoch)),
             contexts=X,
         )
 

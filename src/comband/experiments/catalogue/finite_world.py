@@ -54,7 +54,7 @@ class FiniteWorld:
         return Events(
             n_rounds=n,
             ids=np.arange(n),
-            versions=np.zeros(n, dtype=np.int64),
+            epochs=np.zeros(n, dtype=np.int64),
             contexts=np.arange(n),
             rows=np.repeat(np.arange(n), s),
             actions=self.relevant.ravel().astype(np.int32),

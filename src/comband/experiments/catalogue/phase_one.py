@@ -40,7 +40,7 @@ def uniform_hits(world: FiniteWorld, n: int, rng: np.random.Generator) -> Events
     return Events(
         n_rounds=n,
         ids=np.arange(hits),
-        versions=np.zeros(hits, dtype=np.int64),
+        epochs=np.zeros(hits, dtype=np.int64),
         contexts=contexts,
         rows=np.arange(hits),
         actions=world.relevant[contexts, 0].astype(np.int32),
