@@ -54,7 +54,7 @@ def test_wrong_propensities_are_shouted(tmp_path: Path) -> None:
         ids=decisions.ids,
         lists=decisions.lists,
         propensities=decisions.propensities / 3,
-        versions=decisions.versions,
+        epochs=decisions.epochs,
         contexts=decisions.contexts,
     )
     cb.write_rounds(cb.Rounds(wrong, rounds.rewards), tmp_path / "log.parquet")

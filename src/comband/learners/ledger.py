@@ -42,7 +42,8 @@ class Ledger:
     Of each decision since the oldest unanswered one it keeps 25 bytes (and room to grow): a print of list and
     propensities, one of epoch, covered and arm, one of the context, and whether it is answered; of each rewarded round
     one number; and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded,
-    unpickled or forked: it draws a number of its own from the system, so that no copy takes decisions that another made since.
+    unpickled or forked: it draws a number of its own from the system, so that no copy takes decisions that another made
+    since.
     """
 
     def __init__(self) -> None:
