@@ -115,7 +115,7 @@ def test_single_label_notices_a_design_that_never_gets_there(monkeypatch: pytest
 
 
 def test_lower_bound_is_refuted_by_one_who_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers taken from the hidden set succeed at once; and rounds that do not depend on ε have slope 0."""
+    """Answers taken from the hidden set succeed at once."""
     chosen = _settings(lower_bound.CLAIM.quick, part="below", K=96, learner="uniform lists")
     below = "At T = s·m/(3072 ε²)"
     assert _verdict(lower_bound.CLAIM, below, _records(lower_bound.CLAIM, chosen, 2)) == "consistent"
@@ -125,17 +125,33 @@ def test_lower_bound_is_refuted_by_one_who_knows(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(lower_bound, "play", knows)
     assert _verdict(lower_bound.CLAIM, below, _records(lower_bound.CLAIM, chosen, 2)) == "not supported"
-    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("x", "values", "sparsity", "gap"),
+    [
+        ("epsilon", (0.5, 0.8, 1.2), lambda s: s, lambda epsilon, m: 0.8),
+        ("s", (2, 4, 8), lambda s: 4, lambda epsilon, m: epsilon),
+        ("m", (1, 2, 4), lambda s: s, lambda epsilon, m: epsilon * (m / 2) ** 0.5),
+    ],
+    ids=["rounds that do not depend on ε", "rewards that do not depend on s", "gaps that grow with m"],
+)
+def test_lower_bound_scales(
+    x: str, values: Sequence[float], sparsity: Any, gap: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worlds with another slope than the theorem's are found out."""
+    middle = {"part": "scaling", "learner": "uniform lists", "runs": 40, "K": 24, "m": 2, "s": 4, "epsilon": 0.8}
+    settings = [{**middle, x: value, "vary": x if value != values[1] else "none"} for value in values]
+    settings = [{**s, "K": 12 * s["m"]} for s in settings]
+    check = f"Slope of the rounds needed in {x.replace('epsilon', 'ε')}"
     right = cb.LowerBoundInstance
 
-    def one_epsilon(problem: cb.Problem, *, epsilon: float, seed: Any) -> cb.LowerBoundInstance:
-        return right(problem, epsilon=1.2, seed=seed)
+    def other(problem: cb.Problem, *, epsilon: float, seed: Any) -> cb.LowerBoundInstance:
+        problem = cb.Problem(problem.n_actions, problem.list_size, sparsity(problem.sparsity))
+        return right(problem, epsilon=gap(epsilon, problem.list_size), seed=seed)
 
-    monkeypatch.setattr(lower_bound, "LowerBoundInstance", one_epsilon)
-    small = {"part": "scaling", "learner": "uniform lists", "runs": 40, "K": 24, "m": 2, "s": 4}
-    scaled = [{**small, "epsilon": e, "vary": v} for e, v in ((0.8, "epsilon"), (1.2, "none"), (1.8, "epsilon"))]
-    records = _records(lower_bound.CLAIM, scaled, 4)
-    assert _verdict(lower_bound.CLAIM, "Slope of the rounds needed in ε", records) == "not supported"
+    monkeypatch.setattr(lower_bound, "LowerBoundInstance", other)
+    assert _verdict(lower_bound.CLAIM, check, _records(lower_bound.CLAIM, settings, 16)) == "not supported"
 
 
 def test_regret_needs_learning(monkeypatch: pytest.MonkeyPatch) -> None:
