@@ -101,7 +101,7 @@ def steps(quick: bool) -> Figures:
         rng = np.random.default_rng(0)
         schedule = theory.exp4_comb_sparse(cb.Problem(1000, 5, 1), n_policies=size, horizon=100_000)
         eta, nu = schedule.step_size, schedule.barrier
-        ftrl, stream, other = cb.Ftrl(size, eta=eta, nu=nu), np.zeros((n, size)), np.full(size, 1 / size)
+        ftrl, stream, other = cb.solvers.Ftrl(size, eta=eta, nu=nu), np.zeros((n, size)), np.full(size, 1 / size)
         popularity = rng.random(size)
         passes, kkt, total = 0, 0.0, 0.0
         for t in range(n):
@@ -119,7 +119,7 @@ def steps(quick: bool) -> Figures:
             for kind in (0, 1):
                 start = np.full(size, 1 / size)
                 times[kind, repeat] = seconds(lambda: replay(stream, kind == 0, eta, eta / nu, start)) / n  # noqa: B023
-            again = cb.Ftrl(size, eta=eta, nu=nu)
+            again = cb.solvers.Ftrl(size, eta=eta, nu=nu)
             called[0, repeat] = seconds(lambda: [again.solve(losses) for losses in stream]) / n  # noqa: B023
             called[1, repeat] = seconds(lambda: [softmax_solve(losses, eta, other) for losses in stream]) / n  # noqa: B023
         mine, softmax = np.median(times[:, 1:], axis=1)
@@ -245,7 +245,7 @@ def stability(quick: bool) -> Figures:
             for size in (10, 100, 1000) if quick else (3, 10, 100, 1000, 10_000):
                 dense = cb.Problem(rho, rho, rho)
                 schedule = theory.exp4_comb_sparse(dense, n_policies=size, horizon=1000, barrier=barrier)
-                ftrl = cb.Ftrl(size, eta=schedule.step_size, nu=schedule.barrier)
+                ftrl = cb.solvers.Ftrl(size, eta=schedule.step_size, nu=schedule.barrier)
                 losses = np.zeros(size)
                 rng = np.random.default_rng(rho)
                 for t in range(100 if quick else 400):
@@ -288,13 +288,15 @@ def regret(quick: bool, figures: Path | None) -> Figures:
         "Exp4": theory.exp4(problem, n_policies=P, horizon=T).regret,
     }
     rows = []
-    for name, adversary in cb.ADVERSARIES.items():
+    for name, adversary in cb.environments.ADVERSARIES.items():
         sequence = adversary(policies, problem, horizon=T, seed=1)
         best = float(sequence.totals(policies).max())
         print(f"  {name}: T={T}, P={P}, K={K}, m={m}, s=1, told every {at_once}; the best policy collects {best:.0f}")
         curves = {}
         for label, make in makers.items():
-            curves[label] = one = cb.regret_curves(make, sequence, policies, seeds=range(n_seeds), batch_size=at_once)
+            curves[label] = one = cb.regret.regret_curves(
+                make, sequence, policies, seeds=range(n_seeds), batch_size=at_once
+            )
             mean, error = float(one.mean[-1]), float(one.standard_error[-1])
             rows.append(
                 {"adversary": name, "learner": label, "regret": mean, "error": error, "bound": bounds.get(label)}
@@ -303,7 +305,7 @@ def regret(quick: bool, figures: Path | None) -> Figures:
             print(f"    {label:<28} {mean:8.0f} ± {error:.0f}{bound}", flush=True)
         if figures is not None:
             figures.mkdir(parents=True, exist_ok=True)
-            cb.plot_regret(curves, figures / f"regret-{name.replace(' ', '-')}.png", title=name)
+            cb.regret.plot_regret(curves, figures / f"regret-{name.replace(' ', '-')}.png", title=name)
     return {"regret": rows}
 
 
@@ -314,7 +316,7 @@ def actions(quick: bool) -> Figures:
     for K in (64, 1024) if quick else (64, 128, 256, 512, 1024):
         problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
         policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
-        sequence = cb.switching(policies, problem, horizon=T, rate=0.8, seed=1)
+        sequence = cb.environments.switching(policies, problem, horizon=T, rate=0.8, seed=1)
         makers: dict[str, Callable[[int], cb.Learner]] = {
             "sparse": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, seed=i),  # noqa: B023
             "sharp": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, barrier="sharp", seed=i),  # noqa: B023
@@ -322,7 +324,7 @@ def actions(quick: bool) -> Figures:
         }
         row: dict[str, Any] = {"K": K, "best": float(sequence.totals(policies).max())}
         for label, make in makers.items():
-            one = cb.regret_curves(make, sequence, policies, seeds=range(n_seeds), batch_size=at_once)
+            one = cb.regret.regret_curves(make, sequence, policies, seeds=range(n_seeds), batch_size=at_once)
             row[label], row[f"{label}_error"] = float(one.mean[-1]), float(one.standard_error[-1])
         rows.append(row)
         print(
@@ -351,14 +353,16 @@ def long(quick: bool) -> Figures:
     T = 5000 if quick else 100_000
     problem = cb.Problem(n_actions=1000, list_size=5, sparsity=1)
     policies = OneTable(random_table(50, 1000, problem, np.random.default_rng(0)))
-    sequence = cb.drifting(policies, problem, horizon=T, rate=0.3, seed=1)
+    sequence = cb.environments.drifting(policies, problem, horizon=T, rate=0.3, seed=1)
     learner = cb.Exp4CombSparse(problem, policies, horizon=T, propensities="when rewarded")
     memory = []
     spent = 0.0
     for start in range(0, T, T // 5):
         part = slice(start, start + T // 5)
-        fifth = cb.AdversarialSequence(problem, sequence.contexts[part], sequence.actions[part], sequence.rewards[part])
-        spent += seconds(lambda: cb.play(learner, fifth, progress=True))  # noqa: B023
+        fifth = cb.environments.AdversarialSequence(
+            problem, sequence.contexts[part], sequence.actions[part], sequence.rewards[part]
+        )
+        spent += seconds(lambda: cb.regret.play(learner, fifth, progress=True))  # noqa: B023
         memory.append(resident_mb())
     print(
         f"  T={T:,}, P=1000, K=1000: {spent:.0f} s of processor time, {1e6 * spent / T:.0f} µs a round; "

@@ -1,13 +1,11 @@
 """Sphinx settings."""
 
-from inspect import cleandoc
 from pathlib import Path
 
-import typer.main
 from typer.testing import CliRunner
 
 import comband
-from comband.cli import app
+from comband.cli import COMMANDS, app
 
 project = "comband"
 author = "The comband maintainers"
@@ -31,9 +29,9 @@ def command_reference() -> str:
         "Data go to standard output, progress and remarks to standard error. Exit codes: 0 done, 1 the input was "
         "refused (one sentence says why), 2 the command was not understood.",
     ]
-    for name, command in sorted(typer.main.get_command(app).commands.items()):
+    for name, summary in sorted(COMMANDS.items()):
         text = CliRunner().invoke(app, [name, "--help"], prog_name="comband", env={"TERMINAL_WIDTH": "100"}).stdout
-        page += [f"## comband {name}", cleandoc(command.help.split("\n\n")[0]), f"```text\n{text.strip()}\n```"]
+        page += [f"## comband {name}", summary, f"```text\n{text.strip()}\n```"]
     return "\n\n".join(page) + "\n"
 
 

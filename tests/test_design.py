@@ -9,7 +9,6 @@ import pytest
 
 import comband.design
 from comband import (
-    Design,
     EnumerationOracle,
     Events,
     InputError,
@@ -17,11 +16,11 @@ from comband import (
     PolicySet,
     Problem,
     Rounds,
-    Stopping,
     SyntheticRecommender,
     design_exploration,
 )
-from comband.design import SOLVERS
+from comband.design import SOLVERS, Design
+from comband.solvers import Stopping
 from comband.solvers.stopping import Outcome, State
 
 PROBLEM = Problem(n_actions=20, list_size=3, sparsity=2)

@@ -309,7 +309,7 @@ def test_half_the_propensity_is_noticed_in_a_small_log() -> None:
     lists = np.argsort(rng.random((400, 6)), axis=1)[:, :2]
     policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
 
-    def check(q: float, n: int) -> cb.PropensityCheck:
+    def check(q: float, n: int) -> cb.evaluation.PropensityCheck:
         rounds = cb.Rounds.from_log(
             np.zeros(n, dtype=int),
             lists=lists[:n],

@@ -417,7 +417,7 @@ def _judge(f: Fuzz, rounds: Any) -> None:
             problem=(TABLE,),
             floor=(..., 0.5, 1.0, 0.01),
             solver=(..., "corrective", "frank-wolfe"),
-            stopping=(..., None, cb.Stopping(max_steps=20)),
+            stopping=(..., None, cb.solvers.Stopping(max_steps=20)),
             indices=(..., None, [0], [0, 0], [1, 9]),
             start=(..., None, 0, 1, 99),
             n_columns=(..., None, 1, 5),
@@ -667,7 +667,9 @@ def schedules(f: Fuzz) -> None:
         assert plan.n_estimate >= 1
         assert str(plan)
     epsilon = f.try_(
-        cb.forecast_epsilon, problem, **f.some(**more, n_estimate=THEORY["n_estimate"], second_moment=(1.0, 1e-9))
+        cb.schedule.forecast_epsilon,
+        problem,
+        **f.some(**more, n_estimate=THEORY["n_estimate"], second_moment=(1.0, 1e-9)),
     )
     if epsilon is not None:
         assert 0 <= epsilon <= problem.max_reward  # type: ignore[union-attr]

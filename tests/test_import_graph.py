@@ -28,12 +28,16 @@ def layers(text: str) -> dict[str, int]:
 
 
 def imports(folder: Path) -> dict[str, set[str]]:
-    """Module → modules of the same package that it imports anywhere, in functions and for types too."""
+    """Module → modules of the same package that it imports anywhere: in functions, for types and in stubs too."""
     root = folder.name
-    paths = {".".join((root, *path.relative_to(folder).with_suffix("").parts)): path for path in folder.rglob("*.py")}
-    modules = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    paths = {
+        path: ".".join((root, *path.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
+        for suffix in ("py", "pyi")
+        for path in folder.rglob(f"*.{suffix}")
+    }
+    modules = set(paths.values())
     graph: dict[str, set[str]] = {name: set() for name in modules}
-    for name, path in modules.items():
+    for path, name in paths.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found = [alias.name for alias in node.names]

@@ -21,13 +21,13 @@ def make(seed: int) -> cb.Exp4CombSparse:
 
 
 def test_curves_against_the_best_in_hindsight() -> None:
-    sequence = cb.drifting(POLICIES, PROBLEM, horizon=500, n_contexts=1, seed=0)
-    curves = cb.regret_curves(make, sequence, POLICIES, seeds=[3, 4, 5], n_points=50)
+    sequence = cb.environments.drifting(POLICIES, PROBLEM, horizon=500, n_contexts=1, seed=0)
+    curves = cb.regret.regret_curves(make, sequence, POLICIES, seeds=[3, 4, 5], n_points=50)
     assert curves.rounds[-1] == 500
     assert curves.regrets.shape == (3, len(curves.rounds))
     totals = sequence.totals(POLICIES)
     assert curves.best == int(totals.argmax())
-    collected = cb.play(make(4), sequence)
+    collected = cb.regret.play(make(4), sequence)
     assert curves.regrets[1, -1] == pytest.approx(totals.max() - collected.sum())
     half = len(curves.rounds) // 2
     n = curves.rounds[half]
@@ -41,32 +41,32 @@ def test_curves_against_the_best_in_hindsight() -> None:
 
 
 def test_plot_and_progress(tmp_path: Path) -> None:
-    sequence = cb.switching(POLICIES, PROBLEM, horizon=100, n_contexts=1, seed=0)
-    curves = cb.regret_curves(make, sequence, POLICIES, seeds=[1], batch_size=7)
-    cb.plot_regret({"a": curves}, tmp_path / "regret.png", title="t", bound=9.0)
+    sequence = cb.environments.switching(POLICIES, PROBLEM, horizon=100, n_contexts=1, seed=0)
+    curves = cb.regret.regret_curves(make, sequence, POLICIES, seeds=[1], batch_size=7)
+    cb.regret.plot_regret({"a": curves}, tmp_path / "regret.png", title="t", bound=9.0)
     assert (tmp_path / "regret.png").stat().st_size > 5000
-    collected = cb.play(make(1), sequence, batch_size=7, progress=True)
+    collected = cb.regret.play(make(1), sequence, batch_size=7, progress=True)
     assert curves.regrets[0, -1] == pytest.approx(sequence.totals(POLICIES).max() - collected.sum())
 
 
 def test_refuses_another_problem() -> None:
     other = cb.Problem(n_actions=20, list_size=4, sparsity=2)
-    sequence = cb.switching(
+    sequence = cb.environments.switching(
         cb.PolicySet.from_lists(np.arange(20).reshape(5, 1, 4), other), other, horizon=9, n_contexts=1
     )
     with pytest.raises(cb.InputError, match="sequence"):
-        cb.play(make(0), sequence)
+        cb.regret.play(make(0), sequence)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cb.ADVERSARIES)
+@pytest.mark.parametrize("name", cb.environments.ADVERSARIES)
 def test_expected_regret_is_below_the_bound(name: str) -> None:
     """The mean of 6 runs, less five standard errors, against the bound of `theory`."""
     T = 2000
-    sequence = cb.ADVERSARIES[name](POLICIES, PROBLEM, horizon=T, n_contexts=1, seed=1)
+    sequence = cb.environments.ADVERSARIES[name](POLICIES, PROBLEM, horizon=T, n_contexts=1, seed=1)
     barriers: list[Barrier] = ["safe", "sharp"]
     for barrier in barriers:
-        curves = cb.regret_curves(
+        curves = cb.regret.regret_curves(
             lambda seed, barrier=barrier: cb.Exp4CombSparse(PROBLEM, POLICIES, horizon=T, barrier=barrier, seed=seed),  # type: ignore[misc]
             sequence,
             POLICIES,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
-from comband.commands.bench import bench
-from comband.commands.common import Commands
-from comband.commands.demo import demo
-from comband.commands.design import design
-from comband.commands.evaluate import evaluate
-from comband.commands.plan import plan
-from comband.commands.reproduce import reproduce
-from comband.commands.simulate import simulate
+from comband.commands.common import Commands, Later
+
+COMMANDS = {
+    "demo": "Find the best of 200 candidates in a simulated shop, and see what other methods need.",
+    "plan": "Forecast the rounds and days until the best candidate is known, for each method.",
+    "evaluate": "Estimate every candidate from logged rounds, and name the best.",
+    "design": "Design what to show next, so that every candidate can be estimated well.",
+    "simulate": "Let a learner find the best of simulated candidates, and keep the log.",
+    "reproduce": "Run every claim of the paper as an experiment, and write a report with verdicts.",
+    "bench": "Run the benchmarks, in a clone of the repository.",
+}
+"""Each is the function of this name in `comband.commands.NAME`; here is what a list of them says."""
 
 app = typer.Typer(
     cls=Commands,
@@ -29,6 +32,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"comband {version('comband')}")
         raise typer.Exit
 
@@ -42,8 +47,8 @@ def comband(
     """Find the best of many list recommenders with as few user interactions as possible."""
 
 
-for command in (demo, plan, evaluate, design, simulate, reproduce, bench):
-    app.command()(command)
+for name, summary in COMMANDS.items():
+    app.command(name, cls=Later, short_help=summary)(lambda: None)
 
 
 def main() -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from comband.environments.base import Environment
 from comband.learners.base import Learner, Seed
 from comband.problem import InputError, as_generator, check_count
 from comband.results import Selection, Status, rough
 from comband.text import visible
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _BAR = 10  # characters
 
@@ -102,6 +103,9 @@ def _describe(status: Status, width: int) -> str:
 
 def progress_bar() -> Progress:
     """A bar for rounds, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
     return Progress(
         TextColumn("{task.completed:,.0f} rounds:"),
         TextColumn("{task.description}", markup=False),

@@ -10,13 +10,13 @@ import comband as cb
 TABLE = np.argsort(np.random.default_rng(0).random((9, 6, 20)), axis=2)[:, :, :4].astype(np.int32)
 
 
-def world(name: str, sparsity: float, seed: int = 0) -> tuple[cb.AdversarialSequence, cb.PolicySet]:
+def world(name: str, sparsity: float, seed: int = 0) -> tuple[cb.environments.AdversarialSequence, cb.PolicySet]:
     problem = cb.Problem(n_actions=20, list_size=4, sparsity=sparsity)
     policies = cb.PolicySet.from_lists(TABLE, problem)
-    return cb.ADVERSARIES[name](policies, problem, horizon=400, n_contexts=6, seed=seed), policies
+    return cb.environments.ADVERSARIES[name](policies, problem, horizon=400, n_contexts=6, seed=seed), policies
 
 
-every_adversary = pytest.mark.parametrize("name", cb.ADVERSARIES)
+every_adversary = pytest.mark.parametrize("name", cb.environments.ADVERSARIES)
 
 
 @every_adversary
@@ -52,7 +52,7 @@ def test_answers_agree_with_batches(name: str) -> None:
 
 def test_replay_hands_out_everything_once() -> None:
     sequence, policies = world("drifting", 1)
-    replay = cb.Replay(sequence)
+    replay = cb.environments.Replay(sequence)
     learner = cb.Exp4(replay.problem, policies, horizon=400, seed=0)
     outcome = cb.run(learner, replay, batch_size=64, max_rounds=400)
     assert outcome.history["rounds"][-1] == 400
@@ -66,7 +66,7 @@ def test_the_trap_closes_on_entropy_alone() -> None:
     problem = cb.Problem(n_actions=20, list_size=4, sparsity=1)
     policies = cb.PolicySet.from_lists(np.arange(20).reshape(5, 1, 4), problem)
     T = 4000
-    trap = cb.entropy_trap(policies, problem, horizon=T, n_contexts=1, seed=0)
+    trap = cb.environments.entropy_trap(policies, problem, horizon=T, n_contexts=1, seed=0)
     assert trap.totals(policies).max() == pytest.approx(0.65 * T, abs=1)
     eta = float(np.sqrt(np.log(5) / (4 * T)))
     trapped = cb.Exp4(problem, policies, horizon=T, floor=0, step_size=eta, propensities="when rewarded", seed=0)
@@ -84,10 +84,10 @@ def test_the_trap_closes_on_entropy_alone() -> None:
 @pytest.mark.parametrize(
     ("make", "arguments"),
     [
-        (cb.switching, {"rate": 0.0}),
-        (cb.switching, {"horizon": 0}),
-        (cb.popularity_burst, {"burst_share": 1.5}),
-        (cb.entropy_trap, {"bait": -1}),
+        (cb.environments.switching, {"rate": 0.0}),
+        (cb.environments.switching, {"horizon": 0}),
+        (cb.environments.popularity_burst, {"burst_share": 1.5}),
+        (cb.environments.entropy_trap, {"bait": -1}),
     ],
 )
 def test_refuses_wrong_arguments(make, arguments) -> None:  # type: ignore[no-untyped-def]

@@ -15,7 +15,7 @@ from tests.strategies import hoeffding_radius
 ALARMS = 1e-7
 
 
-def by_enumeration(world: cb.LowerBoundInstance) -> tuple[np.ndarray, float]:
+def by_enumeration(world: cb.environments.LowerBoundInstance) -> tuple[np.ndarray, float]:
     """Conditional means and P(‖r‖₁ > s) from all 2^K outcomes."""
     K, m, s = world.problem.n_actions, world.problem.list_size, world.problem.sparsity
     assert s is not None
@@ -38,7 +38,7 @@ def by_enumeration(world: cb.LowerBoundInstance) -> tuple[np.ndarray, float]:
     ],
 )
 def test_means_are_those_of_full_enumeration(problem: cb.Problem, epsilon: float, good: list[int]) -> None:
-    world = cb.LowerBoundInstance(problem, epsilon=epsilon, good=good)
+    world = cb.environments.LowerBoundInstance(problem, epsilon=epsilon, good=good)
     means, violation = by_enumeration(world)
     np.testing.assert_allclose(world.means, means, rtol=1e-12)
     assert world.violation == pytest.approx(violation, rel=1e-9, abs=1e-300)
@@ -46,7 +46,7 @@ def test_means_are_those_of_full_enumeration(problem: cb.Problem, epsilon: float
 
 def test_large_instances_keep_the_gap_that_the_theory_uses() -> None:
     problem = cb.Problem(10_000, 20, 120)
-    world = cb.LowerBoundInstance(problem, epsilon=0.01, seed=3)
+    world = cb.environments.LowerBoundInstance(problem, epsilon=0.01, seed=3)
     # s/2 = 60 expected, 120 allowed: conditioning changes almost nothing.
     assert world.violation < 1e-10
     gap = world.means[world.good].mean() - np.delete(world.means, world.good).mean()
@@ -56,7 +56,7 @@ def test_large_instances_keep_the_gap_that_the_theory_uses() -> None:
 
 @pytest.mark.parametrize("problem", [cb.Problem(24, 2, 3), cb.Problem(13, 4, 9), cb.Problem(40, 3, 1)])
 def test_sampled_means_sparsity_and_pairs(problem: cb.Problem) -> None:
-    world = cb.LowerBoundInstance(problem, epsilon=0.2, seed=1)
+    world = cb.environments.LowerBoundInstance(problem, epsilon=0.2, seed=1)
     n = 60_000
     batch = world.sample(n, as_generator(2))
     dense = batch.rewards.toarray()
@@ -72,7 +72,7 @@ def test_sampled_means_sparsity_and_pairs(problem: cb.Problem) -> None:
 
 def test_rounds_are_independent_of_each_other() -> None:
     """χ² on the table of (number of rewards now, number in the next round) over disjoint pairs of rounds."""
-    world = cb.LowerBoundInstance(cb.Problem(24, 2, 4), epsilon=0.2, seed=1)
+    world = cb.environments.LowerBoundInstance(cb.Problem(24, 2, 4), epsilon=0.2, seed=1)
     totals = world.sample(80_000, as_generator(5)).rewards.sum(axis=1).astype(int)
     table = np.zeros((5, 5))
     np.add.at(table, (totals[0::2], totals[1::2]), 1)
@@ -82,7 +82,7 @@ def test_rounds_are_independent_of_each_other() -> None:
 
 
 def test_batches_are_one_stream() -> None:
-    world = cb.LowerBoundInstance(cb.Problem(24, 2, 6), epsilon=0.1, seed=0)
+    world = cb.environments.LowerBoundInstance(cb.Problem(24, 2, 6), epsilon=0.1, seed=0)
     whole = world.sample(60, as_generator(1)).rewards.toarray()
     rng = as_generator(1)
     parts = [world.sample(n, rng).rewards.toarray() for n in (9, 0, 51)]
@@ -91,7 +91,7 @@ def test_batches_are_one_stream() -> None:
 
 def test_values_and_shortfall_agree_and_learners_run_on_it() -> None:
     problem = cb.Problem(12, 1, 6)
-    world = cb.LowerBoundInstance(problem, epsilon=0.4, good=[7])
+    world = cb.environments.LowerBoundInstance(problem, epsilon=0.4, good=[7])
     lists = np.arange(12)[:, None]
     policies = cb.PolicySet.from_lists(lists[:, None], problem)
     values = world.values(policies)
@@ -102,10 +102,10 @@ def test_values_and_shortfall_agree_and_learners_run_on_it() -> None:
 
 def test_impossible_instances_are_refused() -> None:
     with pytest.raises(cb.InputError, match="need the problem's sparsity"):
-        cb.LowerBoundInstance(cb.Problem(12, 1), epsilon=0.1)
+        cb.environments.LowerBoundInstance(cb.Problem(12, 1), epsilon=0.1)
     with pytest.raises(cb.InputError, match=r"must be at most 0\.458"):
-        cb.LowerBoundInstance(cb.Problem(12, 1, 1), epsilon=0.6)
+        cb.environments.LowerBoundInstance(cb.Problem(12, 1, 1), epsilon=0.6)
     with pytest.raises(cb.InputError, match="below n_actions"):
-        cb.LowerBoundInstance(cb.Problem(3, 3, 1), epsilon=0.1)
+        cb.environments.LowerBoundInstance(cb.Problem(3, 3, 1), epsilon=0.1)
     with pytest.raises(cb.InputError, match="lists must have shape"):
-        cb.LowerBoundInstance(cb.Problem(12, 2, 1), epsilon=0.1, good=[1])
+        cb.environments.LowerBoundInstance(cb.Problem(12, 2, 1), epsilon=0.1, good=[1])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from comband import InputError, MultilabelData, MultilabelWorld, PolicySet, Problem, ScoredPolicy, hits_at_m
+from comband import InputError, MultilabelData, MultilabelWorld, PolicySet, Problem, ScoredPolicy
+from comband.environments import hits_at_m
 
 
 def data(seed: int = 0, n: int = 30, n_labels: int = 6) -> MultilabelData:

@@ -34,7 +34,7 @@ def mixtures(rng: np.random.Generator, n_actions: int = K) -> tuple[cb.Mixture, 
 def rounds_until_alarm(fault: str, seed: int, n_rounds: int = 8000, block: int = 500, n_actions: int = K) -> int | None:
     rng = np.random.default_rng([seed, 11])
     now, before = mixtures(rng, n_actions)
-    guard = cb.ExposureGuard(n_actions, unanswered=fault.startswith("lost"))
+    guard = cb.estimates.ExposureGuard(n_actions, unanswered=fault.startswith("lost"))
     for start in range(0, n_rounds, block):
         X = rng.integers(30, size=block)
         lists = now.draw(X, rng).lists.copy()
@@ -79,7 +79,7 @@ def test_clean_runs_are_silent_with_many_actions() -> None:
     alarms = 0
     for seed in range(60):
         rng = np.random.default_rng([seed, 12])
-        mixture, guard = mixtures(rng, MANY)[0], cb.ExposureGuard(MANY, level=0.05)
+        mixture, guard = mixtures(rng, MANY)[0], cb.estimates.ExposureGuard(MANY, level=0.05)
         X = rng.integers(30, size=200)
         for part in np.array_split(np.arange(200), 10):
             guard.update(mixture.draw(X[part], rng).lists, mixture.sparse_propensities(X[part]))
@@ -112,7 +112,7 @@ def test_classes_of_actions_are_sums_over_their_members() -> None:
     """The bets of a guard with many actions, recomputed from the propensities of all actions one by one."""
     rng = np.random.default_rng(2)
     for explorer in explorers(rng, MANY):
-        guard = cb.ExposureGuard(MANY)
+        guard = cb.estimates.ExposureGuard(MANY)
         X = rng.integers(30, size=5)
         lists = explorer.draw(X, rng).lists.astype(np.int64)
         guard.update(lists, explorer.sparse_propensities(X))
@@ -129,7 +129,7 @@ def test_classes_of_actions_are_sums_over_their_members() -> None:
                         z = max(sign * (observed - expected) / scale, -1.0)
                         wealth[i, 0 if sign > 0 else 1] += np.log1p(guards._STAKES * z)
         np.testing.assert_allclose(guard._log_wealth, wealth, atol=1e-9)
-        dense = cb.ExposureGuard(MANY)
+        dense = cb.estimates.ExposureGuard(MANY)
         dense.update(lists, explorer.propensities(X))
         np.testing.assert_allclose(dense._log_wealth, wealth, atol=1e-9)
 
@@ -148,14 +148,14 @@ def test_every_bet_on_exposure_has_mean_one(classes: int | None, monkeypatch: py
         chances[frozenset(pair)] += 0.6 * weight
     mean: NDArray[np.float64] | float = 0.0
     for shown, chance in chances.items():
-        guard = cb.ExposureGuard(7)
+        guard = cb.estimates.ExposureGuard(7)
         guard.update([sorted(shown)], mixture.sparse_propensities([0]))
         mean = mean + chance * np.exp(guard._log_wealth)
     np.testing.assert_allclose(mean, 1.0, atol=1e-12)
 
 
 def test_compared_propensities_that_differ_are_proof_whatever_the_number_of_actions() -> None:
-    guard = cb.ExposureGuard(10**9)
+    guard = cb.estimates.ExposureGuard(10**9)
     for recorded, alarm in ((0.25 + 1e-9, False), (np.nan, True)):
         guard.compare([[0.5, recorded]], [[0.5, 0.25]])
         assert guard.alarm == alarm
@@ -167,23 +167,23 @@ def test_a_guard_is_restored_or_refuses() -> None:
     rng = np.random.default_rng(3)
     now = mixtures(rng)[0]
     X = rng.integers(30, size=50)
-    guard = cb.ExposureGuard(K)
+    guard = cb.estimates.ExposureGuard(K)
     guard.update(now.draw(X, rng).lists, now.propensities(X))
     state = guard.state()
-    assert plain(cb.ExposureGuard.from_state(state, K).state()) == plain(state)
+    assert plain(cb.estimates.ExposureGuard.from_state(state, K).state()) == plain(state)
     with pytest.raises(cb.InputError, match="log_wealth must have the shape"):
-        cb.ExposureGuard.from_state(state, K + 1)
+        cb.estimates.ExposureGuard.from_state(state, K + 1)
     with pytest.raises(cb.InputError, match="must not exceed its peak"):
-        cb.ExposureGuard.from_state({**state, "log_wealth": state["log_wealth"] + 9}, K)
+        cb.estimates.ExposureGuard.from_state({**state, "log_wealth": state["log_wealth"] + 9}, K)
     with pytest.raises(cb.InputError, match="the state lacks"):
-        cb.DriftGuard.from_state({"peak": 0.0})
+        cb.estimates.DriftGuard.from_state({"peak": 0.0})
 
 
 def stretches(
     rates: list[tuple[NDArray[np.float64], NDArray[np.float64]]], seed: int, *, step: int = 50, level: float = 0.001
-) -> tuple[cb.DriftGuard, int | None]:
+) -> tuple[cb.estimates.DriftGuard, int | None]:
     """A guard fed in steps through stretches with given chances of rewards for and against; when it gave alarm."""
-    rng, guard, total = np.random.default_rng([seed, 2]), cb.DriftGuard(level=level), 0
+    rng, guard, total = np.random.default_rng([seed, 2]), cb.estimates.DriftGuard(level=level), 0
     for favour, against in rates:
         n = len(favour)
         wins, losses = (np.flatnonzero(rng.random(n) < rate) for rate in (favour, against))
@@ -223,7 +223,7 @@ def test_stretches_that_end_when_it_suits_them_give_no_alarm() -> None:
     """Each stretch ends where the last rounds look most unlike the first, or runs its course."""
     alarms = 0
     for seed in range(60):
-        rng, guard = np.random.default_rng([seed, 4]), cb.DriftGuard(level=0.05)
+        rng, guard = np.random.default_rng([seed, 4]), cb.estimates.DriftGuard(level=0.05)
         for _ in range(10):
             hits = rng.random((2, 300)) < 0.2
             lately = np.array([hits[0, max(0, t - 40) : t].sum() for t in range(301)])
@@ -259,10 +259,10 @@ def test_bets_on_change_have_mean_at_most_one(theta: float) -> None:
 
 
 def test_a_drift_guard_that_is_saved_goes_on() -> None:
-    rng, one = np.random.default_rng(5), cb.DriftGuard()
+    rng, one = np.random.default_rng(5), cb.estimates.DriftGuard()
     one.begin(300)
     one.update(np.flatnonzero(rng.random(200) < 0.2), np.flatnonzero(rng.random(200) < 0.2), 200)
-    two = cb.DriftGuard.from_state(one.state())
+    two = cb.estimates.DriftGuard.from_state(one.state())
     for guard in (one, two):
         guard.update(np.arange(0, 300, 5), np.arange(0, 300, 7), 300)
         guard.begin(300)
@@ -272,12 +272,12 @@ def test_a_drift_guard_that_is_saved_goes_on() -> None:
 
 def test_refuses_propensities_of_shown_actions_only() -> None:
     with pytest.raises(cb.InputError, match="those of all actions"):
-        cb.ExposureGuard(K).update([[0, 1, 2]], [[0.1, 0.2, 0.3]])
+        cb.estimates.ExposureGuard(K).update([[0, 1, 2]], [[0.1, 0.2, 0.3]])
 
 
 def test_stretches_are_averaged_with_weights_that_sum_to_one() -> None:
     """½ Σ_k v_k E^(k) + ½ Σ_k v_k Π_{j≥k} bet_j by hand, over a stretch that runs its course and one that does not."""
-    rng, guard = np.random.default_rng(6), cb.DriftGuard()
+    rng, guard = np.random.default_rng(6), cb.estimates.DriftGuard()
     v = np.arange(2.0, 5.0) ** -1.5 / (zeta(1.5) - 1)
     ran, changes, halves = True, list[float](), list[float]()
     for k, (planned, n) in enumerate(((100, 200), (300, 150), (100, 100))):
@@ -301,5 +301,8 @@ def test_stretches_are_averaged_with_weights_that_sum_to_one() -> None:
 
 def test_the_level_is_one_in_a_thousand() -> None:
     for peak, alarm in ((np.log(999), False), (np.log(1001), True)):
-        assert cb.DriftGuard.from_state({**cb.DriftGuard().state(), "peak": peak}).alarm == alarm
-        assert cb.ExposureGuard.from_state({**cb.ExposureGuard(3).state(), "peak": peak}, 3).alarm == alarm
+        assert cb.estimates.DriftGuard.from_state({**cb.estimates.DriftGuard().state(), "peak": peak}).alarm == alarm
+        assert (
+            cb.estimates.ExposureGuard.from_state({**cb.estimates.ExposureGuard(3).state(), "peak": peak}, 3).alarm
+            == alarm
+        )

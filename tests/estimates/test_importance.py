@@ -40,33 +40,35 @@ def test_sums_equal_plain_loops_and_merge(problem: cb.Problem, n: int, seed: int
             for j, y in enumerate(d.lists[t].tolist()):
                 if y in target:
                     x[t, p] += rounds.rewards[t, j] / d.propensities[t, j]
-    values = cb.ValueSums.from_events(rounds.events(), policies)
+    values = cb.estimates.ValueSums.from_events(rounds.events(), policies)
     np.testing.assert_allclose(values.means, x.mean(axis=0), rtol=1e-12, atol=1e-15)
     if n > 1:
         np.testing.assert_allclose(values.variances, x.var(axis=0, ddof=1), rtol=1e-9, atol=1e-12)
     cut = int(rng.integers(0, n + 1))
-    parts = [cb.ValueSums.from_events(part.events(), policies) for part in (rounds[:cut], rounds[cut:])]
+    parts = [cb.estimates.ValueSums.from_events(part.events(), policies) for part in (rounds[:cut], rounds[cut:])]
     merged = parts[0] + parts[1]
     assert merged.n_rounds == n
     np.testing.assert_allclose(merged.sums, values.sums, rtol=1e-12)
     np.testing.assert_allclose(merged.squares, values.squares, rtol=1e-12)
-    some = cb.ValueSums.from_events(rounds.events(), policies, [3, 1])
+    some = cb.estimates.ValueSums.from_events(rounds.events(), policies, [3, 1])
     np.testing.assert_allclose(some.sums, values.sums[[3, 1]], rtol=1e-12)
 
 
 def test_intervals_by_hand() -> None:
-    values = cb.ValueSums(101, np.array([50.5]), np.array([50.5]))  # a coin: mean ½, sample variance .25·101/100
-    low, high = cb.empirical_bernstein(values, bound=2.0, delta=0.1)
+    values = cb.estimates.ValueSums(
+        101, np.array([50.5]), np.array([50.5])
+    )  # a coin: mean ½, sample variance .25·101/100
+    low, high = cb.estimates.empirical_bernstein(values, bound=2.0, delta=0.1)
     log_term = np.log(2 / 0.05)
     radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
     assert high[0] == pytest.approx(0.5 + radius)
     assert low[0] == pytest.approx(max(0.5 - radius, 0))
-    three = cb.ValueSums(101, np.array([50.5, 0, 0]), np.array([50.5, 0, 0]))  # six one-sided statements
+    three = cb.estimates.ValueSums(101, np.array([50.5, 0, 0]), np.array([50.5, 0, 0]))  # six one-sided statements
     log_term = np.log(2 / (0.1 / 6))
     radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
-    assert cb.empirical_bernstein(three, bound=2.0, delta=0.1)[1][0] == pytest.approx(0.5 + radius)
-    few = cb.ValueSums(1, np.array([1.0]), np.array([1.0]))
-    assert cb.empirical_bernstein(few, bound=1, delta=0.1)[1][0] == np.inf
+    assert cb.estimates.empirical_bernstein(three, bound=2.0, delta=0.1)[1][0] == pytest.approx(0.5 + radius)
+    few = cb.estimates.ValueSums(1, np.array([1.0]), np.array([1.0]))
+    assert cb.estimates.empirical_bernstein(few, bound=1, delta=0.1)[1][0] == np.inf
 
 
 def test_intervals_cover_all_policies_at_once() -> None:

@@ -120,7 +120,7 @@ def test_lower_bound_is_refuted_by_one_who_knows(monkeypatch: pytest.MonkeyPatch
     below = "At T = s·m/(3072 ε²)"
     assert _verdict(lower_bound.CLAIM, below, _records(lower_bound.CLAIM, chosen, 2)) == "consistent"
 
-    def knows(world: cb.LowerBoundInstance, strategy: Any, goals: Any, n_runs: int, rng: Any) -> Any:
+    def knows(world: cb.environments.LowerBoundInstance, strategy: Any, goals: Any, n_runs: int, rng: Any) -> Any:
         return iter([np.tile(world.good, (n_runs, 1)) for _ in goals])
 
     monkeypatch.setattr(lower_bound, "play", knows)
@@ -144,9 +144,9 @@ def test_lower_bound_scales(
     settings = [{**middle, x: value, "vary": x if value != values[1] else "none"} for value in values]
     settings = [{**s, "K": 12 * s["m"]} for s in settings]
     check = f"Slope of the rounds needed in {x.replace('epsilon', 'ε')}"
-    right = cb.LowerBoundInstance
+    right = cb.environments.LowerBoundInstance
 
-    def other(problem: cb.Problem, *, epsilon: float, seed: Any) -> cb.LowerBoundInstance:
+    def other(problem: cb.Problem, *, epsilon: float, seed: Any) -> cb.environments.LowerBoundInstance:
         problem = cb.Problem(problem.n_actions, problem.list_size, sparsity(problem.sparsity))
         return right(problem, epsilon=gap(epsilon, problem.list_size), seed=seed)
 

@@ -60,7 +60,7 @@ def test_finite_worlds_know_their_potential_gradient_and_variances() -> None:
     n = 200_000
     batch = world.sample(n, rng)
     decisions = cb.Mixture(policies, p, problem=problem, floor=0.5).draw(batch.contexts, rng)
-    sums = cb.ValueSums.from_events(cb.Rounds(decisions, batch.answer(decisions.lists)).events(), policies)
+    sums = cb.estimates.ValueSums.from_events(cb.Rounds(decisions, batch.answer(decisions.lists)).events(), policies)
     # R ≤ 2·K/(γm) = 10.7; R² is within Hoeffding's radius of its mean, and the squared mean moves less than that.
     radius = (2 * 8 / 1.5) ** 2 * hoeffding_radius(n, 1e-7, tests=24)
     assert np.abs(sums.variances - variances(inside, p, problem, 0.5)).max() < 2 * radius
@@ -73,7 +73,7 @@ def test_graded_worlds_have_exact_values() -> None:
 
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_list_strategies_find_an_obvious_set(name: str) -> None:
-    world = cb.LowerBoundInstance(cb.Problem(12, 2, 6), epsilon=1.2, good=[3, 8])
+    world = cb.environments.LowerBoundInstance(cb.Problem(12, 2, 6), epsilon=1.2, good=[3, 8])
     answers = list(play(world, STRATEGIES[name], [10, 1000], 20, np.random.default_rng(0)))
     assert answers[0].shape == (20, 2)
     assert (np.sort(answers[1], axis=1) == [3, 8]).mean() > 0.9

@@ -21,7 +21,9 @@ def learner_for(world: SmallWorld = WORLD, **options: object) -> cb.AdaptiveComb
     return cb.AdaptiveComband(world.problem, world.policies, **settings)  # type: ignore[arg-type]
 
 
-def finish(learner: cb.CertifyingLearner, world: SmallWorld = WORLD, n: int = 100, limit: int = 30_000) -> None:
+def finish(
+    learner: cb.learners.CertifyingLearner, world: SmallWorld = WORLD, n: int = 100, limit: int = 30_000
+) -> None:
     rng = as_generator(2)
     while not learner.done and learner.rounds < limit:
         world.play(learner, n, rng)

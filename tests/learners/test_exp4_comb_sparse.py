@@ -17,7 +17,7 @@ from comband.solvers.ftrl import Ftrl
 PROBLEM = cb.Problem(n_actions=10, list_size=3, sparsity=2)
 TABLE = np.argsort(np.random.default_rng(0).random((7, 5, 10)), axis=2)[:, :, :3].astype(np.int32)
 POLICIES = cb.PolicySet.from_lists(TABLE, PROBLEM)
-SEQUENCE = cb.switching(POLICIES, PROBLEM, horizon=300, n_contexts=5, n_phases=4, rate=0.5, seed=3)
+SEQUENCE = cb.environments.switching(POLICIES, PROBLEM, horizon=300, n_contexts=5, n_phases=4, rate=0.5, seed=3)
 
 
 def naive_estimate(x: int, shown: NDArray[Any], rewards: NDArray[Any], p: NDArray[Any], floor: float) -> NDArray[Any]:
@@ -129,7 +129,7 @@ def test_estimates_are_unbiased() -> None:
 def test_draws_follow_the_weights() -> None:
     """Counts of the drawn lists against the weights: each within 6 standard deviations (false alarms below 1e-7)."""
     learner = cb.Exp4CombSparse(PROBLEM, POLICIES, horizon=300, seed=1)
-    cb.play(learner, SEQUENCE)
+    cb.regret.play(learner, SEQUENCE)
     n = 20_000
     lists = learner.ask(np.full(n, 3)).lists
     p = learner.weights
@@ -176,13 +176,13 @@ def test_single_policy_and_unknown_sparsity() -> None:
 def test_exp4_recomputed_every_round_is_the_same_run() -> None:
     skipping = cb.Exp4(PROBLEM, POLICIES, horizon=300, seed=1)
     textbook = cb.Exp4(PROBLEM, POLICIES, horizon=300, skip_unrewarded=False, seed=1)
-    assert cb.play(skipping, SEQUENCE).tolist() == cb.play(textbook, SEQUENCE).tolist()
+    assert cb.regret.play(skipping, SEQUENCE).tolist() == cb.regret.play(textbook, SEQUENCE).tolist()
     assert skipping._version < textbook._version == 299
 
 
 def test_epsilon_greedy_follows_the_leader() -> None:
     learner = cb.EpsilonGreedy(PROBLEM, POLICIES, horizon=300, epsilon=0.2, seed=1)
-    cb.play(learner, SEQUENCE)
+    cb.regret.play(learner, SEQUENCE)
     assert np.flatnonzero(learner.weights).tolist() == [learner.result().index]
     decisions = learner.ask(np.full(1000, 2))
     followed = (decisions.lists == TABLE[learner.result().index, 2]).all(axis=1)

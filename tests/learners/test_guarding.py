@@ -92,7 +92,7 @@ def test_a_change_is_noticed_while_its_epoch_runs() -> None:
         result = learner.result()
         assert "the world is not at rest" in str(result).splitlines()[0]
         page = selection_page(
-            cb.Run(result, {name: np.ones(1) for name in ("rounds", "survivors", "certified")}),
+            cb.running.Run(result, {name: np.ones(1) for name in ("rounds", "survivors", "certified")}),
             (),
             (),
             problem=learner.problem,

@@ -104,7 +104,7 @@ def test_same_as_the_printed_algorithm_with_shared_randomness(single_label: bool
     assert result.oracle_calls >= T + 1
 
 
-def play(learner: TwoPhase, world: Any, *, batch_size: int = 1000, seed: int = 0) -> cb.PacSelection:
+def play(learner: TwoPhase, world: Any, *, batch_size: int = 1000, seed: int = 0) -> cb.learners.PacSelection:
     cb.run(learner, world, batch_size=batch_size, seed=seed)
     return learner.result()
 
@@ -338,7 +338,7 @@ def test_held_out_rounds_certify_the_design_before_phase_2() -> None:
             assert "held-out rounds certify" in result.guarantee
 
 
-def certificate_calls(result: cb.PacSelection) -> int:
+def certificate_calls(result: cb.learners.PacSelection) -> int:
     assert result.design is not None
     return result.design.oracle_calls + 2
 
@@ -417,7 +417,7 @@ def test_saved_in_either_phase_it_goes_on_as_if_nothing_had_happened(tmp_path: P
     world, policies = random_world(3, problem, n_contexts=12, n_policies=8)
     batch = world.sample(900, np.random.default_rng(4))
 
-    def play(stops: tuple[int, ...]) -> cb.PacSelection:
+    def play(stops: tuple[int, ...]) -> cb.learners.PacSelection:
         sizes: Any = {"n_explore": np.int64(300), "n_verify": n_verify, "n_estimate": 250}
         learner = cb.PacComband(problem, policies, epsilon=0.2, seed=9, **sizes)
         for start in range(0, 900, 100):

@@ -20,10 +20,10 @@ def world(*, sparse: bool = False) -> cb.MultilabelWorld:
 
 def test_trees_behind_an_oracle_are_chosen_as_trees_in_a_list() -> None:
     place = world()
-    oracle = cb.TreeOracle(place.problem, splits=[(0, 0.0), (1, 0.0)], depth=1)
+    oracle = cb.oracles.TreeOracle(place.problem, splits=[(0, 0.0), (1, 0.0)], depth=1)
     trees = oracle.policies()
     chosen = []
-    classes: tuple[cb.Oracle | cb.PolicySet, ...] = (oracle, cb.CachingOracle(oracle), trees)
+    classes: tuple[cb.oracles.Oracle | cb.PolicySet, ...] = (oracle, cb.oracles.CachingOracle(oracle), trees)
     for policies in classes:
         learner = cb.PacComband(place.problem, policies, n_explore=600, n_estimate=4000, seed=3)
         chosen.append(cb.run(learner, place, batch_size=600, seed=4).result.policy)

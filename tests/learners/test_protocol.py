@@ -379,13 +379,13 @@ def test_a_status_reads_well() -> None:
         "  nothing is certified yet, an epsilon of 0.0512 is expected, roughly 4,300 rounds to go",
     ]
     assert str(cb.Status(5, "", 7)) == "no leader yet after 5 rounds, 7 candidates\n  nothing is certified yet"
-    dropped = (cb.Dropped(0, "red", 300, "blue", 3.1),)
-    certifying = cb.CertificationStatus(12_345, "blue", 7, certified=0.0512, forecast=0.0, dropped=dropped)
+    dropped = (cb.results.Dropped(0, "red", 300, "blue", 3.1),)
+    certifying = cb.results.CertificationStatus(12_345, "blue", 7, certified=0.0512, forecast=0.0, dropped=dropped)
     assert str(certifying).splitlines() == [
         "blue leads after 12,345 rounds; 7 of 8 candidates may be best",
         "  certified: no candidate is better by more than 0.0512",
     ]
-    early = cb.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
+    early = cb.results.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
     assert str(early).splitlines()[1:] == [
         "  nothing is certified yet, roughly 8,000 rounds to go",
         "  answers missing: 2, late: 1",
@@ -400,14 +400,14 @@ def test_every_status_prints_in_few_lines(make: Callable[[int], cb.Learner]) -> 
     assert 2 <= len(lines) <= 3
     assert all(len(line) <= 90 for line in lines)
     assert "0 rounds" in lines[0]
-    if isinstance(learner.status(), cb.CertificationStatus):
+    if isinstance(learner.status(), cb.results.CertificationStatus):
         assert lines[1].startswith("  nothing is certified yet")
         assert lines[2] == "  answers waiting: 7"
 
 
 @pytest.mark.parametrize("value", [1.05, 0.5, float("inf")])
 def test_no_value_is_shown_outside_its_interval(value: float) -> None:
-    assert 0.66 <= cb.Candidate(0, "a", value, (0.66, 1.0)).value <= 1.0
+    assert 0.66 <= cb.results.Candidate(0, "a", value, (0.66, 1.0)).value <= 1.0
 
 
 def test_values_of_few_uniform_rounds_stay_within_their_intervals() -> None:

@@ -20,7 +20,7 @@ K, M, P, N = 40, 3, 12, 9
 RARE = 8  # the context on which no two candidates agree
 PROBLEM = cb.Problem(n_actions=K, list_size=M, sparsity=2)
 BATCH = 40
-LEARNERS: dict[str, tuple[type[cb.CertifyingLearner], dict[str, Any]]] = {
+LEARNERS: dict[str, tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]] = {
     "AdaptiveComband": (cb.AdaptiveComband, {}),
     "AdaptiveComband, too many to ask": (cb.AdaptiveComband, {"max_evaluated": P - 1}),
     "UniformLists": (cb.UniformLists, {}),
@@ -62,7 +62,7 @@ def assert_same(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
 
-def compare(learner: cb.CertifyingLearner, twin: Twin) -> None:
+def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
     status, names = learner.status(), learner.policies.names
     assert (status.missing, status.late, status.waiting) == (
         twin.missing,

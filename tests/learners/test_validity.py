@@ -16,7 +16,7 @@ from comband.rounds import Events
 from tests.learners.small_worlds import small_world
 
 DELTA = 0.05
-Maker = tuple[type[cb.CertifyingLearner], dict[str, Any]]
+Maker = tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]
 METHODS: dict[str, Maker] = {
     "AdaptiveComband": (cb.AdaptiveComband, {}),
     "UniformLists": (cb.UniformLists, {}),

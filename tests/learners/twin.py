@@ -36,7 +36,7 @@ class Facts:
 # ---- all that is read of a learner's insides: when they move, only these three functions change ----------------------
 
 
-def read_epochs(learner: cb.CertifyingLearner) -> list[Facts]:
+def read_epochs(learner: cb.learners.CertifyingLearner) -> list[Facts]:
     facts = []
     for epoch in learner._epochs:
         stakes, growth = np.zeros((len(learner.policies), 3)), np.zeros(len(learner.policies))
@@ -46,11 +46,11 @@ def read_epochs(learner: cb.CertifyingLearner) -> list[Facts]:
     return facts
 
 
-def read_evidence(learner: cb.CertifyingLearner, leader: int, mu: float, rivals: NDArray[np.int64]) -> Floats:
+def read_evidence(learner: cb.learners.CertifyingLearner, leader: int, mu: float, rivals: NDArray[np.int64]) -> Floats:
     return learner._evidence(leader, mu, rivals)
 
 
-def read_kinds(learner: cb.CertifyingLearner) -> list[str]:
+def read_kinds(learner: cb.learners.CertifyingLearner) -> list[str]:
     return [epoch.plan.kind for epoch in learner._epochs]
 
 
@@ -74,7 +74,7 @@ def log_mean_exp(a: Floats) -> Floats:
 class Twin:
     """Follows a learner from outside; `lists` (P, contexts, m) are the candidates' lists."""
 
-    def __init__(self, learner: cb.CertifyingLearner, lists: NDArray[np.int64]) -> None:
+    def __init__(self, learner: cb.learners.CertifyingLearner, lists: NDArray[np.int64]) -> None:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.epsilon, self.delta, self.patience = learner.epsilon, learner.delta, learner.patience
         self.ab_test = isinstance(learner, cb.ABTest)
@@ -95,7 +95,7 @@ class Twin:
         self.n_uncovered = 0
         self.look(learner)
 
-    def look(self, learner: cb.CertifyingLearner) -> None:
+    def look(self, learner: cb.learners.CertifyingLearner) -> None:
         """Read new epochs; what old ones stated must not have changed."""
         facts = read_epochs(learner)
         for before, now in zip(self.epochs, facts, strict=False):
@@ -109,7 +109,7 @@ class Twin:
             self.epochs.append(new)
             self.n_rounds.append(0)
 
-    def ask(self, learner: cb.CertifyingLearner, decisions: cb.Decisions) -> None:
+    def ask(self, learner: cb.learners.CertifyingLearner, decisions: cb.Decisions) -> None:
         for i in range(len(decisions)):
             assert decisions.ids[i] == len(self.asked)
             epoch = int(decisions.epochs[i])

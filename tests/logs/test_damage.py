@@ -340,7 +340,7 @@ def test_a_candidate_file_that_misses_contexts(tmp_path: Path) -> None:
     assert "skipped in" in skipped.stderr
 
 
-def _read(tmp_path: Path, kind: str, change: Callable[[bytes], bytes], on_error: str = "skip") -> cb.LogReading:
+def _read(tmp_path: Path, kind: str, change: Callable[[bytes], bytes], on_error: str = "skip") -> cb.logs.LogReading:
     log, lists = write_both(tmp_path, kind, n=40)
     log.write_bytes(change(log.read_bytes()))
     return cb.read_log(log, cb.read_candidates(lists, n_actions=20), on_error=on_error)

@@ -19,9 +19,13 @@ from tests.documents import ROOT
 LISTS = "context,candidate,item_0,item_1\n"
 
 
-def _values(reading: cb.LogReading) -> dict[str, float]:
+def _values(reading: cb.logs.LogReading) -> dict[str, float]:
     return dict(
-        zip(reading.policies.names, cb.ValueSums.from_events(reading.events, reading.policies).means, strict=True)
+        zip(
+            reading.policies.names,
+            cb.estimates.ValueSums.from_events(reading.events, reading.policies).means,
+            strict=True,
+        )
     )
 
 

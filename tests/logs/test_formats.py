@@ -64,7 +64,7 @@ def _files(folder: Path) -> tuple[Path, Path, Path]:
     return path, native, lists
 
 
-def _same(reading: cb.LogReading, other: cb.LogReading) -> None:
+def _same(reading: cb.logs.LogReading, other: cb.logs.LogReading) -> None:
     for name in ("ids", "contexts", "rows", "actions"):
         assert (getattr(reading.events, name) == getattr(other.events, name)).all()
     np.testing.assert_allclose(reading.events.propensities, other.events.propensities, rtol=1e-12)

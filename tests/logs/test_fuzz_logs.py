@@ -98,7 +98,7 @@ VALUES += [_deep(80), _deep(700)]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.CandidateLists]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.logs.CandidateLists]:
     """One file of each kind, all from the same rounds, and the candidates."""
     folder = tmp_path_factory.mktemp("fuzz")
     rng = np.random.default_rng(0)
@@ -317,7 +317,7 @@ def _parquet(raw: bytes, rng: np.random.Generator) -> bytes:
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def good_rows(path: Path, candidates: cb.CandidateLists) -> tuple[int, int]:
+def good_rows(path: Path, candidates: cb.logs.CandidateLists) -> tuple[int, int]:
     """(rows, good rounds) of comband's own log as CSV or JSON lines, by the plainest reading of what a round is."""
     data = path.read_bytes().decode("utf-8-sig", "surrogateescape")
     lines = [line for line in re.split(r"\r\n|\r|\n", data) if line and (path.suffix == ".csv" or not line.isspace())]
@@ -394,7 +394,7 @@ def _is_good(record: dict[str, Any], contexts: set[str]) -> bool:
     return len(set(codes)) == M and sum(rewards) <= M + 1e-9
 
 
-def check(name: str, path: Path, candidates: cb.CandidateLists) -> str:
+def check(name: str, path: Path, candidates: cb.logs.CandidateLists) -> str:
     """Read a damaged file; what came of it."""
     if name.startswith("lists"):
         try:
@@ -439,7 +439,7 @@ def _told(error: InputError) -> str:
     return "refused"
 
 
-def _run(name: str, world: tuple[Path, cb.CandidateLists], numbers: range, folder: Path) -> None:
+def _run(name: str, world: tuple[Path, cb.logs.CandidateLists], numbers: range, folder: Path) -> None:
     source, candidates = world
     raw = (source / name).read_bytes()
     outcomes = set()
@@ -456,11 +456,11 @@ def _run(name: str, world: tuple[Path, cb.CandidateLists], numbers: range, folde
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_sample_of_damaged_files(tmp_path: Path, name: str, world: tuple[Path, cb.CandidateLists]) -> None:
+def test_a_sample_of_damaged_files(tmp_path: Path, name: str, world: tuple[Path, cb.logs.CandidateLists]) -> None:
     _run(name, world, range(SAMPLE), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_damaged_files(tmp_path: Path, name: str, world: tuple[Path, cb.CandidateLists]) -> None:
+def test_damaged_files(tmp_path: Path, name: str, world: tuple[Path, cb.logs.CandidateLists]) -> None:
     _run(name, world, range(SAMPLE, ALL), tmp_path)

@@ -9,17 +9,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from comband import (
-    CachingOracle,
-    EnumerationOracle,
-    Oracle,
-    Problem,
-    RegressionOracle,
-    Rounds,
-    Stopping,
-    TreeOracle,
-    design_exploration,
-)
+from comband import EnumerationOracle, Problem, RegressionOracle, Rounds, design_exploration
+from comband.oracles import CachingOracle, Oracle, TreeOracle
+from comband.solvers import Stopping
 
 PROBLEM = Problem(n_actions=4, list_size=2, sparsity=1)
 

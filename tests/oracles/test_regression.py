@@ -10,7 +10,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from comband import CachingOracle, InputError, Problem, RankingOracle, RegressionOracle
+from comband import InputError, Problem, RegressionOracle
+from comband.oracles import CachingOracle, RankingOracle
 
 PROBLEM = Problem(n_actions=6, list_size=2)
 

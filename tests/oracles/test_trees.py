@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from comband import EnumerationOracle, InputError, Problem, Rounds, TreeOracle
+from comband import EnumerationOracle, InputError, Problem, Rounds
+from comband.oracles import TreeOracle
 
 SPLITS = [(0, 0.0), (1, 0.0), (1, 0.5)]
 

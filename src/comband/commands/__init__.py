@@ -1,1 +1,1 @@
-"""The commands, one a file; `comband.cli` puts them together."""
+"""The commands, one per file; `comband.cli` lists them."""

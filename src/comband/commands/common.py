@@ -10,15 +10,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from comband.problem import InputError
 from comband.text import visible
 
 REFUSED = 1
@@ -37,6 +37,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
+        from comband.problem import InputError  # here: help is shown without numpy
+
         try:
             with _readable_usage_errors():
                 return super().invoke(ctx)
@@ -50,6 +52,16 @@ class Commands(TyperGroup):
             message = f"this does not fit into memory ({error or 'nothing is left'}); give smaller sizes."
         typer.echo(f"comband: {visible(message)}", err=True)
         raise typer.Exit(REFUSED)
+
+
+class Later(TyperCommand):
+    """The command of `comband.commands.NAME`, whose module is loaded when it is run or asked for its help."""
+
+    def make_context(self, info_name: Any, *args: Any, **kwargs: Any) -> Any:
+        """Take the arguments apart, as the command itself does."""
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(self.name)(getattr(import_module(f"comband.commands.{self.name}"), str(self.name)))
+        return typer.main.get_command(app).make_context(info_name, *args, **kwargs)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from comband.commands.common import console
+from comband.experiments import all_claims
+from comband.experiments import reproduce as run_claims
 from comband.problem import InputError
 from comband.text import visible
 
@@ -25,10 +27,6 @@ def reproduce(
 
     Example: comband reproduce --quick
     """
-    # Imported here: the other commands need not wait for the whole catalogue.
-    from comband.experiments import all_claims
-    from comband.experiments import reproduce as run_claims
-
     claims = all_claims(data)
     unknown = sorted(set(only or ()) - {claim.name for claim in claims})
     if unknown:
