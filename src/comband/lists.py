@@ -55,6 +55,11 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
 def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
     """Return the rewards of the shown actions as floats (n, m) in [0, 1] with row sums of at most s."""
     m = problem.list_size
+    if problem.feedback == "total":
+        raise InputError(
+            "this problem's feedback is the total of a list, and rewards of single actions are asked for here; use a "
+            'problem with feedback="items" if they are known, or TotalRounds if they are not.'
+        )
     r = as_floats("rewards", rewards)
     if r.shape != (n, m):
         raise InputError(
@@ -71,6 +76,32 @@ def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np
     raise InputError(
         f"the rewards of one round must not sum above sparsity={problem.sparsity:g}, got "
         f"{sums[row]:g} in row {row}; raise the problem's sparsity or leave it out."
+    )
+
+
+def check_totals(totals: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
+    """Return totals (n,), one number per round, in [0, ρ]: the sum of the rewards of the shown actions."""
+    T = as_floats("totals", totals)
+    if T.shape != (n,):
+        raise InputError(
+            f"totals must hold one number per round, shape ({n},), got shape {T.shape}; rewards of single actions are "
+            'for problems with feedback="items".'
+        )
+    rho = problem.max_reward
+    most = rho + TOLERANCE * min(rho, 1.0)
+    bad = np.flatnonzero(~((T == 0) | ((T >= SMALLEST_REWARD) & (most >= T))))  # also true for NaN
+    if len(bad) == 0:
+        return np.minimum(T, rho)
+    row = int(bad[0])
+    if 0 < T[row] < SMALLEST_REWARD:
+        raise InputError(f"a total must be 0 or at least {SMALLEST_REWARD:g}, got {T[row]} in row {row}; set it to 0.")
+    if T[row] > most:
+        raise InputError(
+            f"a total must not exceed {rho:g}, the smaller of sparsity and list_size, got {T[row]:g} in row {row}; "
+            "scale the rewards such that each is at most 1, or raise the problem's sparsity."
+        )
+    raise InputError(
+        f"totals must lie in [0, {rho:g}], got {T[row]} in row {row}; leave out rounds whose totals are not known yet."
     )
 
 

@@ -54,6 +54,9 @@ class Problem:
     sparsity:
         s, a bound on the sum of *all* K rewards of one round (‖r‖₁ ≤ s). None when it is not known:
         then only the trivial bound m on the observed rewards is used.
+    feedback:
+        What is seen of a shown list: "items", the reward of each of its actions; "total", only their sum (revenue or
+        clicks of a page). Learners that cannot learn from totals say so.
 
     >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
     1.0
@@ -62,6 +65,7 @@ class Problem:
     n_actions: int
     list_size: int
     sparsity: float | None = None
+    feedback: str = "items"
 
     def __post_init__(self) -> None:
         for name in ("n_actions", "list_size"):
@@ -89,6 +93,8 @@ class Problem:
                     "it, and state a sparsity of 1."
                 )
             object.__setattr__(self, "sparsity", s)
+        if check_choice("feedback", self.feedback, ("items", "total")) == "total":
+            check_some_left(self)
 
     @property
     def max_reward(self) -> float:
@@ -100,6 +106,28 @@ class Problem:
     def uniform_propensity(self) -> float:
         """m/K, the probability that a uniform list shows a given action."""
         return self.list_size / self.n_actions
+
+    @property
+    def fill_share(self) -> float:
+        """f = (m−1)/(K−1), the probability that an action is among m − 1 uniform others of a given one."""
+        return (self.list_size - 1) / max(self.n_actions - 1, 1)
+
+
+def check_some_left(problem: Problem) -> None:
+    """Refuse lists that show everything: their totals are all alike."""
+    if problem.list_size == problem.n_actions:
+        raise InputError(
+            f"totals need lists that leave something out, got list_size = n_actions = {problem.n_actions}: every list "
+            "has the same total, and nothing can be told apart."
+        )
+
+
+def check_itemised(problem: Problem, who: str) -> None:
+    """Refuse totals for whoever needs the reward of each shown action."""
+    if problem.feedback == "total":
+        raise InputError(
+            f'{who} learns from the rewards of single actions and cannot use totals; it needs feedback="items".'
+        )
 
 
 def check_number(name: str, value: Any) -> float:

@@ -67,7 +67,7 @@ def run(
             rows.append(
                 (
                     status.rounds,
-                    float(rewards.sum(axis=1).mean()),
+                    float(rewards.reshape(n, -1).sum(axis=1).mean()),
                     status.leader,
                     np.nan if status.certified is None else status.certified,
                     status.survivors,

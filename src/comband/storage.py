@@ -430,7 +430,12 @@ class Part:
             raise InputError(f"{place} must hold parts by name, got {_short(value)}.")
 
 
-PROBLEM = {"n_actions": Whole(1), "list_size": Whole(1), "sparsity": Maybe(Real(0))}
+PROBLEM = {
+    "n_actions": Whole(1),
+    "list_size": Whole(1),
+    "sparsity": Maybe(Real(0)),
+    "feedback": Text(("items", "total")),
+}
 """The schema of `asdict(problem)`; `Problem` itself checks the rest."""
 
 

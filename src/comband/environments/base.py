@@ -27,12 +27,13 @@ class Batch:
         return n_contexts(self.contexts)
 
     def answer(self, lists: ArrayLike) -> NDArray[np.float64]:
-        """Rewards (n, m) of the shown actions, and of no others."""
+        """Rewards (n, m) of the shown actions, and of no others; their totals (n,) if feedback is no more than that."""
         shown = check_lists(lists, self.problem, n=len(self))
         n, m = shown.shape
         rows = np.repeat(np.arange(n), m)
         found = self.rewards[rows, shown.ravel()]
-        return np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+        seen = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+        return seen.sum(axis=1) if self.problem.feedback == "total" else seen
 
 
 class Environment(Protocol):

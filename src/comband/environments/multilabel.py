@@ -137,10 +137,12 @@ class MultilabelWorld:
         What to do with rows of more than s labels: "refuse" raises, "drop" leaves those rows out.
     click_probability, noise:
         As above.
+    feedback:
+        What the world answers with: see `Problem`.
 
     >>> data = MultilabelData([[0.], [1.]], [[1, 0, 0], [0, 1, 1]])
     >>> MultilabelWorld(data, list_size=1).problem
-    Problem(n_actions=3, list_size=1, sparsity=2.0)
+    Problem(n_actions=3, list_size=1, sparsity=2.0, feedback='items')
     """
 
     def __init__(
@@ -152,6 +154,7 @@ class MultilabelWorld:
         excess: Literal["refuse", "drop"] = "refuse",
         click_probability: float = 1.0,
         noise: float = 0.0,
+        feedback: str = "items",
     ) -> None:
         self.click_probability = check_number("click_probability", click_probability)
         self.noise = check_number("noise", noise)
@@ -175,7 +178,7 @@ class MultilabelWorld:
             raise InputError("a world needs at least one row, got none.")
         s = sparsity if sparsity is not None else min(max(data.most_labels + extra, 1), data.n_actions)
         self.data = data
-        self.problem = Problem(n_actions=data.n_actions, list_size=list_size, sparsity=s)
+        self.problem = Problem(n_actions=data.n_actions, list_size=list_size, sparsity=s, feedback=feedback)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """n rounds. Uses a fixed count of numbers of `rng` a round, so that batches may be cut anywhere."""

@@ -29,7 +29,7 @@ from comband.lists import check_rewards
 from comband.oracles.base import Oracle
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, check_problem, learner_generator
+from comband.problem import InputError, Problem, check_itemised, check_problem, learner_generator
 from comband.results import Receipt, Selection, Status
 from comband.rounds import Decisions, Rounds, check_decisions, read_only
 from comband.storage import PROBLEM, Array, Many, Part, State, Text, check, load, require, save
@@ -54,9 +54,14 @@ class Learner(Atomic, ABC):
         An int, a SeedSequence or a Generator; the same seed gives the same run.
     """
 
+    FROM_TOTALS: ClassVar[bool] = False
+    """Whether the learner can learn where only the total of a list is seen."""
+
     def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
         super().__init__()
         self.problem = check_problem(problem)
+        if not self.FROM_TOTALS:
+            check_itemised(problem, type(self).__name__)
         self._class = policies
         if isinstance(policies, PolicySet):
             policies.check(problem)

@@ -28,6 +28,7 @@ from comband.problem import (
     Problem,
     check_count,
     check_fraction,
+    check_itemised,
     check_number,
     check_positive,
     check_problem,
@@ -99,6 +100,7 @@ class OnlineListClassifier(Atomic):
     ) -> None:
         super().__init__()
         self.problem = check_problem(problem)
+        check_itemised(problem, type(self).__name__)
         template = BanditListClassifier() if classifier is None else classifier
         if not isinstance(template, BanditListClassifier):
             raise InputError(f"classifier must be a BanditListClassifier, got {type(template).__name__}.")

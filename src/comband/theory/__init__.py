@@ -41,6 +41,7 @@ from comband.theory.lower_bound import lower_bound
 from comband.theory.pac import PacSchedule, pac_comband
 from comband.theory.regret import Barrier, RegretSchedule, exp4, exp4_comb_sparse
 from comband.theory.single_label import earlier_single_label, single_label
+from comband.theory.totals import fill_moment, total_range, total_variance
 
 __all__ = [
     "Barrier",
@@ -58,6 +59,7 @@ __all__ = [
     "exp4",
     "exp4_comb_sparse",
     "explore_rounds",
+    "fill_moment",
     "frank_wolfe_gap_steps",
     "frank_wolfe_steps",
     "gradient_labels",
@@ -69,5 +71,7 @@ __all__ = [
     "lower_bound",
     "pac_comband",
     "single_label",
+    "total_range",
+    "total_variance",
     "uniform_exploration",
 ]

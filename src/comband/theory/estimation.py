@@ -6,6 +6,7 @@ import math
 
 from comband.problem import Problem, check_count, check_fraction, check_positive, check_problem
 from comband.theory.letters import Route, all_letters, check_route, design_letters
+from comband.theory.totals import total_range, total_variance
 
 
 def estimate_range(problem: Problem, *, floor: float = 0.5) -> float:
@@ -13,7 +14,11 @@ def estimate_range(problem: Problem, *, floor: float = 0.5) -> float:
 
     Q^γ ≥ γm/K and a shown list collects at most ρ = min(s, m). The text has K/(γm), which is
     right only when a list collects at most 1.
+
+    From totals: ρK/(γ(1−f)), of differences (`comband.theory.totals`).
     """
+    if check_problem(problem).feedback == "total":
+        return total_range(problem, floor=floor)
     gamma, K, m, _, rho = all_letters(problem, floor)
     return rho * K / (gamma * m)
 
@@ -26,7 +31,12 @@ def estimate_variance(
     `proxy` bounds V; by default the certificate's 2s/(1−γ) (4s at γ = ½), which ‖∇F‖∞ ≤ 2s gives.
     Printed: Var ≤ m·V, so 4sm. Refined: Var ≤ ρ·V, so 4s·min(s, m), because
     (Σ_{y∈π∩a} r/Q)² ≤ (Σ_{y∈π∩a} r)·(Σ_{y∈π∩a} r/Q²) and the first factor is at most ρ.
+
+    From totals: `theory.total_variance`, whatever the route.
     """
+    if check_problem(problem).feedback == "total":
+        check_route(route)
+        return total_variance(problem, floor=design_letters(problem, floor)[0], proxy=proxy)
     gamma, _, m, s, rho = design_letters(problem, floor)
     V = 2 * s / (1 - gamma) if proxy is None else check_positive("proxy", proxy)
     return (m if check_route(route) == "printed" else rho) * V
@@ -105,8 +115,18 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     """Rounds that uniform lists alone need: the naive Km/ε² with its constants.
 
     Q = m/K everywhere, so Var R(π) ≤ ρ·(K/m)·E Σ_{y∈π} r ≤ ρ²K/m (mK for dense rewards, ρ = m: the
-    printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`.
+    printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`. From totals the variance is
+    that of `theory.total_variance` at γ = 1.
     """
+    if check_problem(problem).feedback == "total":
+        return estimate_rounds(
+            problem,
+            n_policies=n_policies,
+            epsilon=epsilon,
+            delta=delta,
+            floor=1.0,
+            second_moment=total_variance(problem, floor=1.0),
+        )
     rho = check_problem(problem).max_reward
     return estimate_rounds(
         problem,

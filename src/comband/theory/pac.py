@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from comband.problem import Problem, check_count, check_fraction, check_positive
+from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.exploration import explore_rounds
@@ -79,7 +79,8 @@ def pac_comband(
     δ is halved between the phases. The gradient route solves the design until its gap is at most s/50, for which some
     of the T steps is enough; refined and printed to μ/3 by T steps. The held-out route does not trust N₁: as many
     uniform rounds again, `n_verify`, certify the design (`held_out_rounds`), and a learner sets N₂ by what they say;
-    the N₂ given here is for a certificate of 2s.
+    the N₂ given here is for a certificate of 2s. From totals (`problem.feedback`) N₁, T and the certificate stay, and
+    N₂ has the range and variance of `comband.theory.totals`.
 
     >>> from comband.problem import Problem
     >>> plans = [
@@ -91,6 +92,9 @@ def pac_comband(
     """
     delta = check_fraction("delta", delta)
     gamma, K, m, s, rho = design_letters(problem, floor)
+    total = problem.feedback == "total"
+    if total and route not in ("gradient", "held-out"):
+        raise InputError(f'from totals only the routes "gradient" and "held-out" are proved, got {route!r}.')
     # F̂ lies in [0, ρ(K/m)·log(K/γm)], so no start is further from the minimum than that.
     start = max(rho * (K / m) * math.log(K / (gamma * m)), 1e-12)
     proved = estimation_route(check_pac_route(route))  # the route of everything but N₁ and T
@@ -147,6 +151,11 @@ def pac_comband(
         "range_bound": "ρK/(γm)",
         "n_estimate": "Bernstein on every value" if route == "printed" else "Bernstein on paired differences",
     }
+    if total:
+        reasons |= {
+            "variance_bound": "ρ(2sm/(1−γ) + sκ)/(1−f)², or ρs·E N²·K/(γm(1−f)²) where that is smaller",
+            "range_bound": "ρK/(γ(1−f)), f = (m−1)/(K−1)",
+        }
     return PacSchedule(
         problem=problem,
         n_policies=check_count("n_policies", n_policies),

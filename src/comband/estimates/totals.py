@@ -1,0 +1,38 @@
+"""Values of many policies from totals: what a list's total says about each policy, by how much they overlap.
+
+For a list a of share q(a) = P(a | x)·C(K−1, m−1), with total T and |π∩a| actions of π(x) in it, R(π) = T·|π∩a|/q(a) has
+mean
+
+    Σ_a T(a)·|π∩a| / C(K−1, m−1)  =  Σ_{y, z} r(y)·1[z ∈ π]·#{a ∋ y, z} / C(K−1, m−1)  =  (1−f)·V(π) + f·m·‖r‖₁,
+
+because a pair y ≠ z is together in C(K−2, m−2) lists, f = (m−1)/(K−1) of those that hold y. So R(π) − R(ℓ), divided by
+1−f, is unbiased for V(π) − V(ℓ), and T(|π∩a| − f·m)/((1−f)·q(a)) for V(π). Every list must be possible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from comband.estimates.importance import ValueSums
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem
+from comband.rounds import Events
+
+
+def total_values(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:
+    """Sums over rounds of X_t(π) = T(|π∩a| − f·m)/((1−f)·q(a)), unbiased for V(π), and of its square.
+
+    `events` are those of `TotalRounds.events`: all m actions of a rewarded round, each credited with T/((1−f)·q(a)).
+    X may be negative; it lies in an interval of length `theory.estimate_range`.
+    """
+    sums, squares = np.zeros(len(policies)), np.zeros(len(policies))
+    weights = events.rewards / events.propensities
+    excess = problem.fill_share * np.bincount(events.rows, weights, minlength=events.n_rewarded)
+    for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions):
+        rounds, row = np.unique(events.rows[chosen], return_inverse=True)
+        gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
+        values = gather @ inside.astype(np.float64) - excess[rounds, None]
+        sums += values.sum(axis=0)
+        squares += np.square(values).sum(axis=0)
+    return ValueSums(events.n_rounds, sums, squares)
