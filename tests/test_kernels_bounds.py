@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, records, search
+from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, places, records, search
 
 LISTS = np.array([[[0, 1], [1, 2]], [[2, 3], [0, 3]]], dtype=np.int32)  # two contexts, two policies, K = 4
 SHOWN = np.array([[0, 1], [2, 3]], dtype=np.int32)
@@ -53,7 +53,32 @@ def compare(issued: int = 2, starts: np.ndarray = BOTH[:1], ids: np.ndarray = RO
     return records.compare_rows(ids, *DECISIONS[1:], BOTH, known, DONE, 2, 0, issued, starts, BOTH[:1])
 
 
+TWO = np.full((2, 2), 0.5)
+
+
+def examined(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, factors: np.ndarray = ONES, leader: int = 0) -> Any:
+    return places.examination_lists(lists, leader, HALF, FLOORS, factors, TWO, 4, asked)
+
+
+def paired_up(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, u: np.ndarray = HALF, leader: int = 0) -> Any:
+    return places.pair_lists(lists, leader, HALF, FLOORS, u, 4, asked, True)
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
+    "orders with a number missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO.copy(), HALF[:1]),
+    "orders with a propensity missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO[:, :1].copy(), HALF),
+    "examination of an action out of range": lambda: examined(outside(LISTS)),
+    "examination asked for an action out of range": lambda: examined(asked=BAD),
+    "examination with a factor missing": lambda: examined(factors=ONES[:1]),
+    "examination with no such leader": lambda: examined(leader=2),
+    "needs of examination, no such leader": lambda: places.examination_needs(LISTS, -1, ONES, 4),
+    "needs of examination, action out of range": lambda: places.examination_needs(outside(LISTS), 0, ONES, 4),
+    "pairs of an action out of range": lambda: paired_up(outside(LISTS)),
+    "pairs asked for one out of range": lambda: paired_up(asked=BAD),
+    "pairs with a number missing": lambda: paired_up(u=HALF[:1]),
+    "pairs with no such leader": lambda: paired_up(leader=-1),
+    "needs of pairs, no such leader": lambda: places.pair_needs(LISTS, 2, 4),
+    "needs of pairs, action out of range": lambda: places.pair_needs(outside(LISTS), 0, 4),
     "inclusion of an action out of range": lambda: lists.inclusion(LISTS, HALF, BAD, 4),
     "inclusion of a negative action": lambda: lists.inclusion(LISTS, HALF, NEGATIVE, 4),
     "inclusion with a weight missing": lambda: lists.inclusion(LISTS, HALF[:1], SHOWN, 4),
@@ -148,7 +173,15 @@ def test_ids_far_out_are_unknown() -> None:
 def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None:
     """Compiled with numba's bounds check, in a process and a cache of its own."""
     root = Path(__file__).parents[1]
-    files = ["test_kernels.py", "test_kernels_packed.py", "test_kernels_bounds.py", "estimates", "solvers", "policies"]
+    files = [
+        "test_kernels.py",
+        "test_kernels_packed.py",
+        "test_kernels_bounds.py",
+        "test_kernels_places.py",
+        "estimates",
+        "solvers",
+        "policies",
+    ]
     files += [
         "oracles/test_regression.py",
         "learners/test_ledger.py",

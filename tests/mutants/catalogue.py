@@ -303,7 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/disagreement.py",
-        "if taken < m and (edge > u[i] + taken or size - a == m - taken):",
+        "if taken < m and (edge > u + taken or size - a == m - taken):",
         "if taken < m and (edge > 0.5 + taken or size - a == m - taken):",
         "lists are not drawn with their propensities",
         (f"{DISAGREEMENT}::test_lists_come_with_their_propensities",),

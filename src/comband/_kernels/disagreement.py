@@ -34,6 +34,64 @@ def _clipped_sum(t: float, weight: Any, lower: Any, size: int) -> tuple[float, f
 
 
 @njit(cache=True)
+def clipped(weight: Any, lower: Any, size: int, m: int, last: float, q: Any) -> float:
+    """q = clip(t·weight, lower, 1) with Σq = m; returns log t, the best `last` to begin with in a similar case.
+
+    Bisection on log t, then the rest goes to actions inside their limits. The sum grows with t, so what Newton's steps
+    find out first spares the bisection most of its own.
+    """
+    below, above = -np.inf, np.inf
+    log_t = last
+    for _ in range(12):
+        total, slope = _clipped_sum(np.exp(log_t), weight, lower, size)
+        if total > m:
+            above = min(above, log_t)
+        else:
+            below = max(below, log_t)
+        step = (m - total) / slope if slope > 0 else 0.0
+        width = 4e-16 * max(abs(log_t), 1.0)
+        if abs(step) < width:
+            step = width if total <= m else -width  # to the other side, so that both are known
+        if not (below < log_t + step < above and -25.0 < log_t + step < 50.0):
+            break
+        log_t += step
+    small, large = -25.0, 50.0
+    for _ in range(60):
+        middle = 0.5 * (small + large)
+        if middle >= above or (middle > below and _clipped_sum(np.exp(middle), weight, lower, size)[0] > m):
+            large = middle
+        else:
+            small = middle
+    t = np.exp(small)
+    total = 0.0
+    for a in range(size):
+        q[a] = min(max(t * weight[a], lower[a]), 1.0)
+        total += q[a]
+    rest = m - total
+    for a in range(size):
+        step = min(rest, 1.0 - q[a])
+        q[a] += step
+        rest -= step
+    return small
+
+
+@njit(cache=True)
+def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities: Any) -> None:
+    """Take m of the actions union[:size], each with its probability: points u, u+1, … on the line of cumulated
+    probabilities, of which no cell is longer than 1.
+    """
+    m = len(shown)
+    edge = 0.0
+    taken = 0
+    for a in range(size):
+        edge += q[a]
+        if taken < m and (edge > u + taken or size - a == m - taken):
+            shown[taken] = union[a]
+            propensities[taken] = q[a]
+            taken += 1
+
+
+@njit(cache=True)
 def disagreement_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -100,50 +158,8 @@ def disagreement_lists(
             covered[i] = False
             for a in range(size):
                 lower[a] *= m / total_lower
-        # q = clip(t·weight, lower, 1) with Σq = m: bisection on log t, then the rest goes to actions inside their
-        # limits. The sum grows with t, so what Newton's steps find out first spares the bisection most of its own.
-        below, above = -np.inf, np.inf
-        log_t = last
-        for _ in range(12):
-            total, slope = _clipped_sum(np.exp(log_t), weight, lower, size)
-            if total > m:
-                above = min(above, log_t)
-            else:
-                below = max(below, log_t)
-            step = (m - total) / slope if slope > 0 else 0.0
-            width = 4e-16 * max(abs(log_t), 1.0)
-            if abs(step) < width:
-                step = width if total <= m else -width  # to the other side, so that both are known
-            if not (below < log_t + step < above and -25.0 < log_t + step < 50.0):
-                break
-            log_t += step
-        small, large = -25.0, 50.0
-        for _ in range(60):
-            middle = 0.5 * (small + large)
-            if middle >= above or (middle > below and _clipped_sum(np.exp(middle), weight, lower, size)[0] > m):
-                large = middle
-            else:
-                small = middle
-        last = small
-        t = np.exp(small)
-        total = 0.0
-        for a in range(size):
-            q[a] = min(max(t * weight[a], lower[a]), 1.0)
-            total += q[a]
-        rest = m - total
-        for a in range(size):
-            step = min(rest, 1.0 - q[a])
-            q[a] += step
-            rest -= step
-        # Points u, u+1, … on the line of cumulated probabilities; no cell is longer than 1.
-        edge = 0.0
-        taken = 0
-        for a in range(size):
-            edge += q[a]
-            if taken < m and (edge > u[i] + taken or size - a == m - taken):
-                shown[i, taken] = union[a]
-                propensities[i, taken] = q[a]
-                taken += 1
+        last = clipped(weight, lower, size, m, last, q)
+        systematic(union, q, size, u[i], shown[i], propensities[i])
         for k in range(asked.shape[1]):
             if not 0 <= asked[i, k] < n_actions:
                 raise IndexError("disagreement_lists: an action that was asked for is out of range")

@@ -1,0 +1,263 @@
+"""Lists with places are drawn with exactly the probabilities that are recorded."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binom, chi2
+
+from comband._kernels import places
+
+Floats = NDArray[np.float64]
+ALARM = 1e-7  # a right program fails a test by chance that rarely
+
+
+def some_lists(n: int, S: int, m: int, K: int, seed: int, *, alike: float = 0.5) -> tuple[NDArray[np.int32], Floats]:
+    """Lists (n, S, m) that agree in many places, as those of good candidates do, and attention (S,)."""
+    rng = np.random.default_rng([seed, n, S, m, K])
+    common = np.argsort(rng.random((n, 1, K)), axis=2) + 0.0
+    own = np.argsort(rng.random((n, S, K)), axis=2) + 0.0
+    lists = np.argsort(np.where(rng.random((n, S, 1)) < alike, common, own) + 3 * rng.random((n, S, K)), axis=2)
+    attention = rng.random(S)
+    attention[0] = 0.0
+    return lists[:, :, :m].astype(np.int32), attention / max(attention.sum(), 1e-300)
+
+
+def test_orders_are_uniform_given_the_set() -> None:
+    """Chi-square over all orders of four, and of pairs of neighbouring rounds, whose numbers are successive."""
+    n = 240_000
+    lists = np.tile(np.array([7, 3, 9, 1], dtype=np.int32), (n, 1))
+    propensities = lists / 10.0
+    places.shuffle_lists(lists, propensities, np.random.default_rng(5).random(n))
+    assert (propensities == lists / 10.0).all()
+    number = {order: i for i, order in enumerate(permutations([1, 3, 7, 9]))}
+    found = np.array([number[tuple(row)] for row in lists.tolist()])
+    for counts in (np.bincount(found, minlength=24), np.bincount(24 * found[::2] + found[1::2], minlength=576)):
+        expected = counts.sum() / len(counts)
+        assert ((counts - expected) ** 2 / expected).sum() < chi2.isf(ALARM, len(counts) - 1)
+
+
+def test_orders_follow_the_number_alone() -> None:
+    lists = np.tile(np.arange(6, dtype=np.int32), (50, 1))
+    u = np.random.default_rng(0).random(50)
+    whole, parts = lists.copy(), lists.copy()
+    places.shuffle_lists(whole, np.zeros((50, 6)), u)
+    for rows in (slice(0, 13), slice(13, 50)):
+        places.shuffle_lists(parts[rows], np.zeros((50, 6))[rows], u[rows])
+    assert (whole == parts).all()
+    assert (np.sort(whole, axis=1) == lists).all()
+    assert len({tuple(row) for row in whole.tolist()}) > 40
+
+
+# ---- examination -----------------------------------------------------------------------------------------------------
+
+
+def examination(
+    lists: NDArray[np.int32], attention: Floats, floors: Floats, factors: Floats, K: int, u: Floats | None = None
+) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
+    n = len(lists)
+    asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
+    u = np.zeros((n, 2)) if u is None else u
+    result: Any = places.examination_lists(lists, 0, attention, floors, factors, u, K, asked)
+    return result
+
+
+def plain_examination(lists: NDArray[np.int32], attention: Floats, floors: Floats, factors: Floats, K: int) -> Floats:
+    """The definition for one context's lists (S, m), leader first, with plain bisection."""
+    S, m = lists.shape
+    theta = np.zeros((S, K))
+    for p in range(S):
+        theta[p, lists[p]] = factors
+    listed = (theta > 0).any(axis=0)
+    more = theta - theta[0]
+    care = attention @ more**2
+    disputed = (more != 0).any(axis=0)
+    weight = np.where(disputed, np.sqrt(np.maximum(care, 1e-9) * ((theta > 0).mean(axis=0) + 0.01)), 1e-9)
+    low = np.max([floors[0] * more.max(axis=0), floors[1] * (-more).max(axis=0), floors[2] * theta.max(axis=0)], axis=0)
+    low *= m / factors.sum()
+    low /= max(1.0, low.max(), low.sum() / m)
+    weight, low = np.where(listed, weight, 0), np.where(listed, low, 0)
+    small, large = -40.0, 60.0
+    for _ in range(200):
+        middle = (small + large) / 2
+        if np.minimum(np.maximum(np.exp(middle) * weight, low), listed).sum() > m:
+            large = middle
+        else:
+            small = middle
+    return np.asarray(np.minimum(np.maximum(np.exp(small) * weight, low), listed))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 10**6), st.floats(0.001, 1.0))
+def test_examination_follows_the_definition(K: int, S: int, seed: int, floor: float) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, K + 1))
+    lists, attention = some_lists(4, S, m, K, seed)
+    factors = rng.uniform(0.1, 1.5, size=m)
+    floors = np.array([floor, 0.3 * floor, min(0.05, floor)])
+    shown, q, covered, of_all = examination(lists, attention, floors, factors, K, rng.random((4, 2)))
+    for x in range(4):
+        np.testing.assert_allclose(of_all[x], plain_examination(lists[x], attention, floors, factors, K), atol=2e-6)
+    np.testing.assert_allclose(of_all.sum(axis=1), m, atol=1e-9)
+    np.testing.assert_allclose(q, np.take_along_axis(of_all, shown.astype(np.int64), 1), atol=1e-15)
+    assert all(len(set(row)) == m for row in shown.tolist())
+    # e(y) ≥ φ·g(y) where the floors hold, and they hold if floors of their size fit.
+    needs = places.examination_needs(lists, 0, factors, K)
+    for x in range(4):
+        theta = np.zeros((S, K))
+        for p in range(S):
+            theta[p, lists[x, p]] = factors
+        gain = (theta - theta[0]).max(axis=0)
+        assert needs[x] == pytest.approx(max(gain.sum(), gain.max() * m) / factors.sum(), abs=1e-12)
+        e = of_all[x] * factors.sum() / m
+        assert not covered[x] or (e >= floor * gain - 1e-9).all()
+        assert not covered[x] or (e >= min(0.05, floor) * theta.max(axis=0) - 1e-9).all()
+        assert e.sum() == pytest.approx(factors.sum())
+
+
+def test_inclusion_is_exact_and_so_is_the_factor() -> None:
+    """All lists by the intervals of the one number that draws the set: inclusion is q to the last digits."""
+    K, m = 9, 3
+    factors = np.array([1.0, 0.6, 0.3])
+    lists, attention = some_lists(1, 5, m, K, 3)
+    floors = np.array([0.2, 0.06, 0.05])
+    q = examination(lists, attention, floors, factors, K)[3][0]
+    order = list(dict.fromkeys(lists[0].ravel().tolist()))  # items in the order of their cells
+    edges = np.unique(np.r_[0.0, np.cumsum(q[order]) % 1.0, 1.0])
+    middles, lengths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    many = np.repeat(lists, len(middles), axis=0)
+    shown = examination(many, attention, floors, factors, K, np.column_stack([middles, middles]))[0]
+    inclusion = np.bincount(shown.ravel(), np.repeat(lengths, m), minlength=K)
+    np.testing.assert_allclose(inclusion, q, atol=1e-13)
+
+
+# ---- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def pairs(
+    lists: NDArray[np.int32], attention: Floats, floors: Floats, K: int, u: Floats | None = None, *, draw: bool = True
+) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
+    """As the kernel, with the probabilities of all pairs as (n, m, K)."""
+    n, _, m = lists.shape
+    asked = np.ascontiguousarray(np.broadcast_to(np.arange(K * m, dtype=np.int32), (n, K * m)))
+    u = np.zeros(n) if u is None else u
+    shown, q, covered, of_all = places.pair_lists(lists, 0, attention, floors, u, K, asked, draw)
+    return shown, q, covered, of_all.reshape(n, m, K)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 10**6), st.floats(0.001, 1.0))
+def test_pairs_fill_every_place_and_keep_their_floors(K: int, S: int, seed: int, floor: float) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, K + 1))
+    lists, attention = some_lists(4, S, m, K, seed)
+    floors = np.array([floor, 0.3 * floor, min(0.05, floor)])
+    shown, q, covered, Q = pairs(lists, attention, floors, K, rng.random(4))
+    np.testing.assert_allclose(Q.sum(axis=2), 1.0, atol=2e-11)
+    assert Q.sum(axis=1).max() <= 1 + 1e-12
+    assert Q.min() >= 0
+    assert all(len(set(row)) == m for row in shown.tolist())
+    np.testing.assert_array_equal(q, Q[np.arange(4)[:, None], np.arange(m), shown])
+    needs = places.pair_needs(lists, 0, K)
+    for x in range(4):
+        votes = np.zeros((m, K))
+        for p in range(S):
+            votes[np.arange(m), lists[x, p]] += 1
+        outside = votes > 0
+        outside[np.arange(m), lists[x, 0]] = False
+        assert needs[x] == max(outside.sum(axis=1).max(), outside.sum(axis=0).max())
+        assert (Q[x][votes > 0] > 0).all()
+        if covered[x]:
+            assert (Q[x][outside] >= floor - 1e-12).all()
+            assert (Q[x][votes > 0] >= floors.min() - 1e-12).all()
+        least = np.where(votes == S, floors[2], np.where(outside, floors[0], floors[1])) * (votes > 0)
+        assert covered[x] == (max(least.sum(axis=1).max(), least.sum(axis=0).max()) <= 1)
+
+
+def test_pairs_weigh_attention_and_the_share_of_the_item() -> None:
+    """One place, no item in the way and floors too small to matter: probabilities in proportion to the weights."""
+    lists = np.array([[[0], [1], [2], [2]]], dtype=np.int32)
+    attention = np.array([0.0, 0.5, 0.3, 0.2])
+    Q = pairs(lists, attention, np.full(3, 1e-12), 3)[3][0, 0]
+    weight = np.sqrt(np.array([1.0, 0.5, 0.5]) * (np.array([0.25, 0.25, 0.5]) + 0.01))
+    np.testing.assert_allclose(Q, weight / weight.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_is_exact_by_enumeration_of_its_coins(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain function with every sequence of coins in turn: all lists are valid, and E = Q to the last digits."""
+    K, S, m = 6, 4, 3 if seed % 2 else 2
+    lists, attention = some_lists(1, S, m, K, seed, alike=0.2)
+    Q = pairs(lists, attention, np.array([0.1, 0.03, 0.05]), K, draw=False)[3][0]
+    shown_by_some = np.flatnonzero(Q.sum(axis=0) > 0)
+    size = len(shown_by_some)
+    start = np.column_stack([Q[:, shown_by_some].T, np.maximum(1 - Q[:, shown_by_some].sum(axis=0), 0)])
+    mean, total = np.zeros((size, m + 1)), 0.0
+    scripts: list[list[bool]] = [[]]
+    n_lists = 0
+    while scripts:
+        script = scripts.pop()
+        chance, tossed = [1.0], [0]
+
+        def coin(
+            state: Any, up: float, down: float, script: list[bool] = script, chance: Any = chance, tossed: Any = tossed
+        ) -> tuple[Any, float]:
+            i = tossed[0]
+            tossed[0] += 1
+            if i == len(script):
+                scripts.append([*script, False])  # the other side, later
+                script.append(True)
+            chance[0] *= (down if script[i] else up) / (up + down)
+            return state, up if script[i] else -down
+
+        monkeypatch.setattr(places, "_coin", coin)
+        f, out = start.copy(), np.empty(m, dtype=np.int64)
+        members, position = np.empty((m + 1, size), dtype=np.int32), np.empty((size, m + 1), dtype=np.int32)
+        places._round_matrix.py_func(f, size, m, np.uint64(0), members, position, out)
+        assert np.isin(f, [0, 1]).all()
+        assert (f.sum(axis=1) == 1).all()
+        assert (f[:, :m].sum(axis=0) == 1).all()
+        assert f[out, np.arange(m)].all()
+        mean += chance[0] * f
+        total += chance[0]
+        n_lists += 1
+    assert n_lists >= 4
+    assert total == pytest.approx(1, abs=1e-13)
+    np.testing.assert_allclose(mean, start, atol=1e-13)
+
+
+def frequencies_fit(n: int, K: int, S: int, m: int, seed: int) -> None:
+    lists, attention = some_lists(1, S, m, K, seed)
+    many = np.broadcast_to(lists, (n, S, m))
+    Q = pairs(lists, attention, np.array([0.05, 0.015, 0.05]), K, draw=False)[3][0]
+    none = np.empty((n, 0), dtype=np.int32)
+    u = np.random.default_rng(seed).random(n)
+    shown, q, *_ = places.pair_lists(
+        np.ascontiguousarray(many), 0, attention, np.array([0.05, 0.015, 0.05]), u, K, none, True
+    )
+    ordered = np.sort(shown, axis=1)
+    assert (ordered[:, 1:] > ordered[:, :-1]).all()
+    for k in range(m):
+        counts = np.bincount(shown[:, k], minlength=K)
+        chance = np.clip(Q[k], 0, 1)
+        tail = 2 * np.minimum(binom.cdf(counts, n, chance), binom.sf(counts - 1, n, chance))
+        assert tail.min() * K * m > ALARM
+    np.testing.assert_array_equal(q, Q[np.arange(m), shown])
+
+
+def test_pairs_are_shown_as_often_as_recorded() -> None:
+    for K, S, m, seed in ((8, 4, 3, 0), (30, 12, 5, 1)):
+        frequencies_fit(50_000, K, S, m, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("K", "S", "m"), [(8, 4, 3), (30, 12, 5), (120, 40, 5), (12, 20, 10)])
+def test_pairs_are_shown_as_often_as_recorded_in_a_million_draws(K: int, S: int, m: int) -> None:
+    for part in range(5):
+        frequencies_fit(200_000, K, S, m, part)
