@@ -26,6 +26,7 @@ from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, 
 from comband.solvers.incidence import build_incidence
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import NO_EVENTS, Outcome, State, Stopping, sentence
+from comband.totals import TotalRounds, events_of, list_weights
 
 SOLVERS: dict[str, Rule] = {
     "corrective": FullyCorrective(),
@@ -41,6 +42,10 @@ WARM_START_FROM = 20_000  # events: below, one pass costs less than the detour
 @dataclass(frozen=True, slots=True)
 class Design:
     """An exploration mixture and what is known about it on the data it was made from.
+
+    From totals (`problem.feedback`) read T/(n·q(a)) for w_e, for Q the share q_p(x, a) of a list that
+    `MidzunoLists(mixture)` draws, and |π(x) ∩ a|/m for 1[y ∈ π(x)]; `comband.theory.totals` says what a proxy then
+    bounds.
 
     With event weights w_e = r_e / (n q_e) and Q = Q^γ under the mixture:
 
@@ -70,7 +75,7 @@ class Design:
 
     def certify(
         self,
-        held_out: Rounds | Events,
+        held_out: Rounds | TotalRounds | Events,
         delta: float,
         *,
         n_policies: int | None = None,
@@ -107,7 +112,7 @@ class Design:
 
 
 def design_exploration(
-    rounds: Rounds | Events,
+    rounds: Rounds | TotalRounds | Events,
     oracle: Oracle | PolicySet,
     *,
     problem: Problem,
@@ -126,10 +131,13 @@ def design_exploration(
     distribution with known propensities q > 0, also from several: w_e = r_e / (n q_e) keeps F̂ unbiased, and
     uniform lists (q = m/K) are the paper's case. Only positive rewards enter.
 
+    From totals it is F̂(p) = −Σ_i T_i/(n·q_i)·log q_p(x_i, a_i) over lists, with q the shares of `comband.totals`; each
+    linear step is an oracle call with rewards T/(m·q·q_p) on every shown action.
+
     Parameters
     ----------
     rounds:
-        What was shown and answered, or its events.
+        What was shown and answered, or its events; `TotalRounds` if the problem's feedback is the total.
     oracle:
         A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit a
         cell or less) and the corrective solver takes several columns a call. Any other `Oracle` is asked for one policy
@@ -177,15 +185,13 @@ def design_exploration(
         oracle = EnumerationOracle(oracle)
     if not callable(getattr(oracle, "fit", None)):
         raise InputError(f"oracle must be a PolicySet or have fit(X, rewards), got {type(oracle).__name__}.")
-    if not isinstance(rounds, (Rounds, Events)):
-        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if not 0 <= check_number("trim", trim) < 1:
         raise InputError(f"trim must lie in [0, 1), got {trim}.")
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
     rule = SOLVERS[solver]
     stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping
-    events = rounds.events() if isinstance(rounds, Rounds) else rounds
+    events = events_of(rounds, problem)
     if len(events) and int(events.actions.max()) >= problem.n_actions:
         raise InputError(
             f"the rounds show action {int(events.actions.max())}, but actions must lie in 0 … {problem.n_actions - 1}."
@@ -202,13 +208,15 @@ def design_exploration(
 
     source: _Enumerated | _Reached
     if isinstance(oracle, EnumerationOracle) and survivors is not None:
-        source = _Enumerated(oracle.policies, survivors, events)
+        source = _Enumerated(oracle.policies, survivors, events, problem)
     else:
         source = _Reached(oracle, events, problem)
-    potential = LogBarrier(source.weights, floor, problem.uniform_propensity)
+    group = _group(problem)
+    potential = LogBarrier(source.weights, floor, problem.uniform_propensity, group)
     several = COLUMNS_A_CALL if n_columns is None else check_count("n_columns", n_columns)
     width = several if solver == "corrective" and isinstance(source, _Enumerated) else 1
-    first, calls = source.start(potential, start, warm=width > 1, n_columns=width)
+    # A tenth of the events is no tenth of the lists, so totals begin without the detour.
+    first, calls = source.start(potential, start, warm=width > 1 and group == 1, n_columns=width)
     solution = minimise(
         potential, source.columns, rule=rule, stopping=stopping, n_columns=width, start=first, callback=callback
     )
@@ -233,7 +241,7 @@ def design_exploration(
         oracle_calls=calls,
         steps=state.steps,
         seconds=time.perf_counter() - began,
-        n_events=len(events),
+        n_events=len(events) // group,
         status=solution.status,
         message=sentence(solution.status, state, exact=final.exact),
         oracle=_restricted(oracle, survivors),
@@ -246,12 +254,13 @@ Start = tuple[Columns, Floats]
 class _Enumerated:
     """A class given in full: all its columns are in memory, and keys are places among the survivors."""
 
-    def __init__(self, policies: PolicySet, survivors: NDArray[np.int64], events: Events) -> None:
+    def __init__(self, policies: PolicySet, survivors: NDArray[np.int64], events: Events, problem: Problem) -> None:
         self._policies, self._survivors = policies, survivors
-        w = _event_weights(events)
+        w = _event_weights(events, problem)
         everyone = len(survivors) == len(policies)
         blocks = policies.incidence(events.contexts, events.rows, events.actions, None if everyone else survivors)
-        self.columns, self.weights = build_incidence((rows, w[which]) for which, rows in blocks)
+        weighed = ((rows, w[which]) for which, rows in blocks)
+        self.columns, self.weights = build_incidence(weighed, merge=_group(problem) == 1)
 
     def start(
         self, potential: LogBarrier, start: int | None, *, warm: bool, n_columns: int
@@ -284,7 +293,7 @@ class _Reached:
         self.exact = oracle.exact
         self.n_words = words_for(len(events))
         self.weights = np.zeros(64 * self.n_words)
-        self.weights[: len(events)] = _event_weights(events)
+        self.weights[: len(events)] = _event_weights(events, problem)
 
     @property
     def columns(self) -> ColumnOracle:
@@ -319,10 +328,17 @@ class _Reached:
         return PolicySet([self._found[key] for key in solution.keys]), solution.weights
 
 
-def _event_weights(events: Events) -> Floats:
-    """w_e = r_e / (n q_e)."""
+def _event_weights(events: Events, problem: Problem) -> Floats:
+    """w_e = r_e / (n q_e); from totals T / (n q(a)), in equal parts."""
+    if problem.feedback == "total":
+        return list_weights(events, problem) / events.n_rounds
     weights: Floats = events.rewards / (events.n_rounds * events.propensities)
     return weights
+
+
+def _group(problem: Problem) -> int:
+    """How many events are one term of the potential."""
+    return problem.list_size if problem.feedback == "total" else 1
 
 
 def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int64]:

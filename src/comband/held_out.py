@@ -21,6 +21,7 @@ from comband.oracles import EnumerationOracle, Oracle
 from comband.policies import Mixture
 from comband.problem import InputError, check_count, check_fraction, check_positive
 from comband.rounds import Events, Rounds
+from comband.totals import TotalRounds, events_of, list_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class HeldOutCertificate:
 
 def certify_mixture(
     mixture: Mixture,
-    held_out: Rounds | Events,
+    held_out: Rounds | TotalRounds | Events,
     oracle: Oracle,
     *,
     delta: float,
@@ -83,14 +84,15 @@ def certify_mixture(
     mixture:
         With a positive floor.
     held_out:
-        Rounds that had no part in making the mixture, of a number fixed beforehand.
+        Rounds that had no part in making the mixture, of a number fixed beforehand; `TotalRounds` if the mixture's
+        problem has no other feedback.
     oracle, n_policies:
         The class and its size (an `EnumerationOracle` knows it). One call.
     delta:
         Failure probability.
     least_propensity:
-        The smallest probability with which the logging rule shows any action. Needed unless lists were uniform; what
-        happened to be logged does not tell.
+        The smallest probability with which the logging rule shows any action (for totals: the smallest share of any
+        list). Needed unless lists were uniform; what happened to be logged does not tell.
     """
     problem, gamma = mixture.problem, mixture.floor
     delta = check_fraction("delta", delta)
@@ -99,8 +101,14 @@ def certify_mixture(
     if n_policies is None:
         raise InputError("n_policies is needed for a class behind an oracle: say how many policies it has at most.")
     P = check_count("n_policies", n_policies)
-    logged = held_out.decisions.propensities if isinstance(held_out, Rounds) else held_out.propensities
-    events = held_out.events() if isinstance(held_out, Rounds) else held_out
+    events = events_of(held_out, problem)
+    total, m = problem.feedback == "total", problem.list_size
+    if isinstance(held_out, Rounds):
+        logged = held_out.decisions.propensities
+    elif isinstance(held_out, TotalRounds):
+        logged = held_out.shares
+    else:
+        logged = held_out.propensities * (m / (1 - problem.fill_share) if total else 1.0)
     if events.n_rounds == 0:
         raise InputError("held_out must hold at least one round, got none.")
     least = _least_propensity(logged, least_propensity, problem.uniform_propensity)
@@ -110,8 +118,11 @@ def certify_mixture(
     estimate = 0.0
     if len(events):
         inside = mixture.policies.contains(events.contexts, events.rows, events.actions, mixture.support)
-        Q = (1 - gamma) * (inside @ mixture.weights[mixture.support]) + gamma * problem.uniform_propensity
-        gains = events.rewards / (events.propensities * Q)
+        coverage = inside @ mixture.weights[mixture.support]
+        if total:
+            coverage = np.repeat(coverage.reshape(-1, m).mean(axis=1), m)
+        weights = list_weights(events, problem) if total else events.rewards / events.propensities
+        gains = weights / ((1 - gamma) * coverage + gamma * problem.uniform_propensity)
         shape = (events.n_rewarded, problem.n_actions)
         best = oracle.fit(events.contexts, sp.csr_array((gains, (events.rows, events.actions)), shape=shape))
         lists = check_lists(best.predict(events.contexts), problem, n=events.n_rewarded)

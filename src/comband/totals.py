@@ -158,6 +158,37 @@ class TotalRounds:
         return Rounds(replace(self.decisions, propensities=propensities), rewards).events()
 
 
+def list_weights(events: Events, problem: Problem) -> NDArray[np.float64]:
+    """T/(m·q(a)) at each event (E,): a list's weight in a potential or proxy, in equal parts. Refuses other events.
+
+    `events` are those of `TotalRounds.events`; an estimate over rounds divides by their number.
+    """
+    m = problem.list_size
+    weights = events.rewards / events.propensities
+    whole = np.array_equal(events.rows, np.repeat(np.arange(events.n_rewarded), m))
+    if not whole or (np.ptp(weights.reshape(-1, m), axis=1) > 1e-9 * weights[::m]).any():
+        raise InputError(
+            "this problem's feedback is the total of a list: give TotalRounds or their events, in which every shown "
+            "action of a rewarded round has an equal part."
+        )
+    return np.asarray(weights * (1 - problem.fill_share) / m)
+
+
+def events_of(rounds: Any, problem: Problem) -> Events:
+    """The events of rounds that are of this problem's feedback: Rounds, TotalRounds, or events of either."""
+    if isinstance(rounds, TotalRounds):
+        if problem.feedback != "total":
+            raise InputError('these rounds hold totals, and the problem says feedback="items".')
+        if (rounds.problem.n_actions, rounds.problem.list_size) != (problem.n_actions, problem.list_size):
+            raise InputError(f"these rounds are of {rounds.problem}, not of {problem}.")
+        return rounds.events()
+    if isinstance(rounds, Rounds) and problem.feedback == "total":
+        raise InputError('these rounds hold rewards of single actions, and the problem says feedback="total".')
+    if not isinstance(rounds, (Rounds, Events)):
+        raise InputError(f"rounds must be Rounds, TotalRounds or Events, got {type(rounds).__name__}.")
+    return rounds.events() if isinstance(rounds, Rounds) else rounds
+
+
 def log_lists_with(problem: Problem) -> float:
     """log C(K−1, m−1): how many lists hold a given action."""
     return math.log(math.comb(problem.n_actions - 1, problem.list_size - 1))

@@ -17,6 +17,7 @@ from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import State, Stopping
 
 DENSE = 0.2  # share of set bits from which whole words beat single events in the Gram matrix
+_GRAM_BYTES = 4096  # of each column of lists that are unpacked at a time, for each row of a list
 RIDGE = 1e-9  # of the mean diagonal: columns that agree on every event are common
 
 
@@ -59,10 +60,10 @@ def solve_master(potential: LogBarrier, active: ActiveSet, tolerance: float, *, 
         if residual.max() <= tolerance:
             break
         curvature = gains / Q
-        H = _hessian(active, curvature, gamma, b)
+        H = _hessian(potential, active, curvature)
         x = nonnegative_quadratic(H, residual + H @ p, p)
         move = x - p
-        change = (1.0 - gamma) * active.cover(move) + b * move.sum()
+        change = potential.change(active.cover(move)) + b * move.sum()
         t = line_search(w, Q, change, mass * float(move.sum()), 1.0)
         if t == 0.0:
             break
@@ -73,18 +74,36 @@ def solve_master(potential: LogBarrier, active: ActiveSet, tolerance: float, *, 
     return moved
 
 
-def _hessian(active: ActiveSet, curvature: Floats, gamma: float, b: float) -> Floats:
-    """Bᵀ diag(curvature) B with a ridge, from the Gram matrix of the bits."""
+def _hessian(potential: LogBarrier, active: ActiveSet, curvature: Floats) -> Floats:
+    """Bᵀ diag(curvature) B with a ridge, from the Gram matrix of the columns."""
+    gamma, b = potential.floor, potential.floor * potential.uniform
     k = len(active.keys)
-    scale = float(curvature.max())
-    gram = np.empty((k, k))
-    dense = active.scores(np.ones_like(curvature)).sum() > DENSE * k * len(curvature)
-    packed_gram(active.bits, (curvature / scale).astype(np.float32), gram, dense=dense)
-    gram *= scale * (1.0 - gamma) ** 2
-    edge = (b / (1.0 - gamma)) * np.diag(gram) if gamma < 1.0 else np.zeros(k)
+    if potential.group == 1:
+        scale = float(curvature.max())
+        gram = np.empty((k, k))
+        dense = active.scores(np.ones_like(curvature)).sum() > DENSE * k * len(curvature)
+        packed_gram(active.bits, (curvature / scale).astype(np.float32), gram, dense=dense)
+        gram *= scale * (1.0 - gamma) ** 2
+        edge = (b / (1.0 - gamma)) * np.diag(gram) if gamma < 1.0 else np.zeros(k)
+    else:
+        gram = (1.0 - gamma) ** 2 * _grouped_gram(active.bits, curvature, potential.group)
+        edge = (1.0 - gamma) * b * active.scores(curvature)
     H = gram + edge[:, None] + edge[None, :] + b * b * float(curvature.sum())
     H[np.diag_indices(k)] += RIDGE * np.trace(H) / k
     return H
+
+
+def _grouped_gram(bits: Words, curvature: Floats, group: int) -> Floats:
+    """Σ over lists of (their curvature)·A_i·A_j, where A is the share of a list's rows that a column holds."""
+    gram = np.zeros((len(bits), len(bits)))
+    step = group * _GRAM_BYTES  # rows: whole lists and whole bytes
+    flat = bits.view(np.uint8)
+    for start in range(0, len(curvature) - len(curvature) % group, 8 * step):
+        stop = min(start + 8 * step, len(curvature) - len(curvature) % group)
+        rows = np.unpackbits(flat[:, start // 8 : -(-stop // 8)], axis=1, count=stop - start, bitorder="little")
+        shares = rows.reshape(len(bits), -1, group).mean(axis=2)
+        gram += (shares * curvature[start:stop].reshape(-1, group).sum(axis=1)) @ shares.T
+    return gram
 
 
 def nonnegative_quadratic(H: Floats, q: Floats, start: Floats) -> Floats:

@@ -159,7 +159,7 @@ class ExactStep:
                 move = _unit(len(p), best) - p
             else:
                 move, limit = p - _unit(len(p), worst), float(p[worst] / (1.0 - p[worst]))
-        change = (1.0 - potential.floor) * active.cover(move)
+        change = potential.change(active.cover(move))
         Q = potential.mix(active.coverage)
         t = line_search(potential.weights, Q, change, 0.0, limit)
         weights = np.maximum(p + t * move, 0.0)
