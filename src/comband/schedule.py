@@ -48,7 +48,7 @@ def forecast_epsilon(
 ) -> float:
     """The ε that `n_estimate` rounds support if every E R(π)² is at most `second_moment` (fixed-n betting bound).
 
-    It is what `PairSums.gaps` gives for a rival that does exactly as well as the leader, with E D² = 2·second_moment.
+    It is what `PairSums.bounds` gives for a rival that does exactly as well as the leader, with E D² = 2·second_moment.
     """
     check_problem(problem)
     n = check_count("n_estimate", n_estimate)

@@ -58,7 +58,7 @@ def test_intervals_by_hand() -> None:
     values = cb.estimates.ValueSums(
         101, np.array([50.5]), np.array([50.5])
     )  # a coin: mean ½, sample variance .25·101/100
-    low, high = cb.estimates.empirical_bernstein(values, bound=2.0, delta=0.1)
+    low, high = values.bounds(bound=2.0, delta=0.1)
     log_term = np.log(2 / 0.05)
     radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
     assert high[0] == pytest.approx(0.5 + radius)
@@ -66,9 +66,9 @@ def test_intervals_by_hand() -> None:
     three = cb.estimates.ValueSums(101, np.array([50.5, 0, 0]), np.array([50.5, 0, 0]))  # six one-sided statements
     log_term = np.log(2 / (0.1 / 6))
     radius = np.sqrt(2 * 0.2525 * log_term / 101) + 7 * 2 * log_term / 300
-    assert cb.estimates.empirical_bernstein(three, bound=2.0, delta=0.1)[1][0] == pytest.approx(0.5 + radius)
+    assert three.bounds(bound=2.0, delta=0.1)[1][0] == pytest.approx(0.5 + radius)
     few = cb.estimates.ValueSums(1, np.array([1.0]), np.array([1.0]))
-    assert cb.estimates.empirical_bernstein(few, bound=1, delta=0.1)[1][0] == np.inf
+    assert few.bounds(bound=1, delta=0.1)[1][0] == np.inf
 
 
 def test_intervals_cover_all_policies_at_once() -> None:

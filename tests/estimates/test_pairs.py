@@ -37,7 +37,7 @@ def test_sums_against_plain_loops(seed: int) -> None:
         rounds[25:].events(), policies, leader
     )
     np.testing.assert_allclose(halves.sums, pairs.sums, atol=1e-10)
-    gaps = pairs.gaps(bound=12.0, delta=0.05)
+    gaps = pairs.bounds(bound=12.0, delta=0.05)
     assert gaps[leader] == 0
     others = [0, 1, 3]  # whichever is best is one of them: δ is shared by three
     alone = mean_bound(D.sum(0)[others], (D**2).sum(0)[others], len(rounds), bound=12.0, delta=0.05 / 3)

@@ -29,7 +29,7 @@ def test_intervals_invert_the_bets() -> None:
     """At the ends, the averaged wealth computed round by round equals the threshold."""
     rng = np.random.default_rng(0)
     bets = entered(rng, 2000, 0.2, 0.4)
-    low, high = bets.intervals(delta=0.05, max_reward=1.0)
+    low, high = bets.bounds(delta=0.05, max_reward=1.0)
     hits = round(bets.sums[0] * 0.2)
     stakes = np.minimum(4.0 ** -np.arange(10.0), 0.9 * 0.2)
     threshold = np.log(2 * 3 / 0.05)
@@ -47,14 +47,12 @@ def test_blocks_add_and_bounds_stay_apart() -> None:
     assert both.n_rounds.tolist() == [1200] * 3
     assert sorted(both.rounds) == [2.0, 5.0]
     np.testing.assert_allclose(both.low, a.low + b.low)
-    assert both.intervals(delta=0.05, max_reward=1.0)[0][0] >= 0
-    assert (b + a).intervals(delta=0.1, max_reward=1.0)[1].tolist() == both.intervals(delta=0.1, max_reward=1.0)[
-        1
-    ].tolist()
+    assert both.bounds(delta=0.05, max_reward=1.0)[0][0] >= 0
+    assert (b + a).bounds(delta=0.1, max_reward=1.0)[1].tolist() == both.bounds(delta=0.1, max_reward=1.0)[1].tolist()
 
 
 def test_nothing_seen_says_nothing() -> None:
-    low, high = ValueBets.zero(2).intervals(delta=0.05, max_reward=1.0)
+    low, high = ValueBets.zero(2).bounds(delta=0.05, max_reward=1.0)
     np.testing.assert_allclose(low, 0, atol=1e-12)
     np.testing.assert_allclose(high, 1, atol=1e-12)
 
@@ -64,7 +62,7 @@ def test_uncovered_rounds_widen_the_interval() -> None:
     events = np.ones((50, 1), dtype=bool), np.arange(50), np.full(50, 2.0)
     plain.add(np.array([0]), *events, bound=2.0, n_rounds=400)
     doubtful.add(np.array([0]), *events, bound=2.0, n_rounds=400, n_uncovered=20)
-    assert doubtful.intervals(delta=0.05, max_reward=1.0)[1][0] > plain.intervals(delta=0.05, max_reward=1.0)[1][0]
+    assert doubtful.bounds(delta=0.05, max_reward=1.0)[1][0] > plain.bounds(delta=0.05, max_reward=1.0)[1][0]
 
 
 def test_gamma_exponential_mixture_is_the_integral() -> None:
@@ -147,7 +145,7 @@ def test_any_policy_anytime_violation_at_a_thousand_policies() -> None:
             bets.add(
                 np.arange(P), lists.T[hits], np.arange(len(hits)), np.full(len(hits), 1 / q), bound=1 / q, n_rounds=n
             )
-            low, high = bets.intervals(delta=0.05, max_reward=1.0)
+            low, high = bets.bounds(delta=0.05, max_reward=1.0)
             if ((low > values + 1e-9) | (high < values - 1e-9)).any():
                 violated += 1
                 break

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.estimates.betting import log_mean_wealth
+from comband.estimates.grids import log_mean_exp
 from comband.problem import as_generator
 from tests.learners.small_worlds import K, M, SmallWorld, small_world
 from tests.states import plain
@@ -395,7 +395,7 @@ def test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch(seed: int) ->
     assert learner._epochs[-1].leader == new
     learner.tell(decisions[200:350], rewards[200:350])
     assert learner._epochs[-1].leader == new
-    assert log_mean_wealth(learner._log_wealth[new]) > np.log(1 / learner.delta)  # which would drop any other
+    assert log_mean_exp(learner._log_wealth[new]) > np.log(1 / learner.delta)  # which would drop any other
     status, result = learner.status(), learner.result()
     assert (status.survivors, status.dropped) == (2, ())
     assert all(np.isfinite(candidate.value) for candidate in (result.best, *result.runners_up))

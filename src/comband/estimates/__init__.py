@@ -1,9 +1,12 @@
-"""Rounds → values: sums that add, betting e-processes, and intervals."""
+"""Rounds → values: sums, betting e-processes and guards.
+
+Every statistic has one grammar: `zero` has seen nothing, `add` puts in a block of rounds, `a + b` has seen what both
+have, and `bounds` says what follows.
+"""
 
 from comband.estimates.betting import Bets, PairedEvidence
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.importance import ValueSums
-from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
 from comband.estimates.sequences import (
     ValueBets,
@@ -21,7 +24,6 @@ __all__ = [
     "ValueBets",
     "ValueSums",
     "bernstein_sequence",
-    "empirical_bernstein",
     "fixed_n_betting_bound",
     "gamma_exponential_bernstein",
 ]

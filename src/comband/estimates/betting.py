@@ -42,12 +42,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.betting import add_paired_log_wealth
+from comband.estimates.grids import stake_grid
 from comband.problem import InputError, check_positive
 
 # One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No
 # larger stake is safe (c ≥ unit), and no smaller one is wanted: c/unit stays below 2^33 for K/m < 2^31 and a floor of
 # ½. Stakes on a common grid cost one logarithm an event, whatever the number of rivals.
-STAKES: NDArray[np.float64] = np.append(2.0 ** (-np.arange(126) / 3), 0.0)
+STAKES: NDArray[np.float64] = np.append(stake_grid(126, per_octave=3), 0.0)
 STAKES.flags.writeable = False
 
 # Half, once and twice the stake that looks best: the mixture forgives a wrong guess of mean and variance.
@@ -172,12 +173,6 @@ class PairedEvidence:
 
     def __add__(self, other: PairedEvidence) -> PairedEvidence:
         return PairedEvidence(self.n_rounds + other.n_rounds, self.log_wealth + other.log_wealth)
-
-
-def log_mean_wealth(log_wealth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log of the average over the last axis of exp(log_wealth): the log-wealth of the mixture of bets."""
-    top = np.maximum(log_wealth.max(axis=-1, keepdims=True), -1e300)
-    return np.asarray(top[..., 0] + np.log(np.exp(log_wealth - top).mean(axis=-1)))
 
 
 def best_stakes(mean: NDArray[np.float64], second_moment: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln, xlogy, zeta
 
+from comband.estimates.grids import log_mean_exp, stake_grid
 from comband.policies.sparse import SparsePropensities
 from comband.problem import InputError, check_fraction
 from comband.storage import Array, Flag, Real, State, Whole, check, require
 
-_STAKES = np.array([0.5, 0.15, 0.05, 0.015, 0.005])
+_STAKES = stake_grid(5, largest=0.5, per_octave=0.6)
 _EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
 _SINGLE = 5000  # up to so many actions each is watched alone
 _BUCKETS = 1021  # above, actions y with the same y mod this prime are watched together
@@ -104,7 +105,7 @@ class ExposureGuard:
         steps = np.log1p(bets)
         steps[~positive.all(axis=1)] += np.log(2.0)  # an action of probability zero was shown
         self._log_wealth = self._log_wealth + steps.sum(axis=0)
-        self._peak = max(self._peak, float(_log_mean(self._log_wealth.ravel())))
+        self._peak = max(self._peak, float(log_mean_exp(self._log_wealth.ravel())))
         self.n_rounds += len(shown)
 
     def compare(self, recorded: ArrayLike, computed: ArrayLike) -> None:
@@ -139,7 +140,7 @@ class ExposureGuard:
         guard = cls(n_actions, unanswered=unanswered, level=level)
         check(state, cls.SCHEMA, groups=len(guard._log_wealth))
         require(
-            float(_log_mean(state["log_wealth"].ravel())) <= state["peak"] + 1e-9
+            float(log_mean_exp(state["log_wealth"].ravel())) <= state["peak"] + 1e-9
             and (state["n_rounds"] > 0 or not state["log_wealth"].any())
             and (state["n_compared"] > 0 or state["mismatches"] == 0),
             "evidence of a guard must not exceed its peak, nor come from no rounds.",
@@ -308,10 +309,10 @@ class DriftGuard:
             return
         trials = _trials(in_favour, against, n_rounds)
         changes = np.array([_log_change(*one) for one in trials])
-        self._now = _weight(self._stretch) * float(np.exp(min(_log_mean(changes), 600.0)))
+        self._now = _weight(self._stretch) * float(np.exp(min(float(log_mean_exp(changes)), 600.0)))
         if not self._halved and n_rounds >= self._planned:
             halves = np.array([_log_halves(*one) for one in _trials(in_favour, against, self._planned)])
-            self._slow *= float(np.exp(min(_log_mean(halves), 600.0)))
+            self._slow *= float(np.exp(min(float(log_mean_exp(halves)), 600.0)))
             self._halved = True
             changes = np.maximum(changes, halves)
         self.n_rounds += n_rounds - self._looked
@@ -407,7 +408,7 @@ def _log_change(successes: NDArray[np.int64], n: int) -> float:
     tau = np.minimum(_CHANGES, n)
     k, before = len(successes), np.searchsorted(successes, tau)
     most = xlogy(k, k / n) + xlogy(n - k, 1 - k / n)
-    return float(_log_mean(_log_kt(before, tau) + _log_kt(k - before, n - tau)) - most)
+    return float(log_mean_exp(_log_kt(before, tau) + _log_kt(k - before, n - tau)) - most)
 
 
 def _log_halves(successes: NDArray[np.int64], n: int) -> float:
@@ -427,8 +428,3 @@ def _log_choose(n: int, k: ArrayLike) -> NDArray[np.float64]:
 
 def _log_kt(k: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(betaln(k + 0.5, n - k + 0.5) - betaln(0.5, 0.5))
-
-
-def _log_mean(log_values: NDArray[np.float64]) -> np.float64:
-    top = log_values.max()
-    return np.float64(top + np.log(np.exp(log_values - top).mean()))

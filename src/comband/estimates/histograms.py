@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.betting import split_histogram
+from comband.estimates.grids import bisect, log_mean_exp, stake_grid
 from comband.problem import InputError, check_count, check_positive
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
-_BETS = 0.98 * 0.5 ** np.arange(16)
+_BETS = stake_grid(16, largest=0.98)
 # Grid of values: 0 and ± bound·ratio^−k; log-wealths are concave, so interpolating between grid points never gains.
 _POINTS = 320
 _RATIO = 2.0 ** (1 / 16)
@@ -67,6 +68,12 @@ class ValueHistograms:
         positive = self.bound * _RATIO ** -np.arange(_POINTS - 1, -1, -1.0)
         return np.concatenate([-positive[::-1], [0.0], positive])
 
+    def bounds(self, *, threshold: float, largest: float) -> tuple[Floats, Floats]:
+        """Both sides, for variables that are never negative: each end is wrong with probability at most 1/threshold."""
+        ends = self.lower_bounds, self.upper_bounds
+        low, high = (end(threshold=threshold, largest=largest) for end in ends)
+        return low, high
+
     def upper_bounds(self, *, threshold: float, largest: float) -> NDArray[np.float64]:
         """For each variable a number u in [0, largest]: E[Z] > u with probability at most 1/threshold.
 
@@ -105,18 +112,19 @@ class ValueHistograms:
             used = counts.any(axis=0)
             zeros = self.n_rounds - counts.sum(axis=1)
             counts, grid = np.ascontiguousarray(counts[:, used]), self.grid[used]
-            low, high = np.zeros(len(counts)), np.full(len(counts), float(largest))
-            high[log_wealth(low, counts, grid, zeros) >= np.log(threshold)] = 0.0
-            for _ in range(_STEPS):
-                middle = (low + high) / 2
-                reached = log_wealth(middle, counts, grid, zeros) >= np.log(threshold)
-                high = np.where(reached, middle, high)
-                low = np.where(reached, low, middle)
-            result[start : start + _BLOCK] = high
+
+            def reached(
+                x: Floats, counts: Floats = counts, grid: Floats = grid, zeros: Floats = zeros
+            ) -> NDArray[np.bool_]:
+                return np.asarray(log_wealth(x, counts, grid, zeros) >= np.log(threshold))
+
+            none = np.zeros(len(counts))
+            high = np.where(reached(none), 0.0, float(largest))
+            result[start : start + _BLOCK] = bisect(reached, none, high, steps=_STEPS)[1]
         return result
 
 
 def _mix(logs: Floats, counts: Floats, zeros: Floats) -> Floats:
     """log (1/J) Σ_j exp(Σ_z counts(z) log factor_j(z) + the part of the zeros), for logs (P, J, z)."""
     wealth = np.matmul(logs, counts[:, :, None])[:, :, 0] + zeros
-    return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(wealth.shape[1]))
+    return log_mean_exp(wealth)

@@ -38,19 +38,22 @@ class ValueSums:
     squares: NDArray[np.float64]
 
     @classmethod
-    def zero(cls, n_policies: int) -> ValueSums:
-        """No rounds yet."""
-        return cls(0, np.zeros(n_policies), np.zeros(n_policies))
+    def zero(cls, n_policies: int, *, n_rounds: int = 0) -> ValueSums:
+        """Nothing seen yet, or only rounds without reward."""
+        return cls(n_rounds, np.zeros(n_policies), np.zeros(n_policies))
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Put in X (rounds, P) of rounds that `n_rounds` counts already."""
+        self.sums[:] += values.sum(axis=0)
+        self.squares[:] += np.square(values).sum(axis=0)
 
     @classmethod
     def from_events(cls, events: Events, policies: PolicySet, indices: ArrayLike | None = None) -> ValueSums:
         """Sums for all policies (or those at `indices`); evaluates them on rewarded contexts only."""
-        n_policies = len(policies) if indices is None else np.size(indices)
-        sums, squares = np.zeros(n_policies), np.zeros(n_policies)
+        result = cls.zero(len(policies) if indices is None else np.size(indices), n_rounds=events.n_rounds)
         for values in round_values(events, policies, indices):
-            sums += values.sum(axis=0)
-            squares += np.square(values).sum(axis=0)
-        return cls(events.n_rounds, sums, squares)
+            result.add(values)
+        return result
 
     def state(self) -> State:
         """The sums by name, for a file; see `comband.storage`."""
@@ -84,3 +87,17 @@ class ValueSums:
         n = self.n_rounds
         centred = self.squares - np.square(self.sums) / max(n, 1)
         return np.maximum(centred, 0.0) / max(n - 1, 1)
+
+    def bounds(self, *, bound: float, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lower and upper ends of intervals that hold for all policies at once with probability 1 − δ.
+
+        Maurer & Pontil (2009), Theorem 4, on each side for each of P policies, hence δ/(2P) a side: for n i.i.d. values
+        in [0, b] with sample variance V, the mean is off by at most √(2 V ln(2/δ')/n) + 7 b ln(2/δ')/(3(n−1)).
+        Valid for a number of rounds that was fixed in advance, not under peeking.
+        """
+        n = self.n_rounds
+        if n < 2:
+            return np.zeros_like(self.sums), np.full_like(self.sums, np.inf)
+        log_term = np.log(2 / (delta / (2 * len(self.sums))))
+        radius = np.sqrt(2 * self.variances * log_term / n) + 7 * bound * log_term / (3 * (n - 1))
+        return np.maximum(self.means - radius, 0.0), self.means + radius

@@ -6,14 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from comband.estimates.grids import stake_grid
+from comband.estimates.importance import round_values
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Events
 
-# Shares of the largest admissible bet; their number enters the bound through its logarithm.
-BETS: NDArray[np.float64] = np.geomspace(0.005, 0.95, 12)
+# Shares of the largest admissible bet, down to 0.005; their number enters the bound through its logarithm.
+BETS: NDArray[np.float64] = stake_grid(12, largest=0.95, per_octave=11 / math.log2(190))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,18 +31,23 @@ class PairSums:
     squares: NDArray[np.float64]
 
     @classmethod
+    def zero(cls, n_policies: int, leader: int, *, n_rounds: int = 0) -> PairSums:
+        """Nothing seen yet, or only rounds without reward."""
+        return cls(n_rounds, leader, np.zeros(n_policies), np.zeros(n_policies))
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Put in X (rounds, P) of rounds that `n_rounds` counts already."""
+        differences = values - values[:, [self.leader]]
+        self.sums[:] += differences.sum(axis=0)
+        self.squares[:] += np.square(differences).sum(axis=0)
+
+    @classmethod
     def from_events(cls, events: Events, policies: PolicySet, leader: int) -> PairSums:
         """Sums for all policies against the one at `leader`; evaluates them on rewarded contexts only."""
-        sums, squares = np.zeros(len(policies)), np.zeros(len(policies))
-        weights = events.rewards / events.propensities
-        for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions):
-            _, row = np.unique(events.rows[chosen], return_inverse=True)
-            gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
-            values = gather @ inside.astype(np.float64)
-            values -= values[:, [leader]]
-            sums += values.sum(axis=0)
-            squares += np.square(values).sum(axis=0)
-        return cls(events.n_rounds, leader, sums, squares)
+        result = cls.zero(len(policies), leader, n_rounds=events.n_rounds)
+        for values in round_values(events, policies):
+            result.add(values)
+        return result
 
     def __add__(self, other: PairSums) -> PairSums:
         if self.leader != other.leader:
@@ -50,7 +56,7 @@ class PairSums:
             self.n_rounds + other.n_rounds, self.leader, self.sums + other.sums, self.squares + other.squares
         )
 
-    def gaps(self, *, bound: float, delta: float) -> NDArray[np.float64]:
+    def bounds(self, *, bound: float, delta: float) -> NDArray[np.float64]:
         """Upper bounds (P,) on how much each policy's value exceeds the leader's, at least 0; 0 for the leader.
 
         With probability 1 − δ the bound of the truly best policy holds, whoever leads. So the largest of them says how

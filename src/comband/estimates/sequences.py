@@ -7,7 +7,6 @@ All bets are written as in `comband.estimates.betting`: (1 + λX)/(1 + λv) agai
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -15,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaln
 
 from comband._kernels.betting import add_value_log_wealth
-from comband.estimates.betting import SAFETY, log_mean_wealth
+from comband.estimates.betting import SAFETY
+from comband.estimates.grids import bisect, log_mean_exp, stake_grid
 from comband.problem import InputError, check_fraction, check_positive
 from comband.storage import Array, State, check, require
 
 # Stakes for values: two octaves apart over the whole range that can matter.
-VALUE_STAKES: NDArray[np.float64] = np.power(4.0, -np.arange(10.0))
-VALUE_STAKES.flags.writeable = False
-_BISECTIONS = 50
+VALUE_STAKES: NDArray[np.float64] = stake_grid(10, per_octave=0.5)
 
 
 class ValueBets:
@@ -132,7 +130,7 @@ class ValueBets:
         """Estimated values (P,); 0 where nothing was seen."""
         return np.asarray(self.sums / np.maximum(self.n_rounds, 1))
 
-    def intervals(
+    def bounds(
         self, *, delta: float, max_reward: float, indices: ArrayLike | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends of intervals for the policies at `indices`.
@@ -143,22 +141,22 @@ class ValueBets:
         which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)
         threshold = np.log(2 * len(self.sums) / delta)
 
-        def below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
-            """Whether V ≤ v is refuted."""
+        def not_below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
+            """Whether V ≤ v is not refuted."""
             total = self.low[which].copy()
             for bound, counts in self.rounds.items():
                 total -= counts[which, None] * np.log1p(self._stakes(bound) * v[:, None])
-            return np.asarray(log_mean_wealth(total) >= threshold)
+            return np.asarray(log_mean_exp(total) < threshold)
 
         def above(v: NDArray[np.float64]) -> NDArray[np.bool_]:
-            """Whether V ≥ v is not refuted."""
+            """Whether V ≥ v is refuted."""
             total = self.high[which].copy()
             for bound, counts in self.rounds.items():
                 total -= counts[which, None] * np.log1p(-self._stakes(bound) * v[:, None])
-            return np.asarray(log_mean_wealth(total) < threshold)
+            return np.asarray(log_mean_exp(total) >= threshold)
 
-        size = len(which)
-        return _last_true(below, size, max_reward), _first_false(above, size, max_reward)
+        none = np.zeros(len(which))
+        return bisect(not_below, none, max_reward)[0], bisect(above, none, max_reward)[1]
 
 
 def gamma_exponential_bernstein(
@@ -213,12 +211,13 @@ def bernstein_sequence(
     total, n, v = (np.asarray(a, dtype=np.float64) for a in (sums, n_rounds, intrinsic_time))
     threshold = np.log(2 / alpha)
     size = np.broadcast(total, n, v).shape
-    low, high = np.zeros(size), np.broadcast_to(np.sqrt(v + 1) * 40 * threshold + 40 * bound * threshold, size).copy()
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        reached = gamma_exponential_bernstein(middle, v, alpha=alpha / 2, bound=bound, best_at=best_at) >= threshold
-        high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-    mean, radius = total / np.maximum(n, 1), high / np.maximum(n, 1)
+
+    def refuted(deviation: NDArray[np.float64]) -> NDArray[np.bool_]:
+        evidence = gamma_exponential_bernstein(deviation, v, alpha=alpha / 2, bound=bound, best_at=best_at)
+        return np.asarray(evidence >= threshold)
+
+    most = np.sqrt(v + 1) * 40 * threshold + 40 * bound * threshold
+    mean, radius = total / np.maximum(n, 1), bisect(refuted, np.zeros(size), most)[1] / np.maximum(n, 1)
     return np.clip(mean - radius, 0, bound), np.clip(mean + radius, 0, bound)
 
 
@@ -245,28 +244,6 @@ def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0
         wealth = np.cumsum(np.log1p(sign * stakes * (x - v)))
         return bool(wealth.max() >= threshold)
 
-    low = _last_true(lambda v: np.array([refuted(float(v[0]), 1)]), 1, 1.0)[0]
-    high = _first_false(lambda v: np.array([not refuted(float(v[0]), -1)]), 1, 1.0)[0]
+    low, _ = bisect(lambda v: np.array(not refuted(float(v), 1)), 0.0, 1.0)
+    _, high = bisect(lambda v: np.array(refuted(float(v), -1)), 0.0, 1.0)
     return float(low * b), float(high * b)
-
-
-def _last_true(holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], size: int, top: float) -> NDArray[np.float64]:
-    """The largest v in [0, top] where a falling property holds; 0 where it never does."""
-    low, high = np.zeros(size), np.full(size, top)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        true = holds(middle)
-        low, high = np.where(true, middle, low), np.where(true, high, middle)
-    return low
-
-
-def _first_false(
-    holds: Callable[[NDArray[np.float64]], NDArray[np.bool_]], size: int, top: float
-) -> NDArray[np.float64]:
-    """The smallest v in [0, top] where a falling property no longer holds; `top` where it holds everywhere."""
-    low, high = np.zeros(size), np.full(size, top)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        true = holds(middle)
-        low, high = np.where(true, middle, low), np.where(true, high, middle)
-    return high

@@ -25,7 +25,8 @@ from comband.contexts import (
     take_contexts,
     unpack_contexts,
 )
-from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, best_stakes, credits_at, log_mean_wealth
+from comband.estimates.betting import OFFSETS, STAKES, Bets, PairedEvidence, best_stakes, credits_at
+from comband.estimates.grids import log_mean_exp
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.sequences import ValueBets
 from comband.learners.atomic import Checkpoint, alone
@@ -342,7 +343,7 @@ class CertifyingLearner(Learner):
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
-        return self._values.intervals(delta=self.delta, max_reward=self.problem.max_reward)
+        return self._values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
 
     # ---- decisions and answers ---------------------------------------------------------------------------------------
 
@@ -560,7 +561,7 @@ class CertifyingLearner(Learner):
         against = np.full(len(self._alive), -np.inf)
         # An average is no larger than the largest.
         near = np.flatnonzero(self._alive & (self._log_wealth >= self._threshold).any(axis=1))
-        against[near] = log_mean_wealth(self._log_wealth[near])
+        against[near] = log_mean_exp(self._log_wealth[near])
         out = against >= self._threshold
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         for i in np.flatnonzero(out):
@@ -618,7 +619,7 @@ class CertifyingLearner(Learner):
                 # Rivals that are left were candidates in every epoch.
                 place = np.searchsorted(epoch.candidates, rivals)
                 total += epoch.n_rounds * table[epoch.bets.levels[place]]
-        return log_mean_wealth(total) if len(rivals) else np.empty(0)
+        return log_mean_exp(total) if len(rivals) else np.empty(0)
 
     def _certified_epsilon(self, leader: int) -> float:
         """The smallest μ certified for all rivals, to one per cent above."""
@@ -668,7 +669,7 @@ class CertifyingLearner(Learner):
         exact. Intervals are cut to the certificate: no candidate that is left reaches above the leader's upper end by
         more than epsilon.
         """
-        low, high = self._values.intervals(delta=self.delta, max_reward=self.problem.max_reward, indices=indices)
+        low, high = self._values.bounds(delta=self.delta, max_reward=self.problem.max_reward, indices=indices)
         value = float(np.clip(self._values.means[indices[0]], low[0], high[0]))
         low[0] = max(low[0], min(low.max() - epsilon, value))
         result = []

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
 from comband.estimates.importance import ValueSums
-from comband.estimates.intervals import empirical_bernstein
 from comband.learners.atomic import Atomic, Checkpoint, alone
 from comband.learners.base import Seed, restore_rng
 from comband.learners.ledger import Ledger
@@ -206,7 +205,7 @@ class OnlineListClassifier(Atomic):
         if self._checked is not None:
             # A greedy list is drawn with probability (1 − γ)·exploit at least.
             bound = rho / ((1 - _MOST_FLOOR) * self.exploit)
-            low, high = empirical_bernstein(self._checked, bound=bound, delta=_DELTA)
+            low, high = self._checked.bounds(bound=bound, delta=_DELTA)
             value = min(float(self._checked.means[0]), rho)  # an unbiased estimate may pass the largest possible value
             interval = (float(low[0]), float(min(high[0], rho)))
             note = "the value is that of the model in use in the last finished epoch, on the rounds of that epoch"

@@ -15,7 +15,6 @@ from comband._kernels.lists import uniform_lists
 from comband.contexts import Contexts, n_contexts
 from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
-from comband.estimates.intervals import empirical_bernstein
 from comband.estimates.pairs import PairSums
 from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
@@ -409,7 +408,7 @@ class TwoPhase(Learner):
 
     def _paired_epsilon(self, events: Events, policies: PolicySet, leader: int, floor: float) -> tuple[float, str]:
         pairs = PairSums.from_events(events, policies, leader)
-        gaps = pairs.gaps(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)
+        gaps = pairs.bounds(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)
         epsilon = min(float(gaps.max()), self.problem.max_reward)
         return epsilon, "paired betting bound at a fixed number of rounds"
 
@@ -452,7 +451,7 @@ class TwoPhase(Learner):
         # The interval of a policy found by search must hold for the whole class: δ is shared by n_policies.
         share = min(1.0, len(known) / self.n_policies) if self.n_policies else 1.0
         bound = theory.estimate_range(self.problem, floor=floor)
-        low, high = empirical_bernstein(sums, bound=bound, delta=self.delta * share)
+        low, high = sums.bounds(bound=bound, delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
         if not self._in_order() or self.n_policies is None:  # a policy found by search, among nobody knows how many
             low, high = np.zeros_like(low), np.full_like(high, self.problem.max_reward)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
-from comband.estimates.intervals import empirical_bernstein
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
 from comband.policies.mixture import Mixture
@@ -107,7 +106,7 @@ class UniformExploration(Learner):
         if self._ledger.overtaken():
             return np.zeros(len(self.policies)), np.full(len(self.policies), self.problem.max_reward)
         bound = self.problem.max_reward / self.problem.uniform_propensity
-        low, high = empirical_bernstein(self._values, bound=bound, delta=self.delta)
+        low, high = self._values.bounds(bound=bound, delta=self.delta)
         return low, np.minimum(high, self.problem.max_reward)
 
     def _epsilon(self, leader: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> float:

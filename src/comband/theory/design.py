@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from comband.problem import InputError, Problem, check_positive
-from comband.theory.letters import Route, check_route, design_letters
+from comband.theory.letters import Route, check_route, design_letters, smallest_count
 
 _MOST_STEPS = 1e100
 
@@ -76,13 +76,7 @@ def frank_wolfe_gap_steps(*, curvature: float, start_gap: float, gap: float) -> 
         left = 2 * (h + C * (a - 1)) / (a * (a + 1)) + 2 * C * (1 / (a + 1) - 1 / (T + 2))
         return left <= g * 2 * math.log((T + 3) / (a + 2))
 
-    low, high = 0, 1
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest_count(enough)
 
 
 def _check_feasible(name: str, goal: float, curvature: float, start_gap: float) -> None:

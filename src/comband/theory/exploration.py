@@ -6,7 +6,7 @@ import math
 
 from comband.problem import Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy
-from comband.theory.letters import Route, check_route, design_letters
+from comband.theory.letters import Route, check_route, design_letters, smallest_count
 
 
 def explore_rounds(
@@ -50,14 +50,8 @@ def explore_rounds(
     rad = c * s * K**2 / (gamma * m**2) * math.sqrt(2 * K * math.log(2 * P))
     deviation = 5 * s * (K / m) * log_range * math.sqrt(2 * math.log(8 / delta))
 
-    def enough(n: float) -> bool:
+    def enough(n: int) -> bool:
         return (2 * rad * math.log(n) ** 2 + deviation) / math.sqrt(n) <= 2 * mu / 3
 
     # log²(n)/√n falls only beyond n = e⁴: look for the crossing on that side, where it is unique.
-    low = high = math.exp(4)
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > max(0.5, 1e-12 * high):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return math.ceil(high)
+    return smallest_count(enough, start=math.ceil(math.exp(4)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from comband.problem import InputError, Problem, check_count, check_problem
+from comband.theory.letters import smallest_count
 
 _MOST_BITS = 100_000  # of a number of patterns: 30,000 digits, and seconds to compute
 
@@ -47,14 +48,7 @@ def linear_dimension(problem: Problem, *, n_features: int) -> int:
         raise InputError(f"n_features must be smaller, got {d:,}: take 2d·log₂(e(K−1)) = {simple:.4g} for the bound.")
     # S(M) = Σ_{i≤d} C(M, i) is log-concave: S(M+1)/S(M) = 2 − C(M, d)/S(M), and every C(M, i)/C(M, d), i < d, falls
     # with M. So log₂ S(E(K−1)) − E is concave in E and 0 at E = 0: where it is not negative is a stretch from there.
-    low, high = 0, math.ceil(simple) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _sauer(middle * (K - 1), d).bit_length() > middle:
-            low = middle
-        else:
-            high = middle
-    return low
+    return smallest_count(lambda E: _sauer(E * (K - 1), d).bit_length() <= E) - 1
 
 
 def blend_list_growth(problem: Problem, *, n_contexts: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from comband.problem import InputError, Problem, check_choice, check_floor, check_problem
@@ -49,3 +50,18 @@ def check_pac_route(route: str) -> str:
 def estimation_route(route: str) -> Route:
     """The constants of everything that the gradient route does not change."""
     return "printed" if route == "printed" else "refined"
+
+
+def smallest_count(enough: Callable[[int], bool], start: int = 1) -> int:
+    """The smallest whole number from `start` on that is enough, where all larger ones are: by doubling and halving.
+
+    >>> smallest_count(lambda n: n * n >= 1000)
+    32
+    """
+    low, high = start - 1, start
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comband.design import design_exploration
+from comband.estimates.grids import bisect
 from comband.experiments.catalogue.finite_world import gradient_norm, potential, random_world, variances
 from comband.experiments.checks import Bound, Largest
 from comband.experiments.claim import Claim, Plan, grid
@@ -18,6 +20,9 @@ from comband.problem import Problem
 from comband.solvers.stopping import Stopping
 
 FLOOR = 0.5
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 def measure(setting: Setting, seed: int) -> Values:
@@ -33,12 +38,13 @@ def measure(setting: Setting, seed: int) -> Values:
     target = potential(inside, best, problem, FLOOR) + mu - design.gap
     tried = []
     for j in range(inside.shape[2]):
-        low, high = 0.0, 1.0  # share of policy j, by bisection to the edge of what the lemma admits
-        for _ in range(40):
-            middle = (low + high) / 2
-            p = (1 - middle) * best + middle * np.eye(len(best))[j]
-            low, high = (middle, high) if potential(inside, p, problem, FLOOR) <= target else (low, middle)
-        tried.append((1 - low) * best + low * np.eye(len(best))[j])
+        corner = np.eye(len(best))[j]
+
+        def too_far(share: Floats, corner: Floats = corner) -> Bools:
+            return np.asarray(potential(inside, (1 - share) * best + share * corner, problem, FLOOR) > target)
+
+        share, _ = bisect(too_far, 0.0, 1.0, steps=40)  # to the edge of what the lemma admits
+        tried.append((1 - share) * best + share * corner)
     alone = np.eye(len(best))[int(inside.sum(axis=(0, 1)).argmax())]
     s, m = setting["s"], setting["m"]
     return {
