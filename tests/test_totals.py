@@ -142,6 +142,10 @@ LEARNERS: dict[str, Callable[[cb.Problem, cb.PolicySet], Any]] = {
     "Exp4CombSparse": lambda problem, policies: cb.Exp4CombSparse(problem, policies, horizon=9),
     "EpsilonGreedy": lambda problem, policies: cb.EpsilonGreedy(problem, policies, horizon=9),
     "ExploreThenCommit": lambda problem, policies: cb.ExploreThenCommit(problem, policies, horizon=9),
+    "AdaptiveComband": lambda problem, policies: cb.AdaptiveComband(problem, policies, epsilon=0.1),
+    "ABTest": lambda problem, policies: cb.ABTest(problem, policies, epsilon=0.1),
+    "UniformLists": lambda problem, policies: cb.UniformLists(problem, policies, epsilon=0.1),
+    "UniformMixture": lambda problem, policies: cb.UniformMixture(problem, policies, epsilon=0.1),
     "SparseMSets": lambda problem, policies: cb.SparseMSets(problem, horizon=9),
 }
 

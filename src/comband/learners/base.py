@@ -25,7 +25,7 @@ from comband.contexts import (
 )
 from comband.learners.atomic import Atomic, Checkpoint, alone
 from comband.learners.ledger import Admission, Ledger
-from comband.lists import check_rewards
+from comband.lists import check_rewards, check_totals
 from comband.oracles.base import Oracle
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
@@ -121,7 +121,8 @@ class Learner(Atomic, ABC):
         return decisions
 
     def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
-        """The rewards (n, m) of the shown actions; decisions not yet answered may be told later, in any order.
+        """The rewards (n, m) of the shown actions, or their totals (n,) if feedback is no more than that; decisions not
+        yet answered may be told later, in any order.
 
         All of it is taken in or, if anything fails, nothing.
         """
@@ -248,7 +249,10 @@ class Learner(Atomic, ABC):
         self._testimony = len(self._witnesses), said
 
     def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:
-        """What is told, as floats (n, m) that the problem allows."""
+        """What is told, as floats (n, m) that the problem allows; a total in equal parts."""
+        if self.problem.feedback == "total":
+            m = self.problem.list_size
+            return np.repeat(check_totals(rewards, self.problem, n=n)[:, None] / m, m, axis=1)
         return check_rewards(rewards, self.problem, n=n)
 
     def _parts(self) -> tuple[object, ...]:

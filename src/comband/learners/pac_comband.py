@@ -14,6 +14,9 @@ class PacComband(TwoPhase):
     minimum every E Σ_{y∈π(x)} r(y)/Q^γ(x, y) is at most s/(1−γ), so the estimates of phase 2 have a variance that does
     not grow with K. The answer is the maximiser of Σ_i Σ_{y∈π(x_i)∩a_i} r_i(y)/Q^γ_p̂(x_i, y) over phase 2.
 
+    Where the problem's feedback is the total, phase 2 shows `MidzunoLists` of the design made from totals, and what is
+    maximised is Σ_i T_i·|π(x_i) ∩ a_i|/q(x_i, a_i): again the variance does not grow with K (docs/open_problems.md).
+
     Parameters
     ----------
     problem, seed:
@@ -53,6 +56,8 @@ class PacComband(TwoPhase):
     >>> selection.rounds, selection.certified
     (8000, True)
     """
+
+    FROM_TOTALS = True
 
     def _check_problem(self) -> None:
         pass  # any will do

@@ -16,11 +16,13 @@ from comband.contexts import Contexts, n_contexts
 from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.estimates.pairs import PairSums
+from comband.estimates.totals import total_values
 from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
+from comband.policies.midzuno import MidzunoLists
 from comband.policies.policy_set import PolicySet
 from comband.problem import (
     InputError,
@@ -35,7 +37,8 @@ from comband.rounds import Decisions, Events, Rounds, read_only
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
 from comband.storage import Part, State, Whole, require
-from comband.theory.letters import PacRoute, check_pac_route
+from comband.theory.letters import PacRoute, check_pac_route, sparsity_of
+from comband.totals import TotalRounds, list_weights
 
 Solver = Literal["corrective", "frank-wolfe"]
 
@@ -56,7 +59,9 @@ class PacSelection(Selection):
     measured_variance:
         The largest sample variance of R(π) among the candidates in phase 2 (in phase 1, before phase 2 has begun).
     variance_bound:
-        2sm/(1−γ), which is the paper's 4sm at γ = ½.
+        2sm/(1−γ), which is the paper's 4sm at γ = ½; from totals `theory.total_variance`.
+    proxy_bound:
+        2s/(1−γ), what the theorem asks of the design's largest variance proxy.
     oracle_calls:
         Those for the design, one for its certificate on held-out rounds, and one for the answer.
     """
@@ -65,6 +70,7 @@ class PacSelection(Selection):
     design: Design | None
     measured_variance: float
     variance_bound: float
+    proxy_bound: float
     oracle_calls: int
     n_explore: int
     n_estimate: int
@@ -79,11 +85,10 @@ class PacSelection(Selection):
         """
         design, certificate = self.design, self.certificate
         if certificate is not None:
-            list_size = certificate.mixture.problem.list_size
-            return certificate.proved and certificate.max_variance * list_size <= self.variance_bound
+            return certificate.proved and certificate.max_variance <= self.proxy_bound
         if design is None or not design.certified:
             return False
-        return design.max_variance * design.mixture.problem.list_size <= self.variance_bound
+        return design.max_variance <= self.proxy_bound
 
     def __str__(self) -> str:
         held_out = "" if self.certificate is None else f"{self.certificate.n_rounds:,} held out + "
@@ -256,7 +261,7 @@ class TwoPhase(Learner):
             epsilon, guarantee = self._theory_epsilon()
         if not self._in_order():
             epsilon, guarantee = self.problem.max_reward, OUT_OF_ORDER
-        sums = ValueSums.from_events(events, known) if self._values is None else self._values
+        sums = self._value_sums(events, known) if self._values is None else self._values
         candidates = self._candidates(known, sums, leader, floor)
         return PacSelection(
             policy=known[leader],
@@ -271,6 +276,7 @@ class TwoPhase(Learner):
             design=self._design,
             measured_variance=float(sums.variances.max()),
             variance_bound=theory.estimate_variance(self.problem, floor=self.floor, route="printed"),
+            proxy_bound=2 * sparsity_of(self.problem) / (1 - self.floor),
             oracle_calls=self._oracle_calls() + 1,
             certificate=self._certificate,
             n_explore=self._explored.n_rounds,
@@ -286,12 +292,14 @@ class TwoPhase(Learner):
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._design is not None and not self._verifying:
-            return self._design.mixture.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
+            mixture = self._design.mixture
+            lists = MidzunoLists(mixture) if self.problem.feedback == "total" else mixture
+            return lists.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         return Decisions.unsigned(
             ids=read_only(np.arange(first_id, first_id + n)),
             lists=read_only(uniform_lists(self._rng.random((n, m)), K)),
-            propensities=read_only(np.full((n, m), m / K)),
+            propensities=read_only(np.full((n, m), (1 if self.problem.feedback == "total" else m) / K)),
             epochs=read_only(np.full(n, _EXPLORE)),
             contexts=X,
         )
@@ -301,15 +309,15 @@ class TwoPhase(Learner):
         uniform = rounds.decisions.epochs == _EXPLORE
         explored, estimated = rounds[np.flatnonzero(uniform)], rounds[np.flatnonzero(~uniform)]
         if len(estimated):
-            events = estimated.events()
+            events = self._events(estimated)
             self._estimated = self._estimated + events
             if self._listed:
-                values = ValueSums.from_events(events, self.policies)
+                values = self._value_sums(events, self.policies)
                 self._values = values if self._values is None else self._values + values
         if len(explored) == 0:
             return
         if self._design is None:
-            self._explored = self._explored + explored.events()
+            self._explored = self._explored + self._events(explored)
             if self._explored.n_rounds >= self.n_explore:
                 self._first_verify = self._first_estimate = self._ledger.issued
                 self._make_design()
@@ -319,10 +327,21 @@ class TwoPhase(Learner):
         held_out = explored[np.flatnonzero((places >= 0) & (places < self.n_verify))]
         self._late += len(explored) - len(held_out)
         if len(held_out):
-            self._verified = self._verified + held_out.events()
+            self._verified = self._verified + self._events(held_out)
             if not self._verifying:
                 self._first_estimate = self._ledger.issued
                 self._certify()
+
+    def _events(self, rounds: Rounds) -> Events:
+        """What rounds say of single actions; from totals, what they are credited with."""
+        if self.problem.feedback == "total":
+            return TotalRounds.of(rounds.decisions, rounds.rewards.sum(axis=1), self.problem).events()
+        return rounds.events()
+
+    def _value_sums(self, events: Events, policies: PolicySet) -> ValueSums:
+        if self.problem.feedback == "total":
+            return total_values(events, policies, self.problem)
+        return ValueSums.from_events(events, policies)
 
     @property
     def _verifying(self) -> bool:
@@ -389,6 +408,8 @@ class TwoPhase(Learner):
         V = design.max_variance
         share = c * math.log((self.n_policies or 1) / self.delta) / self._explored.n_rounds
         inflated = V + math.sqrt(2 * V * share) + share / 3
+        if self.problem.feedback == "total":
+            return theory.total_variance(self.problem, floor=self.floor, proxy=inflated)
         # No variance proxy exceeds what uniform lists at rate γ alone give, E Σ r·K/(γm) ≤ ρK/(γm).
         return self.problem.max_reward * min(inflated, self.problem.max_reward * ratio / self.floor)
 
@@ -542,12 +563,16 @@ class TwoPhase(Learner):
             "its phases do not fit its rounds.",
         )
         uniform = self.problem.uniform_propensity
+        if self.problem.feedback == "total":
+            uniform *= (1 - self.problem.fill_share) / self.problem.list_size  # of equal parts: TotalRounds.events
         for events, phase, first, last in (
             (self._explored, _EXPLORE, 0, self._first_verify if over else issued),
             (self._verified, _EXPLORE, self._first_verify, min(self._first_verify + self.n_verify, issued)),
             (self._estimated, _ESTIMATE, self._first_estimate, issued),
         ):
             events.check(self.problem, ids=(first, last))
+            if self.problem.feedback == "total":
+                list_weights(events, self.problem)  # refuses what no totals can be
             least = uniform if phase == _EXPLORE else self.floor * uniform
             require(
                 events.n_rewarded <= events.n_rounds <= last - first
@@ -563,4 +588,4 @@ class TwoPhase(Learner):
             if self.n_verify and not self._verifying:
                 self._certify()
             if self._estimated.n_rounds:
-                self._values = ValueSums.from_events(self._estimated, self.policies)
+                self._values = self._value_sums(self._estimated, self.policies)
