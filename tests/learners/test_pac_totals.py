@@ -179,4 +179,4 @@ def test_what_is_told_is_checked_and_nothing_is_half_done() -> None:
     assert learner.rounds == 4
     for route in ("refined", "printed"):
         with pytest.raises(cb.InputError, match='only the routes "gradient" and "held-out"'):
-            cb.PacComband(PROBLEM, POLICIES, epsilon=0.3, route=route)  # type: ignore[arg-type]
+            cb.PacComband(PROBLEM, POLICIES, epsilon=0.3, route=route)
