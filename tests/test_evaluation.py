@@ -378,3 +378,24 @@ def test_events_alone_do_not_tell_the_smallest_propensity() -> None:
         cb.evaluate(log.events(), policies, max_reward=1)
     with pytest.raises(cb.InputError, match="raise max_reward"):
         cb.evaluate(log, policies, max_reward=0.1, min_propensity=0.1)
+
+
+def test_candidates_are_asked_once_for_each_round_that_matters() -> None:
+    rounds, tabulated = small_log(400)
+    asked: list[int] = []
+
+    class Counted:
+        def __init__(self, policy: cb.Policy) -> None:
+            self._policy = policy
+
+        def predict(self, X: NDArray[np.int64]) -> NDArray[np.int32]:
+            asked.append(len(X))
+            return self._policy.predict(X)
+
+    policies = cb.PolicySet([Counted(policy) for policy in tabulated], tabulated.names)
+    answer = cb.evaluate(rounds, policies, max_reward=PROBLEM.max_reward)
+    assert sum(asked) == len(policies) * (answer.rewarded_rounds + len(rounds))  # all of 400 rounds are looked at
+    assert answer == cb.evaluate(rounds, tabulated, max_reward=PROBLEM.max_reward)
+    asked.clear()
+    cb.evaluate(rounds.events(), policies, max_reward=PROBLEM.max_reward, min_propensity=1e-3)
+    assert sum(asked) == len(policies) * answer.rewarded_rounds

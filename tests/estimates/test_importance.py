@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import comband as cb
+from comband.estimates.importance import SharedActions
 from comband.problem import as_generator
 from tests.strategies import problems, random_lists, random_policies
 
@@ -83,3 +84,24 @@ def test_intervals_cover_all_policies_at_once() -> None:
         misses += bool(((truth < low) | (truth > high)).any())
     # Binomial(400, .2) exceeds 120 with probability below 1e-6.
     assert misses <= 120
+
+
+def test_blocks_that_are_kept_sum_to_the_same() -> None:
+    rng = np.random.default_rng(8)
+    problem = cb.Problem(30, 3)
+    lists = rng.permuted(np.tile(np.arange(30), (70, 40, 1)), axis=2)[:, :, :3]
+    policies = cb.PolicySet.from_lists(lists, problem)
+    X, rows = rng.integers(40, size=25), np.sort(rng.integers(25, size=60))
+    actions = rng.integers(30, size=60).astype(np.int32)
+    weights = rng.random((2, 60))
+    expected = np.zeros((2, 25, 70))
+    for e in range(60):
+        for j in range(70):
+            expected[:, rows[e], j] += weights[:, e] * (actions[e] in lists[j, X[rows[e]]])
+    found = np.zeros_like(expected)
+    for block in SharedActions.blocks(policies, X, rows, actions):
+        kept = block.packed().packed()
+        for w in range(2):
+            found[w, block.rounds] = block.sums(weights[w])
+            assert (kept.sums(weights[w]) == block.sums(weights[w])).all()
+    np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -3,15 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from comband.bits import PackedRows
+from comband.contexts import Contexts
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Events
 from comband.storage import Array, State, Whole, check, require
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SharedActions:
+    """Which of the shown actions of some rounds each policy would have shown too.
+
+    rounds:
+        (R,) the rounds of the block; all events of a round are in one block.
+    events, places:
+        (E,) the events' numbers, and the position of each one's round in `rounds`.
+    inside:
+        (E, P) whether the event's action is in the policy's list; packed where a block is kept.
+    """
+
+    rounds: NDArray[np.int64]
+    events: NDArray[np.int64]
+    places: NDArray[np.int64]
+    inside: NDArray[np.bool_] | PackedRows
+
+    @classmethod
+    def blocks(
+        cls,
+        policies: PolicySet,
+        X: Contexts,
+        rows: NDArray[np.int64],
+        actions: NDArray[np.int32],
+        indices: ArrayLike | None = None,
+    ) -> Iterator[SharedActions]:
+        """Blocks of bounded size, in which each policy is asked once for each context that has an event."""
+        for events, inside in policies.incidence(X, rows, actions, indices):
+            rounds, places = np.unique(rows[events], return_inverse=True)
+            yield cls(rounds, events, places, inside)
+
+    def packed(self) -> SharedActions:
+        """The same in an eighth of the memory, to be summed again without asking the policies."""
+        return self if isinstance(self.inside, PackedRows) else replace(self, inside=PackedRows.from_cells(self.inside))
+
+    def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_{y∈π(x_t)∩a_t} w_t(y), (R, P), for weights of all events."""
+        inside = self.inside.cells() if isinstance(self.inside, PackedRows) else self.inside
+        gather = sp.csr_array((weights[self.events], (self.places, np.arange(len(self.events)))))
+        return np.asarray(gather @ inside.astype(np.float64))
 
 
 def round_values(
@@ -19,10 +63,8 @@ def round_values(
 ) -> Iterator[NDArray[np.float64]]:
     """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size."""
     weights = events.rewards / events.propensities
-    for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions, indices):
-        _, row = np.unique(events.rows[chosen], return_inverse=True)
-        gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
-        yield gather @ inside.astype(np.float64)
+    for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions, indices):
+        yield block.sums(weights)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

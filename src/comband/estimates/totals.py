@@ -12,9 +12,8 @@ because a pair y ≠ z is together in C(K−2, m−2) lists, f = (m−1)/(K−1)
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from comband.estimates.importance import ValueSums
+from comband.estimates.importance import SharedActions, ValueSums
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.rounds import Events
@@ -26,13 +25,9 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
     `events` are those of `TotalRounds.events`: all m actions of a rewarded round, each credited with T/((1−f)·q(a)).
     X may be negative; it lies in an interval of length `theory.estimate_range`.
     """
-    sums, squares = np.zeros(len(policies)), np.zeros(len(policies))
+    result = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
     weights = events.rewards / events.propensities
     excess = problem.fill_share * np.bincount(events.rows, weights, minlength=events.n_rewarded)
-    for chosen, inside in policies.incidence(events.contexts, events.rows, events.actions):
-        rounds, row = np.unique(events.rows[chosen], return_inverse=True)
-        gather = sp.csr_array((weights[chosen], (row, np.arange(len(chosen)))))
-        values = gather @ inside.astype(np.float64) - excess[rounds, None]
-        sums += values.sum(axis=0)
-        squares += np.square(values).sum(axis=0)
-    return ValueSums(events.n_rounds, sums, squares)
+    for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
+        result.add(block.sums(weights) - excess[block.rounds, None])
+    return result

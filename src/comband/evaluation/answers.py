@@ -1,0 +1,192 @@
+"""What an evaluation answers with: candidates, a certificate, and whether the log can be believed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from comband.results import Candidate
+
+# For every report that shows intervals beside a certificate.
+PAIRED = (
+    "Candidates are compared on the same rounds, where what moves one estimate moves the others with it: differences "
+    "are known better than values, so intervals may overlap without contradicting the certificate."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedCandidate(Candidate):
+    """A candidate's value on a log.
+
+    value:
+        The mean of X_t, or max_reward if that is less: weights 1/Q can make it any size.
+    effective_rewards:
+        (Σ X_t)² / Σ X_t²: how many equally weighted rewarded rounds the estimate is worth.
+    gap_bound:
+        An upper bound on how much better than the best one (by estimate) the candidate is. For any one candidate, named
+        before the data, it holds with probability 1 − delta, at whatever number of rounds one looks. Not all of them
+        hold at once; what does is the largest, `Evaluation.epsilon`.
+    unjudged:
+        Empty, or why the log cannot tell the candidate's value: some of its items could not be shown. The estimate is
+        then of the other items only; interval and gap_bound allow for that.
+    """
+
+    effective_rewards: float
+    gap_bound: float
+    unjudged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PropensityCheck:
+    """Whether logged propensities fit the lists: the mean of Σ_{y∈π(x)∩a} 1/Q(x, y) must be the number of slots.
+
+    candidate, mean, interval:
+        The candidate that fits worst, its mean, and the interval that should hold `expected`.
+    fits:
+        False happens by chance once in a million logs.
+    conclusive:
+        Whether all intervals are narrow enough to notice propensities that are off by a factor of two.
+    uncovered:
+        Candidates whose items weigh too little: not all of them could be shown (or their propensities are too large).
+    usable:
+        Whether anything can be said: no candidate weighs too much (which no lack of overlap explains: propensities
+        are wrong), and not all weigh too little.
+    """
+
+    candidate: str
+    mean: float
+    interval: tuple[float, float]
+    expected: float
+    rounds: int
+    fits: bool
+    conclusive: bool
+    uncovered: tuple[str, ...] = ()
+    usable: bool = True
+
+    def __str__(self) -> str:
+        found = (
+            f"on {self.rounds:,} rounds the items of {self.candidate!r} weigh {self.mean:.4g} per round (between "
+            f"{self.interval[0]:.4g} and {self.interval[1]:.4g} in the long run) where {self.expected:g} is right"
+        )
+        if not self.usable:
+            return (
+                f"THE PROPENSITIES DO NOT FIT: {found}; the values cannot be trusted. Log the probability that the "
+                "item is anywhere in the list, and give every candidate's items a chance to be shown"
+            )
+        if not self.fits:
+            return f"the propensities do not fit for {len(self.uncovered):,} of the candidates: {found}"
+        if not self.conclusive:
+            return f"too few rounds to tell whether the propensities fit: {found}"
+        return f"the propensities fit: {found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Candidates by estimated value, best first.
+
+    Two statements, each with probability 1 − delta: all intervals hold at once, for all candidates; and no candidate's
+    value exceeds the best one's by more than `epsilon`. Both hold at all numbers of rounds at once, so that one may
+    look, log on and look again.
+
+    epsilon:
+        For all candidates. If `min_propensity` was stated it rests on that, except for candidates that the log shows to
+        break it (`unjudged`); if not, nothing is assumed about items that the log does not show.
+    covered_epsilon:
+        For the candidates all of whose items had a propensity of at least `min_propensity` on every context, whichever
+        these are; `unjudged` ones are not among them. Smaller than epsilon where min_propensity was not stated but read
+        off the log, or where a candidate is unjudged.
+    propensity_check:
+        Whether the log agrees; None for events, which do not tell.
+    """
+
+    candidates: tuple[EvaluatedCandidate, ...]
+    epsilon: float
+    covered_epsilon: float
+    delta: float
+    rounds: int
+    rewarded_rounds: int
+    rewards: int
+    max_reward: float
+    min_propensity: float
+    guarantee: str
+    propensity_check: PropensityCheck | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> EvaluatedCandidate:
+        """The candidate of highest estimated value."""
+        return self.candidates[0]
+
+    @property
+    def unjudged(self) -> tuple[EvaluatedCandidate, ...]:
+        """Candidates whose value the log cannot tell."""
+        return tuple(candidate for candidate in self.candidates if candidate.unjudged)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the logged propensities can be right, for at least one candidate."""
+        return self.propensity_check is None or self.propensity_check.usable
+
+    @property
+    def promise(self) -> str:
+        """What is certain about the best, in a sentence or two; which candidates cannot be judged comes first."""
+        known = f"With probability {1 - self.delta:g} no candidate is better by more than {self.epsilon:.5g}"
+        unit = "rewards per round"
+        if self.covered_epsilon < self.epsilon:
+            known += (
+                f" ({unit}), and none all of whose items had a propensity of at least {self.min_propensity:.4g} by "
+                f"more than {self.covered_epsilon:.5g}."
+            )
+        else:
+            known += f" ({unit})."
+        if not self.unjudged:
+            return known
+        names = ", ".join(candidate.name for candidate in self.unjudged[:3])
+        more = f" and {len(self.unjudged) - 3:,} more" if len(self.unjudged) > 3 else ""
+        return f"Cannot be judged, since the log could not show all of their items: {names}{more}. {known}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {"best": self.best.name, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvaluation:
+    """An evaluation of a file, with what was found about the file itself.
+
+    meaning:
+        How the propensities were read.
+    skipped:
+        Faulty rows that were left out, by kind; `skipped_examples` describe the first of each kind.
+    """
+
+    evaluation: Evaluation
+    format: str
+    meaning: str
+    skipped: dict[str, int]
+    skipped_examples: tuple[str, ...]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the logged propensities can be right."""
+        return self.evaluation.trusted
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that a reader must know besides the numbers; the first is the alarm, if propensities do not fit."""
+        if not self.skipped:
+            return self.evaluation.notes
+        total = sum(self.skipped.values())
+        skipped = f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
+        return (*self.evaluation.notes, skipped)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {
+            **self.evaluation.as_dict(),
+            "notes": list(self.notes),
+            "format": self.format,
+            "propensity_meaning": self.meaning,
+            "skipped": self.skipped,
+            "skipped_examples": list(self.skipped_examples),
+        }

@@ -1,0 +1,284 @@
+"""What logged rounds say about candidates: values with intervals, the best one, and how good it surely is.
+
+What a log can show of a candidate π are the rewards of shared items, X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(y), and
+their losses, L_t(π) = Σ_{y∈π(x_t)∩a_t} (κ − r_t(y))/Q_t(y), where κ = min(1, ρ) is the most that one item can bring. An
+item that could not be shown is in neither, so for every candidate and whatever was possible
+
+    E X_t(π)  ≤  V(π)  ≤  κ·m − E L_t(π),
+
+with equality on both sides if all of π's items could be shown. Both X and L are nonnegative, so lower confidence
+bounds on their means need no bound on 1/Q: a value's interval, and V(π) − V(b) ≤ κ·m − E[L_t(π) + X_t(b)], rest on
+nothing but right propensities of what was shown. They also hold where logged propensities are too large; too small
+ones are what the check notices, since E Σ_{y∈π(x)∩a} 1/Q(y) can never exceed m.
+
+The price is the variance of L, that of items rather than of clicks. Whoever knows that every candidate's items had at
+least a propensity q (`min_propensity`) has E X_t(π) = V(π), and X_t(π) − X_t(b) ≤ ρ/q makes much narrower bounds. The
+log may contradict that: where Σ 1/Q has a mean below m, a candidate's items were not all possible, it *cannot be
+judged*, and the bounds that need no overlap take the place of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.estimates.histograms import ValueHistograms
+from comband.estimates.importance import SharedActions, ValueSums
+from comband.evaluation.answers import EvaluatedCandidate, Evaluation, LogEvaluation, PropensityCheck
+from comband.evaluation.coverage import ItemWeights, Sample, bounds_without_overlap
+from comband.logs.reading import LogReading
+from comband.logs.sampling import in_sample
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.problem import InputError, check_fraction, check_positive
+from comband.rounds import Events, Rounds, check_rounds
+
+# A propensity check that fails by chance once in a million logs.
+_ALARM = 1e-6
+
+Floats = NDArray[np.float64]
+
+
+def evaluate(
+    rounds: Rounds | Events,
+    policies: PolicySet,
+    *,
+    max_reward: float,
+    min_propensity: float | None = None,
+    delta: float = 0.05,
+) -> Evaluation:
+    """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
+
+    Intervals and `epsilon` come from betting (`ValueHistograms`): 2P one-sided bounds for the values; for the best, one
+    bound on V(π) − V(best) for each rival π, at delta/(P − 1). That union is enough for `epsilon` although the best is
+    chosen on the same rounds: whichever candidate is truly best, it is compared with at most P − 1 others, and no
+    candidate exceeds the chosen one by more than the truly best does. The cost follows the number of positive rewards;
+    what could be shown is looked at on all of the first 10,000 rounds and a falling share of the others.
+
+    Parameters
+    ----------
+    rounds:
+        Rounds or their events; logs add (`events_a + events_b`).
+    policies:
+        The candidates.
+    max_reward:
+        ρ, the most that the shown items of one round can bring: `problem.max_reward`.
+    min_propensity:
+        A lower bound, known from how lists were drawn, on the propensity of every item that any candidate shows on any
+        context (γm/K for a mixture with floor γ). Not stated, nothing is assumed about items that the log does not
+        show, and `epsilon` is larger, often by much; `covered_epsilon` then takes the smallest propensity in `rounds`.
+        Events do not tell what could be shown, and need it.
+    delta:
+        The probability allowed for a wrong statement.
+
+    >>> from comband import Problem
+    >>> problem = Problem(n_actions=3, list_size=1, sparsity=1)
+    >>> policies = PolicySet.from_lists([[[0]], [[1]]], problem, names=["zero", "one"])
+    >>> log = Rounds.from_log(np.zeros(300, dtype=int), lists=np.arange(300)[:, None] % 3, problem=problem,
+    ...     rewards=np.arange(300)[:, None] % 3 == 1, propensities=np.full((300, 1), 1 / 3))
+    >>> answer = evaluate(log, policies, max_reward=problem.max_reward, min_propensity=1 / 3)
+    >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
+    ('one', 1.0, 0.0)
+    """
+    check_policies(policies)
+    if not isinstance(rounds, (Rounds, Events)):
+        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
+    if isinstance(rounds, Rounds):
+        sample = rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
+        events = rounds.events()
+    elif min_propensity is None:
+        raise InputError(
+            "events hold only what was rewarded, so they do not tell the smallest propensity of the log: state "
+            "min_propensity, what your logging ensures for every candidate's items."
+        )
+    else:
+        sample, events = None, rounds
+    return _evaluate(
+        events,
+        policies,
+        sample,
+        smallest=_smallest(rounds),
+        max_reward=max_reward,
+        min_propensity=min_propensity,
+        delta=delta,
+    )
+
+
+def evaluate_log(reading: LogReading, *, min_propensity: float | None = None, delta: float = 0.05) -> LogEvaluation:
+    """`evaluate` on what `read_log` read."""
+    if not isinstance(reading, LogReading):
+        raise InputError(f"reading must be what read_log gave, got {type(reading).__name__}.")
+    evaluation = _evaluate(
+        reading.events,
+        reading.policies,
+        reading.sample,
+        smallest=reading.smallest_propensity,
+        max_reward=reading.max_reward,
+        min_propensity=min_propensity,
+        delta=delta,
+    )
+    return LogEvaluation(
+        evaluation=evaluation,
+        format=reading.format.name,
+        meaning=reading.format.meaning,
+        skipped=dict(reading.faults.counts),
+        skipped_examples=tuple(reading.faults.describe()),
+    )
+
+
+def _evaluate(
+    events: Events,
+    policies: PolicySet,
+    shown: Rounds | None,
+    *,
+    smallest: float,
+    max_reward: float,
+    min_propensity: float | None,
+    delta: float,
+) -> Evaluation:
+    delta = check_fraction("delta", delta)
+    max_reward = check_positive("max_reward", max_reward)
+    if events.n_rounds == 0:
+        raise InputError("there must be at least one round to evaluate, got none.")
+    _check_rewards(events, max_reward)
+    stated = min_propensity is not None
+    if min_propensity is None:
+        min_propensity = smallest
+    elif check_positive("min_propensity", min_propensity) > smallest * (1 + 1e-9):
+        raise InputError(
+            f"min_propensity must not exceed any propensity of the log, got {min_propensity:g} where the log has "
+            f"{smallest:g}."
+        )
+    bound = max_reward / min_propensity
+    earned = _Earned(events, policies, bound=bound)
+    sums, best = earned.sums, _leader(earned.sums)
+    # A candidate that is called unjudged though it is not, by chance, takes its part of delta.
+    alarm = min(_ALARM, delta / 100)
+    sample = None if shown is None else Sample(shown, policies)
+    weights = None if sample is None else ItemWeights.of(sample, min_propensity=min_propensity, alarm=alarm)
+    uncovered = np.zeros(len(policies), dtype=bool) if weights is None else weights.uncovered
+    sides, rivals = 2 * len(policies) / (delta - alarm), max(len(policies) - 1, 1) / (delta - alarm)
+    gaps = earned.gaps(best, threshold=rivals, largest=max_reward)
+    covered = float(gaps[~uncovered].max(initial=0.0))
+    low, high = earned.values.bounds(threshold=sides, largest=max_reward)
+    doubted = uncovered if stated else np.ones(len(policies), dtype=bool)
+    if sample is not None and doubted.any():
+        most, lead = bounds_without_overlap(
+            sample, best, max_reward=max_reward, value_threshold=sides, gap_threshold=rivals
+        )
+        high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
+    epsilon = float(gaps.max())
+    means = np.minimum(sums.means, max_reward)
+    low, high = np.minimum(low, means), np.maximum(high, means)
+    effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(means), where=sums.squares > 0)
+    ranked = np.lexsort((np.arange(len(policies)) != best, -sums.means))
+    check = None if weights is None else weights.summary(policies)
+    result = Evaluation(
+        candidates=tuple(
+            EvaluatedCandidate(
+                index=int(i),
+                name=policies.names[i],
+                value=float(means[i]),
+                interval=(float(low[i]), float(high[i])),
+                effective_rewards=float(effective[i]),
+                gap_bound=float(gaps[i]),
+                unjudged=weights.reason(int(i)) if weights is not None and uncovered[i] else "",
+            )
+            for i in ranked
+        ),
+        epsilon=epsilon,
+        covered_epsilon=epsilon if uncovered.all() else covered,
+        delta=delta,
+        rounds=events.n_rounds,
+        rewarded_rounds=events.n_rewarded,
+        rewards=len(events),
+        max_reward=max_reward,
+        min_propensity=float(min_propensity),
+        guarantee="betting bounds, valid at any number of rounds; "
+        + (
+            "epsilon from differences on the same rounds"
+            if stated
+            else "of items that are not shown nothing is assumed"
+        ),
+        propensity_check=check,
+    )
+    return replace(result, notes=_notes(result, stated=stated))
+
+
+def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
+    notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
+    if not stated:
+        notes.append(
+            "epsilon and intervals assume nothing about items that the log does not show; if every candidate's items "
+            f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "
+            f"{result.covered_epsilon:.4g}: state what your logging ensures (min_propensity, --min-propensity)"
+        )
+    check = result.propensity_check
+    if check is None:
+        return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
+    return (*notes, str(check)) if result.trusted else (str(check), *notes)
+
+
+def _check_rewards(events: Events, max_reward: float) -> None:
+    if len(events) == 0:
+        return
+    most, item = float(np.bincount(events.rows, events.rewards).max()), float(events.rewards.max())
+    if most > max_reward * (1 + 1e-9):
+        raise InputError(f"a round brought {most:.4g} where at most {max_reward:.4g} can be: raise max_reward.")
+    if item > 1 + 1e-9:
+        raise InputError(f"rewards must lie in [0, 1], got {item:.4g}: divide all by the largest there can be.")
+
+
+def _smallest(rounds: Rounds | Events) -> float:
+    propensities = rounds.decisions.propensities if isinstance(rounds, Rounds) else rounds.propensities
+    return float(propensities.min()) if propensities.size else 1.0
+
+
+def _leader(sums: ValueSums) -> int:
+    # Ties are decided by a generator of their own: not by the candidates' order, and the same way each time.
+    return int(np.random.default_rng(sums.n_rounds).choice(np.flatnonzero(sums.means == sums.means.max())))
+
+
+class _Earned:
+    """What each candidate earned in each rewarded round; the candidates are asked once, and answer in bits."""
+
+    def __init__(self, events: Events, policies: PolicySet, *, bound: float) -> None:
+        self._n_policies, self._bound = len(policies), bound
+        self._weights = events.rewards / events.propensities
+        self._blocks: list[SharedActions] = []
+        self.values = ValueHistograms.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
+        self.sums = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
+        for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
+            earned = block.sums(self._weights)
+            self.values.add(earned)
+            self.sums.add(earned)
+            self._blocks.append(block.packed())
+
+    def gaps(self, best: int, *, threshold: float, largest: float) -> Floats:
+        """How much better than the best each candidate may be, (P,), zero for the best, if all items could be shown."""
+        if self._n_policies == 1:
+            return np.zeros(1)
+        differences = ValueHistograms.zero(self._n_policies, bound=self._bound, n_rounds=self.sums.n_rounds)
+        for block in self._blocks:
+            earned = block.sums(self._weights)
+            differences.add(earned - earned[:, [best]])
+        gaps = differences.upper_bounds(threshold=threshold, largest=largest)
+        gaps[best] = 0.0
+        return gaps
+
+
+def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:
+    """Compare the propensities with how often candidates' items were really shown, on all of `rounds`.
+
+    An item y of π(x) is in the logged list with probability Q(x, y), so it is worth Q·(1/Q) = 1 on average, and each
+    candidate's Σ_{y∈π(x)∩a} 1/Q has mean m. Propensities of another kind (of the item in its slot, of the whole list,
+    of a softmax before sampling) miss that, as do candidates' items that could not be shown at all. The bounds hold at
+    all numbers of rounds at once.
+    """
+    check_policies(policies)
+    if len(check_rounds(rounds)) < 2:
+        raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
+    min_propensity = check_positive("min_propensity", min_propensity)
+    weights = ItemWeights.of(Sample(rounds, policies), min_propensity=min_propensity, alarm=_ALARM)
+    return weights.summary(policies)
