@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -388,7 +389,7 @@ def test_candidates_are_asked_once_for_each_round_that_matters() -> None:
         def __init__(self, policy: cb.Policy) -> None:
             self._policy = policy
 
-        def predict(self, X: NDArray[np.int64]) -> NDArray[np.int32]:
+        def predict(self, X: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
             asked.append(len(X))
             return self._policy.predict(X)
 
