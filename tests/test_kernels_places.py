@@ -148,7 +148,7 @@ def pairs(
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K * m, dtype=np.int32), (n, K * m)))
     u = np.zeros(n) if u is None else u
     shown, q, covered, of_all = places.pair_lists(lists, 0, attention, floors, u, K, asked, draw)
-    return shown, q, covered, of_all.reshape(n, m, K)
+    return shown, q, covered, of_all.reshape(n, K, m).transpose(0, 2, 1)
 
 
 @settings(deadline=None, max_examples=80)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,7 @@ SMALLEST_REWARD = 1e-100
 _SMALLEST_FLOOR = 1e-12
 _SMALLEST_SPARSITY = 1e-9
 _SMALLEST_EPSILON = 1e-12
+_LARGEST_EFFECT = 1e3  # of one place over another
 _SMALLEST_FRACTION = 1e-150  # a count over it is still a number
 
 
@@ -57,15 +58,23 @@ class Problem:
     feedback:
         What is seen of a shown list: "items", the reward of each of its actions; "total", only their sum (revenue or
         clicks of a page). Learners that cannot learn from totals say so.
+    places:
+        How the place of an item on the page bears on its reward. None: not at all; where it does, values are those of
+        lists in random order. Factors θ (m,), one a place: the reward in place k is θ_k/θ_0 times what it is in the
+        first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "pairs": it depends on item and place in
+        any way. Parts of comband that read a list as a set refuse problems with places.
 
     >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
     1.0
+    >>> Problem(n_actions=500, list_size=3, places=[2, 1, 1]).places
+    (1.0, 0.5, 0.5)
     """
 
     n_actions: int
     list_size: int
     sparsity: float | None = None
     feedback: str = "items"
+    places: tuple[float, ...] | Literal["pairs"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_actions", "list_size"):
@@ -95,6 +104,14 @@ class Problem:
             object.__setattr__(self, "sparsity", s)
         if check_choice("feedback", self.feedback, ("items", "total")) == "total":
             check_some_left(self)
+        object.__setattr__(self, "places", check_places(self.places, self.list_size))
+        if self.places is not None:
+            if self.feedback == "total":
+                raise InputError('totals do not tell which place was answered: leave places out with feedback="total".')
+            if self.n_actions * self.list_size >= 2**31:
+                raise InputError(
+                    f"n_actions times list_size must be below 2**31 with places, got {self.n_actions}·{self.list_size}."
+                )
 
     @property
     def max_reward(self) -> float:
@@ -143,10 +160,34 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_problem(value: Any) -> Problem:
-    """Return `value` if it is a problem."""
+def check_places(value: Any, list_size: int) -> tuple[float, ...] | Literal["pairs"] | None:
+    """Return how places bear on rewards: None, "pairs", or factors relative to the first place."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value != "pairs":
+            raise InputError(f'places must be None, "pairs" or {list_size} factors, one for each place, got {value!r}.')
+        return "pairs"
+    factors = as_floats("places", value)
+    if factors.shape != (list_size,):
+        raise InputError(f"places must hold one factor for each of {list_size} places, got shape {factors.shape}.")
+    if not np.isfinite(factors).all() or (factors <= 0).any() or factors.max() > _LARGEST_EFFECT * factors.min():
+        raise InputError(
+            f"factors of places must be above 0 and within {_LARGEST_EFFECT:g} times each other, got "
+            f"{factors.tolist()}; a place where nothing is ever answered is no place: make lists shorter."
+        )
+    return tuple(float(factor) for factor in factors / factors[0])
+
+
+def check_problem(value: Any, *, places: bool = False) -> Problem:
+    """Return `value` if it is a problem; one with places only for those who know what to do with them."""
     if not isinstance(value, Problem):
         raise InputError(f"problem must be a Problem(n_actions, list_size, sparsity), got {type(value).__name__}.")
+    if value.places is not None and not places:
+        raise InputError(
+            f"places={value.places!r} cannot be taken into account here: this part of comband reads a list as a set. "
+            "Give a problem without places; values are then those of lists in random order."
+        )
     return value
 
 

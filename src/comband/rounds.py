@@ -199,7 +199,7 @@ class Rounds:
     ) -> Rounds:
         """Rounds from somebody else's log, checked: any logging distribution with known propensities will do."""
         n = n_contexts(contexts)
-        shown = check_lists(lists, check_problem(problem), n=n)
+        shown = check_lists(lists, check_problem(problem, places=True), n=n)
         decisions = Decisions(
             ids=np.arange(n) if ids is None else as_column("ids", ids, np.dtype(np.int64)),
             lists=shown,

@@ -430,11 +430,24 @@ class Part:
             raise InputError(f"{place} must hold parts by name, got {_short(value)}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """None, "pairs", or factors."""
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse anything else."""
+        if isinstance(value, str):
+            Text(("pairs",)).compare(value, place, sizes)
+        elif value is not None:
+            Many(Real(0)).compare(list(value) if isinstance(value, tuple) else value, place, sizes)
+
+
 PROBLEM = {
     "n_actions": Whole(1),
     "list_size": Whole(1),
     "sparsity": Maybe(Real(0)),
     "feedback": Text(("items", "total")),
+    "places": Places(),
 }
 """The schema of `asdict(problem)`; `Problem` itself checks the rest."""
 

@@ -1,6 +1,6 @@
 """Lists with places: orders that are uniformly random, and lists drawn by examination or by pairs of item and place.
 
-A pair (item y, place k) has the number y + K·k.
+A pair (item y, place k) has the number y·m + k.
 """
 
 from __future__ import annotations
@@ -514,9 +514,9 @@ def pair_lists(
         for j in range(asked.shape[1]):
             if not 0 <= asked[i, j] < n_actions * m:
                 raise IndexError("pair_lists: a pair that was asked for is out of range")
-            a = place[asked[i, j] % n_actions]
+            a = place[asked[i, j] // m]
             if a >= 0:
-                of_asked[i, j] = q[a, asked[i, j] // n_actions]
+                of_asked[i, j] = q[a, asked[i, j] % m]
         for a in range(size):
             place[union[a]] = -1
     return shown, propensities, covered, of_asked

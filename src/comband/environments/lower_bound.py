@@ -11,7 +11,7 @@ from comband._kernels.lists import uniform_lists
 from comband.environments.base import Batch
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, as_generator, check_positive
+from comband.problem import InputError, Problem, as_generator, check_positive, check_problem
 
 
 class LowerBoundInstance:
@@ -55,6 +55,7 @@ class LowerBoundInstance:
         good: ArrayLike | None = None,
         seed: int | np.random.SeedSequence | np.random.Generator = 0,
     ) -> None:
+        check_problem(problem)
         if problem.sparsity is None:
             raise InputError("lower-bound instances need the problem's sparsity, got None.")
         K, m, s = problem.n_actions, problem.list_size, problem.sparsity

@@ -18,11 +18,15 @@ Floats = NDArray[np.float64]
 
 
 class Sample:
-    """Whole rounds, and which of their items each candidate shows too: the candidates are asked once."""
+    """Whole rounds, and which of their items each candidate shows too: the candidates are asked once.
 
-    def __init__(self, rounds: Rounds, policies: PolicySet) -> None:
+    `slots` is m, if the rounds' lists are longer because they stand for others.
+    """
+
+    def __init__(self, rounds: Rounds, policies: PolicySet, *, slots: int | None = None) -> None:
         self.rounds, self.n_policies = rounds, len(policies)
         n, m = rounds.decisions.lists.shape
+        self.slots = m if slots is None else slots
         rows, items = np.repeat(np.arange(n), m), rounds.decisions.lists.ravel()
         blocks = SharedActions.blocks(policies, rounds.decisions.contexts, rows, items)
         self._blocks = [block.packed() for block in blocks]
@@ -47,7 +51,7 @@ class ItemWeights:
     @classmethod
     def of(cls, sample: Sample, *, min_propensity: float, alarm: float) -> ItemWeights:
         """What the items of every candidate weigh in a sample."""
-        n, m = sample.rounds.decisions.lists.shape
+        n, m = len(sample.rounds), sample.slots
         largest = m / min_propensity
         weighed = ValueHistograms.zero(sample.n_policies, bound=largest, n_rounds=n)
         total = np.zeros(sample.n_policies)
@@ -100,7 +104,7 @@ def bounds_without_overlap(
 ) -> tuple[Floats, Floats]:
     """Upper bounds (P,) on values and on how much better than the best, whatever could be shown: from losses."""
     decisions, rewards = sample.rounds.decisions, sample.rounds.rewards
-    n, m = decisions.lists.shape
+    n, m = len(decisions), sample.slots
     largest = min(1.0, max_reward)
     chances = decisions.propensities
     lost, won = np.maximum(largest - rewards, 0.0) / chances, rewards / chances

@@ -19,6 +19,7 @@ judged*, and the bounds that need no overlap take the place of the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,8 +31,10 @@ from comband.evaluation.answers import EvaluatedCandidate, Evaluation, LogEvalua
 from comband.evaluation.coverage import ItemWeights, Sample, bounds_without_overlap
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
+from comband.places import least_of_pairs, placed_rounds
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, check_fraction, check_positive
+from comband.problem import InputError, check_fraction, check_places, check_positive
 from comband.rounds import Events, Rounds, check_rounds
 
 # A propensity check that fails by chance once in a million logs.
@@ -46,6 +49,7 @@ def evaluate(
     *,
     max_reward: float,
     min_propensity: float | None = None,
+    places: Sequence[float] | str | None = None,
     delta: float = 0.05,
 ) -> Evaluation:
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
@@ -69,6 +73,11 @@ def evaluate(
         context (γm/K for a mixture with floor γ). Not stated, nothing is assumed about items that the log does not
         show, and `epsilon` is larger, often by much; `covered_epsilon` then takes the smallest propensity in `rounds`.
         Events do not tell what could be shown, and need it.
+    places:
+        As for `Problem`. With "pairs" propensities, and min_propensity, are those of the item in its place, which is
+        its column in `lists`; with factors they are those of the item anywhere in a list whose order was random given
+        the set. (In other orders: the mean factor of the item's place over the mean factor of all places.) What is
+        told of propensities is then about pairs of item and place.
     delta:
         The probability allowed for a wrong statement.
 
@@ -84,6 +93,10 @@ def evaluate(
     check_policies(policies)
     if not isinstance(rounds, (Rounds, Events)):
         raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
+    if places is not None:
+        return _evaluate_places(
+            rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta
+        )
     if isinstance(rounds, Rounds):
         sample = rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
         events = rounds.events()
@@ -103,6 +116,37 @@ def evaluate(
         min_propensity=min_propensity,
         delta=delta,
     )
+
+
+def _evaluate_places(
+    rounds: Rounds | Events,
+    policies: PolicySet,
+    places: Sequence[float] | str,
+    *,
+    max_reward: float,
+    min_propensity: float | None,
+    delta: float,
+) -> Evaluation:
+    """`evaluate` with pairs of item and place for items."""
+    if isinstance(rounds, Events):
+        raise InputError("events do not tell in which place an item was shown: give rounds where places matter.")
+    m = rounds.decisions.lists.shape[1]
+    reading = check_places(places, m)
+    _check_rewards(rounds.events(), check_positive("max_reward", max_reward))
+    if min_propensity is not None:
+        min_propensity = least_of_pairs(check_positive("min_propensity", min_propensity), reading)
+    pairs = placed_rounds(rounds, reading)
+    result = _evaluate(
+        pairs.events(),
+        PlacedPolicies(policies, m),
+        pairs if len(pairs) == 0 else pairs[np.flatnonzero(in_sample(np.arange(len(pairs))))],
+        smallest=_smallest(pairs),
+        max_reward=max_reward,
+        min_propensity=min_propensity,
+        delta=delta,
+        slots=m,
+    )
+    return replace(result, rewards=int((rounds.rewards > 0).sum()))
 
 
 def evaluate_log(reading: LogReading, *, min_propensity: float | None = None, delta: float = 0.05) -> LogEvaluation:
@@ -136,12 +180,15 @@ def _evaluate(
     max_reward: float,
     min_propensity: float | None,
     delta: float,
+    slots: int | None = None,
 ) -> Evaluation:
+    """Values and bounds; `slots` m, if the rounds stand for others, which were checked."""
     delta = check_fraction("delta", delta)
     max_reward = check_positive("max_reward", max_reward)
     if events.n_rounds == 0:
         raise InputError("there must be at least one round to evaluate, got none.")
-    _check_rewards(events, max_reward)
+    if slots is None:
+        _check_rewards(events, max_reward)
     stated = min_propensity is not None
     if min_propensity is None:
         min_propensity = smallest
@@ -155,7 +202,7 @@ def _evaluate(
     sums, best = earned.sums, _leader(earned.sums)
     # A candidate that is called unjudged though it is not, by chance, takes its part of delta.
     alarm = min(_ALARM, delta / 100)
-    sample = None if shown is None else Sample(shown, policies)
+    sample = None if shown is None else Sample(shown, policies, slots=slots)
     weights = None if sample is None else ItemWeights.of(sample, min_propensity=min_propensity, alarm=alarm)
     uncovered = np.zeros(len(policies), dtype=bool) if weights is None else weights.uncovered
     sides, rivals = 2 * len(policies) / (delta - alarm), max(len(policies) - 1, 1) / (delta - alarm)

@@ -18,7 +18,7 @@ class ConstantPolicy:
     """
 
     def __init__(self, actions: ArrayLike, problem: Problem) -> None:
-        self.problem = check_problem(problem)
+        self.problem = check_problem(problem, places=True)
         try:
             row = np.asarray(actions)[None]
         except (TypeError, ValueError, OverflowError):

@@ -221,10 +221,10 @@ def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:
 
 
 def _first_mixture(state: State) -> State:
-    """As the first release wrote it: a JSON document, in which items and feedback came later, beside the weights."""
+    """As the first release wrote it: a JSON document, in which items, feedback and places came later."""
     try:
         header = json.loads(str(state["header"]))
-        problem = {"feedback": "items", **header["problem"]}
+        problem = {"feedback": "items", "places": None, **header["problem"]}
         return {"items": None, **header, "problem": problem, "weights": state["weights"]}
     except (KeyError, TypeError, ValueError, RecursionError):
         raise InputError("its header is no JSON document.") from None

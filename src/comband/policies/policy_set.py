@@ -139,7 +139,7 @@ class PolicySet:
         if result is None:
             raise InputError("indices must name at least one policy, got none.")
         if problem is not None:
-            _check_range(result, check_problem(problem))
+            _check_range(result, check_problem(problem, places=True))
         return result
 
     def contains(

@@ -47,7 +47,7 @@ class ScoredPolicy:
         *,
         seed: int | np.random.SeedSequence | np.random.Generator = 0,
     ) -> None:
-        self.problem = check_problem(problem)
+        self.problem = check_problem(problem, places=True)
         self.weights = _as_weights(scorer, problem.n_actions)
         self.scorer = scorer
         self.rank = as_generator(seed).permutation(problem.n_actions).astype(np.int32)  # who goes first among equals

@@ -19,7 +19,7 @@ class TabulatedPolicy:
     """
 
     def __init__(self, lists: ArrayLike, problem: Problem) -> None:
-        self.problem = check_problem(problem)
+        self.problem = check_problem(problem, places=True)
         self.lists = check_lists(lists, problem)
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
