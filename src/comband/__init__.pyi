@@ -16,6 +16,7 @@ from comband import rounds as rounds
 from comband import running as running
 from comband import schedule as schedule
 from comband import solvers as solvers
+from comband import testing as testing
 from comband import theory as theory
 from comband.classifier import BanditListClassifier as BanditListClassifier
 from comband.design import design_exploration as design_exploration
