@@ -88,12 +88,8 @@ class Design:
         held_out:
             Rounds that the design was not made from; how many was decided beforehand. With 20·(ρ/s)(K/m)²·log(P/δ)
             uniform ones the bound is mostly within 1.5 times the truth.
-        delta:
-            The probability with which it may be wrong.
-        n_policies:
-            The size of a class behind an oracle. A set of policies, or the survivors of one, knows its own.
-        least_propensity:
-            Unless lists were uniform: the smallest probability with which the logging rule shows any action.
+        delta, n_policies, least_propensity:
+            As for `comband.held_out.certify_mixture`.
         """
         return certify_mixture(
             self.mixture, held_out, self.oracle, delta=delta, n_policies=n_policies, least_propensity=least_propensity

@@ -109,8 +109,7 @@ def refuse_rewards(r: NDArray[np.float64]) -> None:
     """Raise if some reward is not in [0, 1], or so small that its square vanishes."""
     bad = ~((r == 0) | ((r >= SMALLEST_REWARD) & (r <= 1)))  # also true for NaN
     if bad.any():
-        place = tuple(np.argwhere(bad)[0])
-        where = f"in row {place[0]}, position {place[1]}" if r.ndim == 2 else f"at {place[0]}"
+        place, where = _first(bad)
         if 0 < r[place] < SMALLEST_REWARD:
             raise InputError(
                 f"a reward must be 0 or at least {SMALLEST_REWARD:g}, got {r[place]} {where}; set such rewards to 0."
@@ -135,8 +134,7 @@ def refuse_propensities(q: NDArray[np.float64], *, largest: float = 1.0) -> None
     """Raise if some propensity is not a probability that can have been drawn."""
     bad = ~((q >= SMALLEST_PROPENSITY) & (q <= largest + TOLERANCE))
     if bad.any():
-        place = tuple(np.argwhere(bad)[0])
-        where = f"in row {place[0]}, position {place[1]}" if q.ndim == 2 else f"at {place[0]}"
+        place, where = _first(bad)
         if 0 < q[place] < SMALLEST_PROPENSITY:
             raise InputError(
                 f"a propensity of {q[place]} ({where}) is too small to be one: {NO_SUCH_DRAW}. "
@@ -146,3 +144,9 @@ def refuse_propensities(q: NDArray[np.float64], *, largest: float = 1.0) -> None
             f"propensities of shown actions must lie in (0, {largest:g}], got {q[place]} {where}; "
             "log the probability that the action is anywhere in the list."
         )
+
+
+def _first(bad: NDArray[np.bool_]) -> tuple[tuple[int, ...], str]:
+    """The first place where something is wrong, and what a message calls it."""
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    return place, f"in row {place[0]}, position {place[1]}" if bad.ndim == 2 else f"at {place[0]}"

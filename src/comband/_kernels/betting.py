@@ -43,6 +43,15 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
             counts[p, column - sign] += 1 - share
 
 
+@njit(cache=True, inline="always")
+def _end_of_round(rows: NDArray[np.int64], first: int) -> int:
+    """One beyond the last event of the round that begins with event `first`."""
+    stop = first + 1
+    while stop < len(rows) and rows[stop] == rows[first]:
+        stop += 1
+    return stop
+
+
 @njit(cache=True)
 def add_paired_log_wealth(
     inside: NDArray[np.bool_],
@@ -78,9 +87,7 @@ def add_paired_log_wealth(
     difference = np.empty(n_policies)
     first = 0
     while first < n_events:
-        stop = first + 1
-        while stop < n_events and rows[stop] == rows[first]:
-            stop += 1
+        stop = _end_of_round(rows, first)
         if stop == first + 1:
             for g in range(largest, smallest + 1):
                 bet = stakes[g] * weights[first]
@@ -130,9 +137,7 @@ def add_value_log_wealth(
     lost = np.empty(n_bets)
     first = 0
     while first < n_events:
-        stop = first + 1
-        while stop < n_events and rows[stop] == rows[first]:
-            stop += 1
+        stop = _end_of_round(rows, first)
         if stop == first + 1:
             for j in range(n_bets):
                 bet = stakes[j] * weights[first]

@@ -119,20 +119,9 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     that of `theory.total_variance` at γ = 1.
     """
     if check_problem(problem).feedback == "total":
-        return estimate_rounds(
-            problem,
-            n_policies=n_policies,
-            epsilon=epsilon,
-            delta=delta,
-            floor=1.0,
-            second_moment=total_variance(problem, floor=1.0),
-        )
-    rho = check_problem(problem).max_reward
+        second_moment = total_variance(problem, floor=1.0)
+    else:
+        second_moment = problem.max_reward**2 * problem.n_actions / problem.list_size
     return estimate_rounds(
-        problem,
-        n_policies=n_policies,
-        epsilon=epsilon,
-        delta=delta,
-        floor=1.0,
-        second_moment=rho**2 * problem.n_actions / problem.list_size,
+        problem, n_policies=n_policies, epsilon=epsilon, delta=delta, floor=1.0, second_moment=second_moment
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_gap_steps, frank_wolfe_steps
@@ -38,6 +39,38 @@ class PacSchedule:
     n_labelled: int | None = None
     n_verify: int = 0
     reasons: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def with_estimation(
+        cls,
+        problem: Problem,
+        *,
+        n_policies: int,
+        epsilon: float,
+        delta: float,
+        floor: float,
+        route: PacRoute,
+        reasons: dict[str, str],
+        **exploration: Any,
+    ) -> PacSchedule:
+        """The first phase as it is given, and the second that goes with it: N₂ at half of δ, with what it rests on."""
+        proved = estimation_route(route)
+        bernstein = "Bernstein on every value" if route == "printed" else "Bernstein on paired differences"
+        return cls(
+            problem=problem,
+            n_policies=check_count("n_policies", n_policies),
+            epsilon=check_positive("epsilon", epsilon),
+            delta=delta,
+            floor=floor,
+            route=route,
+            variance_bound=estimate_variance(problem, floor=floor, route=proved),
+            range_bound=estimate_range(problem, floor=floor),
+            n_estimate=estimate_rounds(
+                problem, n_policies=n_policies, epsilon=epsilon, delta=delta / 2, floor=floor, route=proved
+            ),
+            reasons=reasons | {"n_estimate": bernstein},
+            **exploration,
+        )
 
     @property
     def n_rounds(self) -> int:
@@ -149,34 +182,23 @@ def pac_comband(
         if route == "printed"
         else "2sρ/(1−γ), Cauchy-Schwarz with the rewards as weights",
         "range_bound": "ρK/(γm)",
-        "n_estimate": "Bernstein on every value" if route == "printed" else "Bernstein on paired differences",
     }
     if total:
         reasons |= {
             "variance_bound": "ρ(2sm/(1−γ) + sκ)/(1−f)², or ρs·E N²·K/(γm(1−f)²) where that is smaller",
             "range_bound": "ρK/(γ(1−f)), f = (m−1)/(K−1)",
         }
-    return PacSchedule(
-        problem=problem,
-        n_policies=check_count("n_policies", n_policies),
-        epsilon=check_positive("epsilon", epsilon),
+    return PacSchedule.with_estimation(
+        problem,
+        n_policies=n_policies,
+        epsilon=epsilon,
         delta=delta,
         floor=gamma,
         route=route,
         accuracy=accuracy,
         curvature=C,
-        variance_bound=estimate_variance(problem, floor=floor, route=proved),
-        range_bound=estimate_range(problem, floor=floor),
         n_explore=n_explore,
         n_steps=n_steps,
-        n_estimate=estimate_rounds(
-            problem,
-            n_policies=n_policies,
-            epsilon=epsilon,
-            delta=delta / 2,
-            floor=floor,
-            route=proved,
-        ),
         n_verify=n_verify,
         reasons=reasons,
     )

@@ -6,7 +6,6 @@ import math
 
 from comband.problem import Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, frank_wolfe_gap_steps, frank_wolfe_steps
-from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.gradient import SOLVER_SHARE, gradient_labels
 from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route
 from comband.theory.pac import PacSchedule, pac_comband
@@ -58,27 +57,17 @@ def single_label(
         n_steps = frank_wolfe_steps(curvature=C, start_gap=B, accuracy=accuracy / 3)
     L = math.log(4 / delta)
     n_explore = math.ceil(K * (math.sqrt(L / 2) + math.sqrt(L / 2 + n_labelled)) ** 2)
-    return PacSchedule(
-        problem=problem,
+    return PacSchedule.with_estimation(
+        problem,
         n_policies=P,
-        epsilon=check_positive("epsilon", epsilon),
+        epsilon=epsilon,
         delta=delta,
         floor=gamma,
         route=route,
         accuracy=accuracy,
         curvature=C,
-        variance_bound=estimate_variance(problem, floor=floor, route=proved),
-        range_bound=estimate_range(problem, floor=floor),
         n_explore=n_explore,
         n_steps=n_steps,
-        n_estimate=estimate_rounds(
-            problem,
-            n_policies=P,
-            epsilon=epsilon,
-            delta=delta / 2,
-            floor=floor,
-            route=proved,
-        ),
         n_labelled=n_labelled,
         reasons={
             "accuracy": {
@@ -96,7 +85,6 @@ def single_label(
                 "refined": "contraction, Massart, McDiarmid, Hoeffding",
                 "printed": "Lemma uniform-rademacher, Hoeffding",
             }[route],
-            "n_estimate": "Bernstein on every value" if route == "printed" else "Bernstein on paired differences",
         },
     )
 
