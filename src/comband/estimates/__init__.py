@@ -8,6 +8,7 @@ from comband.estimates.betting import Bets, PairedEvidence
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.importance import ValueSums
 from comband.estimates.pairs import PairSums
+from comband.estimates.place_guard import PlaceGuard
 from comband.estimates.sequences import (
     ValueBets,
     bernstein_sequence,
@@ -21,6 +22,7 @@ __all__ = [
     "ExposureGuard",
     "PairSums",
     "PairedEvidence",
+    "PlaceGuard",
     "ValueBets",
     "ValueSums",
     "bernstein_sequence",
