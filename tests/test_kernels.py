@@ -21,7 +21,7 @@ from comband._kernels.lists import (
     valid_rewards,
 )
 from comband._kernels.logs import list_faults, round_faults
-from comband._kernels.records import issue_rows, reward_prints
+from comband._kernels.records import event_rows, issue_rows, reward_prints
 from tests.strategies import hoeffding_radius
 
 
@@ -231,3 +231,16 @@ def test_draw_policies_equals_a_search(seed: int, floor: float) -> None:
         else:
             v = (row - floor) / (1 - floor) * cumulative[-1]
             assert drawn == min(np.searchsorted(cumulative, v, side="right"), 5)
+
+
+@given(st.integers(0, 2**32))
+@settings(deadline=None, max_examples=50)
+def test_event_rows_are_the_positive_rewards(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rewards = rng.random((int(rng.integers(0, 12)), int(rng.integers(1, 5)))) * (rng.random() < 0.9)
+    rewards[rng.random(rewards.shape) < rng.random()] = rng.choice([0.0, -0.0])
+    where, place, rewarded, rows = event_rows(rewards)
+    np.testing.assert_array_equal(np.stack([where, place]), np.nonzero(rewards > 0))
+    expected, inverse = np.unique(where, return_inverse=True)
+    np.testing.assert_array_equal(rewarded, expected)
+    np.testing.assert_array_equal(rows, inverse)

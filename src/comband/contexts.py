@@ -85,8 +85,8 @@ def private_contexts(X: Contexts) -> Contexts:
     """
     if type(X) is np.ndarray and X.ndim:
         copy = X.copy()
-        copy.flags.writeable = False
-        return copy
+        copy.setflags(write=False)
+        return copy[...]  # which, unlike the copy, cannot be opened again
     n_contexts(X)
     if isinstance(X, np.ndarray):
         copy = X.copy()
@@ -101,6 +101,11 @@ def private_contexts(X: Contexts) -> Contexts:
     if hasattr(X, "iloc"):
         return X.copy()
     return list(X) if type(X) is list else X
+
+
+def sealed(X: Contexts) -> bool:
+    """Whether nobody can alter these `private_contexts` any more: numbers or text in an array, closed for good."""
+    return type(X) is np.ndarray and not X.dtype.hasobject
 
 
 def context_prints(X: Contexts) -> NDArray[np.uint64]:

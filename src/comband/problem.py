@@ -336,6 +336,8 @@ def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) 
 
 def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """A copy of `values` as an array of floats."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values.copy()
     try:
         if np.iscomplexobj(values):
             raise TypeError

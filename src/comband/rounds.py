@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import valid_events, valid_lists, valid_propensities, valid_rewards
-from comband._kernels.records import any_open
+from comband._kernels.records import any_open, event_rows
 from comband.contexts import (
     Contexts,
     concat_contexts,
@@ -80,7 +80,7 @@ class Decisions:
         lists, propensities, n = self.lists, self.propensities, self.ids.size
         _fill(self, n)
         if self.makers is _NOBODY:
-            sign(self, np.zeros(n, dtype=np.int64))
+            sign(self, _no_makers(n))
         of_rounds = (self.ids, self.epochs, self.covered, self.arms, self.makers)
         rows = {(n,), lists.shape[:1], propensities.shape[:1], *(column.shape for column in of_rounds)}
         if len(rows) > 1 or n_contexts(self.contexts) != n:
@@ -98,13 +98,34 @@ class Decisions:
     @classmethod
     def _of_checked(cls, **columns: Any) -> Decisions:
         """Rows of decisions that were checked when they were made, or row by row as a log was read."""
-        return _without_checks(cls, columns)
+        return _without_checks(cls, **columns)
 
     @classmethod
-    def unsigned(cls, **columns: Any) -> Decisions:
-        """What a learner has just drawn, from numbers of its own, before its ledger signs it; nothing is checked."""
-        n = len(columns["ids"])
-        return _without_checks(cls, {"covered": all_covered(n), "arms": no_arms(n), **columns, "makers": _NOBODY})
+    def unsigned(
+        cls,
+        first_id: int,
+        lists: NDArray[np.int32],
+        propensities: NDArray[np.float64],
+        *,
+        epoch: int,
+        contexts: Contexts,
+        covered: NDArray[np.bool_] | None = None,
+    ) -> Decisions:
+        """What was just drawn under one plan, numbered from `first_id`, before a ledger signs it.
+
+        Nothing is checked, and the arrays are closed: only for arrays that nobody else holds.
+        """
+        n, put = len(lists), object.__setattr__
+        record = object.__new__(cls)
+        put(record, "ids", read_only(np.arange(first_id, first_id + n)))
+        put(record, "lists", read_only(lists))
+        put(record, "propensities", read_only(propensities))
+        put(record, "epochs", _epochs(n, epoch) if n <= _SMALL else read_only(np.full(n, epoch)))
+        put(record, "contexts", contexts)
+        put(record, "covered", all_covered(n) if covered is None else read_only(covered))
+        put(record, "arms", no_arms(n))
+        put(record, "makers", _no_makers(n))
+        return record
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -212,7 +233,7 @@ class Rounds:
     @classmethod
     def _of_checked(cls, decisions: Decisions, rewards: NDArray[np.float64]) -> Rounds:
         """Rewards that were checked against the problem, or that come out of checked rounds."""
-        return _without_checks(cls, {"decisions": decisions, "rewards": rewards})
+        return _without_checks(cls, decisions=decisions, rewards=rewards)
 
     def __len__(self) -> int:
         return len(self.decisions)
@@ -231,22 +252,22 @@ class Rounds:
                 "some propensities are not computed (NaN), so these rounds cannot be weighed; make the learner with "
                 'propensities="always", or leave those rounds out.'
             )
-        where, position = np.nonzero(self.rewards > 0)
-        rewarded, rows = np.unique(where, return_inverse=True)
-        decisions = self.decisions
-        columns: dict[str, Any] = {
-            "n_rounds": len(self),
-            "ids": decisions.ids[rewarded],
-            "epochs": decisions.epochs[rewarded],
-            "contexts": take_contexts(decisions.contexts, rewarded),
-            "covered": decisions.covered[rewarded],
-            "arms": decisions.arms[rewarded],
-            "rows": rows,
-            "actions": decisions.lists[where, position],
-            "rewards": self.rewards[where, position],
-            "propensities": decisions.propensities[where, position],
-        }
-        return _without_checks(Events, columns)
+        where, place, rewarded, rows = event_rows(np.ascontiguousarray(self.rewards))
+        decisions, n = self.decisions, len(self)
+        taken: Any = rewarded if 0 < len(rewarded) < n else slice(len(rewarded))  # all, none or some
+        return _without_checks(
+            Events,
+            n_rounds=n,
+            ids=decisions.ids[taken],
+            epochs=decisions.epochs[taken],
+            contexts=decisions.contexts if len(rewarded) == n == 1 else take_contexts(decisions.contexts, rewarded),
+            rows=rows,
+            actions=decisions.lists[where, place],
+            rewards=self.rewards[where, place],
+            propensities=decisions.propensities[where, place],
+            covered=decisions.covered[taken],
+            arms=decisions.arms[taken],
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""
@@ -350,7 +371,7 @@ class Events:
         columns["n_rounds"] = sum(e.n_rounds for e in parts)
         columns["contexts"] = concat_contexts(kept)
         columns["rows"] = np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)])
-        return _without_checks(cls, columns)
+        return _without_checks(cls, **columns)
 
     @classmethod
     def none(cls, n_rounds: int = 0) -> Events:
@@ -434,32 +455,50 @@ def check_rounds(value: Any) -> Rounds:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, closed to writing: records then hold it without a copy. Only for arrays nobody else holds."""
-    array.flags.writeable = False
-    return array
+    """A view of the array, which is closed to writing for good: records hold it without a copy.
+
+    Only for arrays that nobody else holds. An array can be opened again by whoever has it, a view of a closed one that
+    owns its numbers cannot; those of compiled loops do not own theirs, and are copied.
+    """
+    if array.base is not None:
+        array = array.copy()
+    array.setflags(write=False)
+    return array[...]
 
 
 def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
     """Put down who made them (n,): only for whoever has just made them, before anybody else holds them."""
-    makers.flags.writeable = False
     object.__setattr__(decisions, "makers", makers)
 
 
 def all_covered(n: int) -> NDArray[np.bool_]:
     """True for each of n rounds."""
-    return _COVERED[:n] if n <= len(_COVERED) else read_only(np.ones(n, dtype=np.bool_))
+    return _COVERED[:n] if n <= _SMALL else read_only(np.ones(n, dtype=np.bool_))
 
 
 def no_arms(n: int) -> NDArray[np.int64]:
     """−1 for each of n rounds."""
-    return _NO_ARMS[:n] if n <= len(_NO_ARMS) else read_only(np.full(n, -1))
+    return _NO_ARMS[:n] if n <= _SMALL else read_only(np.full(n, -1))
+
+
+def _no_makers(n: int) -> NDArray[np.int64]:
+    """0 for each of n rounds."""
+    return _NO_MAKERS[:n] if n <= _SMALL else read_only(np.zeros(n, dtype=np.int64))
+
+
+@lru_cache(maxsize=16)
+def _epochs(n: int, epoch: int) -> NDArray[np.int64]:
+    """The same number for each of n rounds."""
+    return read_only(np.full(n, epoch))
 
 
 _NOBODY: NDArray[np.int64] = read_only(np.empty(0, dtype=np.int64))
 _ALL: NDArray[np.bool_] = read_only(np.empty(0, dtype=np.bool_))
 # What almost all records hold, made once.
-_COVERED: NDArray[np.bool_] = read_only(np.ones(4096, dtype=np.bool_))
-_NO_ARMS: NDArray[np.int64] = read_only(np.full(4096, -1))
+_SMALL = 4096
+_COVERED: NDArray[np.bool_] = read_only(np.ones(_SMALL, dtype=np.bool_))
+_NO_ARMS: NDArray[np.int64] = read_only(np.full(_SMALL, -1))
+_NO_MAKERS: NDArray[np.int64] = read_only(np.zeros(_SMALL, dtype=np.int64))
 _Record = TypeVar("_Record")
 _MOST_SLOTS = 10_000.0  # no page has more, and so no divisor of conditional propensities is larger
 _JOINED = ("ids", "epochs", "covered", "arms", "actions", "rewards", "propensities")
@@ -492,8 +531,7 @@ def _freeze(record: Any) -> None:
             continue
         column = as_column(name, given, dtype)
         if column.flags.writeable:
-            column = column.copy() if column is given else column
-            column.flags.writeable = False
+            column = read_only(column.copy() if column is given else column)
         object.__setattr__(record, name, column)
 
 
@@ -505,12 +543,14 @@ def _fill(record: Any, n: int) -> None:
         object.__setattr__(record, "arms", no_arms(n))
 
 
-def _without_checks(kind: type[_Record], columns: dict[str, Any]) -> _Record:
-    """A record of columns that come out of checked records, which need no second look."""
-    record = object.__new__(kind)
+def _without_checks(kind: type[_Record], **columns: Any) -> _Record:
+    """A record of columns that come out of checked records, of the right types; those still open are closed as they
+    are, so nobody else may hold them.
+    """
+    record, put = object.__new__(kind), object.__setattr__
     for name, value in columns.items():
-        object.__setattr__(record, name, value)
-    _freeze(record)
+        is_open = name in _DTYPES and value.flags.writeable
+        put(record, name, read_only(value) if is_open else value)
     return record
 
 

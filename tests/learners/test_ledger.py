@@ -24,9 +24,10 @@ def decisions(first: int, n: int) -> Decisions:
     return Decisions(ids, lists.astype(np.int32), np.full((n, 2), 0.5), ids // 150, ids)
 
 
-def issue(ledger: Ledger, n: int) -> Decisions:
+def issue(ledger: Ledger, n: int, *, sealed: bool = False) -> Decisions:
+    """Decisions whose contexts are printed at once, or, if nobody can alter them, when that is needed."""
     made = decisions(ledger.issued, n)
-    ledger.issue(made, context_prints(made.contexts))
+    ledger.issue(made, None if sealed else context_prints(made.contexts))
     return made
 
 
@@ -62,11 +63,18 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ledger, answers, book = Ledger(), dict[int, list[float]](), decisions(0, 0)
     for _ in range(25):
-        book = book + issue(ledger, int(rng.integers(0, 200)))
+        last = issue(ledger, int(rng.integers(0, 200)), sealed=rng.random() < 0.7)
+        book = book + last
         if ledger.issued == 0:
             continue
         ids = rng.integers(max(0, ledger.issued - 300), ledger.issued, size=int(rng.integers(0, 150)))
         batch = book[ids]
+        if rng.random() < 0.4:  # exactly what was issued last, and perhaps all that is open with it
+            if rng.random() < 0.7:
+                rest = np.arange(ledger._low, int(last.ids.min(initial=ledger.issued)))
+                answers |= {i: answers.get(i, [0.0, 0.0]) for i in rest.tolist()}
+                take(ledger, book[rest], np.array([answers[i] for i in rest.tolist()]).reshape(-1, 2))
+            ids, batch = last.ids, last
         rewards = rng.random((len(ids), 2)).round(0)
         if rng.random() < 0.2 and len(ids):
             column = COLUMNS[int(rng.integers(len(COLUMNS)))]
@@ -140,6 +148,33 @@ def test_admitting_changes_nothing_until_it_is_settled() -> None:
     ledger.settle(admission)
     assert ledger.answered == 2
     assert ledger.held == 2  # decision 1 is open
+
+
+def test_what_comes_straight_back_is_known_without_a_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger()
+    batch = issue(ledger, 3, sealed=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("comband.learners.ledger.issue_rows", None)
+        patch.setattr("comband.learners.ledger.compare_rows", None)
+        assert take(ledger, batch, np.array([[0, 0], [1.0, 0], [0, 0]])) == ([0, 1, 2], Receipt(3, 0, ()))
+    assert ledger.held == 0
+    assert take(ledger, batch, np.array([[0, 0], [0, 1.0], [0, 0]]))[1] == Receipt(0, 2, (1,))
+    again = issue(ledger, 3, sealed=True)
+    with pytest.raises(UnknownDecisionError, match="its context differs"):
+        ledger.admit(replace(again, contexts=again.contexts + 1), np.zeros((3, 2)))
+    assert take(ledger, again, np.zeros((3, 2)))[1].accepted == 3
+
+
+def test_decisions_that_nobody_was_given_are_withdrawn() -> None:
+    ledger = Ledger()
+    kept = issue(ledger, 2, sealed=True)
+    for sealed in (True, False):
+        lost = issue(ledger, 5, sealed=sealed)
+        ledger.withdraw(2)
+        with pytest.raises(UnknownDecisionError, match="decision 2 "):
+            ledger.admit(lost, np.zeros((5, 2)))
+    assert take(ledger, kept, np.zeros((2, 2)))[1].accepted == 2
+    assert ledger.held == 0
 
 
 def copied(ledger: Ledger, how: str) -> Ledger:

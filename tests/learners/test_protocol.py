@@ -55,6 +55,13 @@ class TestEveryLearner(LearnerSuite):
         assert isinstance(made, cb.Learner)
         return made
 
+    def test_columns_of_decisions_cannot_be_opened_again(self) -> None:
+        """What comes straight back is known by being the same object: nobody can have altered it."""
+        decisions = self.learner(1).ask(WORLD.sample(3, np.random.default_rng(0)).contexts)
+        for name in (*COLUMNS, "contexts"):
+            with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+                getattr(decisions, name).flags.writeable = True
+
 
 def asked(n: int = 30) -> tuple[cb.Learner, cb.Decisions, Any]:
     """A learner in its second epoch, what it decided, and the answers."""

@@ -41,6 +41,33 @@ def any_open(propensities: NDArray[np.float64]) -> bool:
 
 
 @njit(cache=True)
+def event_rows(
+    rewards: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and places of the positive rewards (n, m), the rows that have any, and of each reward which of these."""
+    n, m = rewards.shape
+    n_events = n_rewarded = 0
+    for i in range(n):
+        before = n_events
+        for j in range(m):
+            n_events += rewards[i, j] > 0
+        n_rewarded += n_events > before
+    where, place, rows = np.empty(n_events, np.int64), np.empty(n_events, np.int64), np.empty(n_events, np.int64)
+    rewarded = np.empty(n_rewarded, np.int64)
+    e = c = 0
+    for i in range(n):
+        before = e
+        for j in range(m):
+            if rewards[i, j] > 0:
+                where[e], place[e], rows[e] = i, j, c
+                e += 1
+        if e > before:
+            rewarded[c] = i
+            c += 1
+    return where, place, rewarded, rows
+
+
+@njit(cache=True)
 def _stir(state: np.uint64, word: np.uint64) -> np.uint64:
     state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
     return np.uint64(state ^ (state >> np.uint64(29)))

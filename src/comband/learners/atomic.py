@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar, cast
@@ -58,11 +58,15 @@ class Checkpoint:
 
     __slots__ = ("_kept",)
 
+    _kept: list[tuple[dict[str, Any], dict[str, Any], Sequence[tuple[list[Any], int]]]]
+
     def __init__(self, *parts: object) -> None:
-        self._kept = [
-            (now, now.copy(), [(value, len(value)) for value in now.values() if value.__class__ is list])
-            for now in [part.__dict__ for part in parts]
-        ]
+        self._kept = []
+        for part in parts:
+            now = part.__dict__
+            values = now.values()
+            lists = [(one, len(one)) for one in values if one.__class__ is list] if list in map(type, values) else ()
+            self._kept.append((now, now.copy(), lists))
 
     def restore(self) -> None:
         """Put everything back."""

@@ -20,6 +20,7 @@ from comband.contexts import (
     n_contexts,
     pack_contexts,
     private_contexts,
+    sealed,
     take_contexts,
     unpack_contexts,
 )
@@ -69,7 +70,8 @@ class Learner(Atomic, ABC):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         self._rng = learner_generator(seed)
         self._ledger = Ledger()
-        self._witnesses: list[Contexts] = []  # the first few contexts: what the policies say to them tells them apart
+        # The first few contexts: what policies say to them tells them apart.
+        self._witnesses: tuple[Contexts, ...] = ()
         self._n_witnesses = 0
         self._testimony: tuple[int, NDArray[np.uint64]] | None = None  # of how many of them, and what was said
 
@@ -101,20 +103,22 @@ class Learner(Atomic, ABC):
     def ask(self, X: Contexts) -> Decisions:
         """A list for each context, with its propensities."""
         mine = private_contexts(X)
-        prints = context_prints(mine)
+        prints = None if sealed(mine) else context_prints(mine)
         with self._lock:
-            self._check_whole()
+            if self._torn:
+                self._check_whole()
             self._prepare(asking=True)
-            before = Checkpoint(self, self._ledger, *self._parts())
-            numbers = self._rng.bit_generator.state
+            before, ledger = Checkpoint(self, *self._parts()), self._ledger
+            issued, numbers = ledger.issued, self._rng.bit_generator.state
             try:
-                decisions = self._decide(mine, self._ledger.issued)
-                if self._n_witnesses < _WITNESSES and len(prints):
-                    some = np.arange(min(_WITNESSES - self._n_witnesses, len(prints)))
-                    self._witnesses.append(take_contexts(mine, some))
+                decisions = self._decide(mine, issued)
+                if self._n_witnesses < _WITNESSES and len(decisions):
+                    some = np.arange(min(_WITNESSES - self._n_witnesses, len(decisions)))
+                    self._witnesses = (*self._witnesses, take_contexts(mine, some))
                     self._n_witnesses += len(some)
-                self._ledger.issue(decisions, prints)
+                ledger.issue(decisions, prints)
             except BaseException:
+                ledger.withdraw(issued)
                 before.restore()
                 self._rng.bit_generator.state = numbers
                 raise
@@ -227,7 +231,7 @@ class Learner(Atomic, ABC):
         try:
             contexts = [pack_contexts(part) for part in self._witnesses]
         except InputError:
-            contexts, witnesses = [], []
+            contexts, witnesses = [], ()
         else:
             witnesses = self._witnesses
         if self._testimony is None or self._testimony[0] != len(witnesses):
@@ -236,7 +240,7 @@ class Learner(Atomic, ABC):
 
     def _hear_witnesses(self, state: State) -> None:
         check(state, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
-        self._witnesses = [unpack_contexts(part) for part in state["contexts"]]
+        self._witnesses = tuple(unpack_contexts(part) for part in state["contexts"])
         self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
         said = _said(self.policies, self._witnesses, self.problem)
         other = np.flatnonzero(said != state["lists"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from comband._kernels.records import compare_rows, issue_rows, reward_prints, se
 from comband.contexts import context_prints
 from comband.problem import InputError, UnknownDecisionError
 from comband.results import Receipt
-from comband.rounds import Decisions, sign
+from comband.rounds import Decisions, read_only, sign
 from comband.storage import Array, State, Whole, check, require
 
 _ROOM = 256  # rows, at least
@@ -25,15 +25,14 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """Told decisions that agree with the record: `rows` (positions) are answered for the first time."""
 
     rows: NDArray[np.int64]
     receipt: Receipt
     ids: NDArray[np.int64]
-    new: NDArray[np.bool_]
-    prints: NDArray[np.uint64]
+    new: NDArray[np.bool_] | None  # None: all of them, and they are the last that were made
+    prints: NDArray[np.uint64] | None  # of the rewards; None: there are none
 
 
 class Ledger:
@@ -44,6 +43,10 @@ class Ledger:
     one number; and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded,
     unpickled or forked: it draws a number of its own from the system, so that no copy takes decisions that another made
     since.
+
+    The rows of the last decisions are written when they are needed: when exactly what `issue` was given comes back and
+    nothing else is open, which is the usual way, it is known by being the same object, and no print is ever taken. That
+    needs columns that cannot have been altered: the records' own cannot, and contexts can if they are not `sealed`.
     """
 
     def __init__(self) -> None:
@@ -53,6 +56,7 @@ class Ledger:
         self._head = 0  # where the rows begin: `_low` is there, and `issued` would be at `_head + held`
         self._known = np.empty((_ROOM, 3), dtype=np.uint64)
         self._done = np.zeros(_ROOM, dtype=np.bool_)
+        self._unwritten: Decisions | None = None  # those up to `issued`, whose rows are not filled in yet
         self._rewarded: dict[int, int] = {}
         # Decisions from `_starts[k]` on were made by `_makers[k]`.
         self._starts = np.zeros(1, dtype=np.int64)
@@ -66,25 +70,42 @@ class Ledger:
         """How many decisions have a row: those since the oldest unanswered one."""
         return self.issued - self._low
 
-    def issue(self, decisions: Decisions, contexts: NDArray[np.uint64]) -> None:
-        """Sign and remember decisions numbered from `issued` on; `contexts` are the prints of their contexts."""
+    def issue(self, decisions: Decisions, contexts: NDArray[np.uint64] | None = None) -> None:
+        """Sign and remember decisions numbered from `issued` on; `contexts` are the prints of their contexts, which can
+        be left out if these are sealed.
+        """
+        if self._unwritten is not None:
+            self._write()
         if self._process != os.getpid():
             self._become_another()
-        n, tail = len(decisions), self._head + self.held
-        if tail + n > len(self._known):
-            self._move(max(_ROOM, 2 * (self.held + n)))
-            tail = self.held
+        n, held = len(decisions), self.issued - self._low
+        if self._head + held + n > len(self._known):
+            self._move(max(_ROOM, 2 * (held + n)))
         if n > len(self._signature):
-            self._signature = np.full(n, self._signature[0])
-        issue_rows(*_shown(decisions), *_plan(decisions), contexts, self._known, self._done, tail)
+            self._signature = read_only(np.full(n, self._signature[0]))
         sign(decisions, self._signature[:n])
-        self.issued += n
+        if contexts is not None:
+            self._fill(decisions, contexts, self._head + held)
+            self.issued += n
+        else:
+            self._unwritten, self.issued = decisions, self.issued + n
+
+    def withdraw(self, issued: int) -> None:
+        """Forget the decisions from `issued` on, which nobody was given."""
+        if self.issued > issued:
+            self._unwritten, self.issued = None, issued
 
     def admit(self, decisions: Decisions, rewards: NDArray[np.float64]) -> Admission:
         """Compare what is told with the record, and say which rows are answered for the first time; changes nothing.
 
         If a decision comes twice, its first row counts. What differs from the record is refused, all of it.
         """
+        if self._unwritten is not None:
+            n = len(decisions.ids)
+            if decisions is self._unwritten and self.issued - self._low == n:
+                prints = reward_prints(rewards) if np.count_nonzero(rewards) else None
+                return Admission(_count(n), _all_accepted(n), decisions.ids, None, prints)
+            self._write()
         ids, lists, bits = _shown(decisions)
         differs, new, n_faults, n_new = compare_rows(
             ids,
@@ -110,7 +131,7 @@ class Ledger:
             )
         prints = reward_prints(rewards)
         if n_new == len(ids):
-            return Admission(np.arange(n_new), Receipt(n_new, 0, ()), ids, new, prints)
+            return Admission(_count(n_new), _all_accepted(n_new), ids, new, prints)
         again = np.flatnonzero(~new)
         mine = dict(zip(ids[new].tolist(), prints[new].tolist(), strict=True))
         first = [mine.get(one, self._rewarded.get(one, 0)) for one in ids[again].tolist()]
@@ -120,22 +141,27 @@ class Ledger:
     def settle(self, admission: Admission) -> None:
         """Mark as answered what was admitted."""
         ids, new, prints = admission.ids, admission.new, admission.prints
-        settled = settle_rows(ids, new, self._done, self._head, self._low, self.issued)
-        if np.count_nonzero(prints):
-            for row in np.flatnonzero(prints * new):
-                self._rewarded[int(ids[row])] = int(prints[row])
-        self._low += settled
-        self._head += settled
+        if prints is not None:
+            rewarded = np.flatnonzero(prints if new is None else prints * new)
+            self._rewarded.update(zip(ids[rewarded].tolist(), prints[rewarded].tolist(), strict=True))
+        if new is None:
+            self._unwritten, self._low = None, self.issued
+        else:
+            settled = settle_rows(ids, new, self._done, self._head, self._low, self.issued)
+            self._low += settled
+            self._head += settled
         self.answered += admission.receipt.accepted
 
     def overtaken(self, first_id: int = 0) -> int:
         """How many open decisions, of those from `first_id` on, are older than some answered one."""
+        self._write()
         done = self._rows(self._done)[max(first_id - self._low, 0) :]
         answered = np.flatnonzero(done)
         return int(answered[-1] + 1 - len(answered)) if len(answered) else 0
 
     def state(self) -> State:
         """The record by name, for a file; see `comband.storage`."""
+        self._write()
         return {
             "issued": self.issued,
             "answered": self.answered,
@@ -188,6 +214,10 @@ class Ledger:
         ledger._become_another()
         return ledger
 
+    def __getstate__(self) -> dict[str, Any]:
+        self._write()
+        return self.__dict__
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._become_another()
@@ -196,7 +226,7 @@ class Ledger:
         """Take a number of one's own for the decisions from now on."""
         maker, kept = 1 + secrets.randbelow(2**52 - 1), self._starts < self.issued
         self._starts, self._makers = np.r_[self._starts[kept], self.issued], np.r_[self._makers[kept], maker]
-        self._signature, self._process = np.array([maker]), os.getpid()
+        self._signature, self._process = read_only(np.array([maker])), os.getpid()
 
     def _fault(self, differs: int, maker: int) -> str:
         if maker and (differs & 16 or (differs & 1 and maker != self._makers[-1])):
@@ -208,6 +238,16 @@ class Ledger:
             wrong.append("its maker is missing")
         return f"is not as this learner made it: {', '.join(wrong)}"
 
+    def _write(self) -> None:
+        """Fill in the rows of the last decisions, if they are not."""
+        last = self._unwritten
+        if last is not None:
+            self._fill(last, context_prints(last.contexts), self._head + self.held - len(last))
+            self._unwritten = None
+
+    def _fill(self, decisions: Decisions, contexts: NDArray[np.uint64], place: int) -> None:
+        issue_rows(*_shown(decisions), *_plan(decisions), contexts, self._known, self._done, place)
+
     def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
         return column[self._head : self._head + self.held]
 
@@ -215,6 +255,18 @@ class Ledger:
         known, done = np.empty((size, 3), dtype=np.uint64), np.zeros(size, dtype=np.bool_)
         known[: self.held], done[: self.held] = self._rows(self._known), self._rows(self._done)
         self._known, self._done, self._head = known, done, 0
+
+
+@lru_cache(maxsize=64)
+def _all_accepted(n: int) -> Receipt:
+    return Receipt(n, 0, ())
+
+
+def _count(n: int) -> NDArray[np.int64]:
+    return _FIRST if n == 1 else np.arange(n)
+
+
+_FIRST: NDArray[np.int64] = read_only(np.zeros(1, dtype=np.int64))
 
 
 def _shown(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:

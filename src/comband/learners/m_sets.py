@@ -15,7 +15,7 @@ from comband.policies.constant import ConstantPolicy
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count, check_positive, check_problem
 from comband.results import Candidate, Selection, Status
-from comband.rounds import Decisions, Rounds, read_only
+from comband.rounds import Decisions, Rounds
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
 
@@ -126,13 +126,7 @@ class SparseMSets(Learner):
         edges *= m / edges[-1]
         points = self._rng.random((n, 1)) + np.arange(m)
         lists = np.minimum(np.searchsorted(edges, points, side="right"), len(q) - 1).astype(np.int32)
-        return Decisions.unsigned(
-            ids=read_only(np.arange(first_id, first_id + n)),
-            lists=read_only(lists),
-            propensities=read_only(np.minimum(q[lists], 1.0)),
-            epochs=read_only(np.full(n, self._version)),
-            contexts=X,
-        )
+        return Decisions.unsigned(first_id, lists, np.minimum(q[lists], 1.0), epoch=self._version, contexts=X)
 
     def _learn(self, rounds: Rounds) -> None:
         where, place = np.nonzero(rounds.rewards)

@@ -53,8 +53,8 @@ class SingleLabelComband(TwoPhase):
 
     def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:
         checked = super()._check_rewards(rewards, n)
-        if not np.isin(checked, (0.0, 1.0)).all():
-            wrong = checked[~np.isin(checked, (0.0, 1.0))][0]
+        if np.count_nonzero(checked) != np.count_nonzero(checked == 1.0):
+            wrong = checked[(checked != 0.0) & (checked != 1.0)][0]
             raise InputError(
                 f"single-label rewards are 0 or 1 (wrong or right), got {wrong:g}; use PacComband for other rewards."
             )

@@ -33,7 +33,7 @@ from comband.problem import (
     check_fraction,
 )
 from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Selection, Status, telling
-from comband.rounds import Decisions, Events, Rounds, read_only
+from comband.rounds import Decisions, Events, Rounds
 from comband.schedule import forecast_epsilon
 from comband.solvers.stopping import Stopping
 from comband.storage import Part, State, Whole, require
@@ -296,13 +296,9 @@ class TwoPhase(Learner):
             lists = MidzunoLists(mixture) if self.problem.feedback == "total" else mixture
             return lists.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
-        return Decisions.unsigned(
-            ids=read_only(np.arange(first_id, first_id + n)),
-            lists=read_only(uniform_lists(self._rng.random((n, m)), K)),
-            propensities=read_only(np.full((n, m), (1 if self.problem.feedback == "total" else m) / K)),
-            epochs=read_only(np.full(n, _EXPLORE)),
-            contexts=X,
-        )
+        lists, propensities = uniform_lists(self._rng.random((n, m)), K), np.empty((n, m))
+        propensities.fill((1 if self.problem.feedback == "total" else m) / K)
+        return Decisions.unsigned(first_id, lists, propensities, epoch=_EXPLORE, contexts=X)
 
     def _learn(self, rounds: Rounds) -> None:
         # Epochs are those of the learner's own record: there are no others than these two.

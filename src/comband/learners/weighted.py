@@ -18,13 +18,14 @@ from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
 from comband.results import Candidate, Selection, Status
-from comband.rounds import Decisions, Rounds, read_only
+from comband.rounds import Decisions, Rounds
 from comband.storage import Array, State, Whole, require
 
 Propensities = Literal["always", "when rewarded"]
 
 _RUNNERS_UP = 3
 _FIRST = np.zeros(1, dtype=np.int64)
+_NONE = np.full(1, -1)
 _SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
 
 
@@ -56,6 +57,7 @@ class WeightedPolicies(Learner):
         self._version = 0
         self._cumulative: NDArray[np.float64] | None = None
         self._edges = np.empty(len(policies))  # where the cumulative weights are kept
+        self._support: NDArray[np.int64] = np.arange(0)  # of the current weights, when the cumulative ones are there
         self._open: dict[int, int] = {}  # version -> decisions whose propensities are still to be computed
         self._snapshots: dict[int, NDArray[np.float64]] = {}
 
@@ -127,10 +129,11 @@ class WeightedPolicies(Learner):
         self._refresh()
         if self._cumulative is None:
             self._cumulative = np.cumsum(self._weights(), out=self._edges)
+            self._support = np.flatnonzero(self._weights())
         n, m = n_contexts(X), self.problem.list_size
         u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
         lists = uniform_lists(u[:, 1:], self.problem.n_actions) if self.floor > 0 else np.empty((n, m), dtype=np.int32)
-        drawn = draw_policies(self._cumulative, u, self.floor)
+        drawn = draw_policies(self._cumulative, u, self.floor) if self.floor < 1 else _NONE
         for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
             if policy >= 0:
                 rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
@@ -139,13 +142,9 @@ class WeightedPolicies(Learner):
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
-        decisions = Decisions.unsigned(  # the floor or the barrier keeps every propensity away from zero
-            ids=read_only(np.arange(first_id, first_id + n)),
-            lists=read_only(lists),
-            propensities=read_only(np.full((n, m), np.nan) if later else self._inclusion(X, lists, self._weights())),
-            epochs=read_only(np.full(n, self._version)),
-            contexts=X,
-        )
+        # The floor or the barrier keeps every propensity away from zero.
+        q = np.full((n, m), np.nan) if later else self._inclusion(X, lists, drawn)
+        decisions = Decisions.unsigned(first_id, lists, q, epoch=self._version, contexts=X)
         if later and n:
             self._open[self._version] = self._open.get(self._version, 0) + n
         return decisions
@@ -189,21 +188,33 @@ class WeightedPolicies(Learner):
                 del self._open[version]
                 self._snapshots.pop(version, None)
 
-    def _inclusion(self, X: Contexts, shown: NDArray[np.int32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.floor == 1:
-            return np.full(shown.shape, self.problem.uniform_propensity)
+    def _inclusion(self, X: Contexts, shown: NDArray[np.int32], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Q (n, m) of the shown actions, given whose list each row shows (−1: a uniform one)."""
         result = np.empty(shown.shape)
-        support = np.flatnonzero(weights)  # policies of weight zero are not asked
-        whole = len(support) == len(weights)
-        for rows in _blocks(np.arange(len(shown)), self._rows_a_block()):
-            lists = self.policies.predict(take_contexts(X, rows), None if whole else support, problem=self.problem)
-            result[rows] = inclusion(lists, weights[support], shown[rows], self.problem.n_actions)
+        if self.floor == 1:
+            result.fill(self.problem.uniform_propensity)
+            return result
+        weights, support = self._weights(), self._support  # policies of weight zero are not asked
+        if len(support) == 1 and drawn.min(initial=0) >= 0:  # all rows show the list of the only one
+            result.fill(weights[support[0]])
+            return self._mix(result)
+        indices, theirs = (None, weights) if len(support) == len(weights) else (support, weights[support])
+        step, K = self._rows_a_block(), self.problem.n_actions
+        if len(shown) <= step:
+            return self._mix(inclusion(self.policies.predict(X, indices, problem=self.problem), theirs, shown, K))
+        for rows in _blocks(np.arange(len(shown)), step):
+            lists = self.policies.predict(take_contexts(X, rows), indices, problem=self.problem)
+            result[rows] = inclusion(lists, theirs, shown[rows], K)
         return self._mix(result)
 
     def _mix(self, followed: NDArray[np.float64]) -> NDArray[np.float64]:
-        mixed = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
+        """With the share of uniform lists, in place."""
+        if self.floor > 0:
+            followed *= 1 - self.floor
+            followed += self.floor * self.problem.uniform_propensity
         # Rounding may pass 1 when all policies agree, and a weight may be smaller than anything that is ever drawn.
-        return np.asarray(np.minimum(np.maximum(mixed, SMALLEST_PROPENSITY), 1.0), dtype=np.float64)
+        np.maximum(followed, SMALLEST_PROPENSITY, out=followed)
+        return np.minimum(followed, 1.0, out=followed)
 
     def _rows_a_block(self) -> int:
         return max(1, BLOCK // (len(self.policies) * self.problem.list_size))

@@ -187,7 +187,7 @@ class _Gather:
         )
         decisions = Decisions._of_checked(  # row by row, as they were read; divisors of slots may exceed 1
             ids=numbers,
-            lists=shown,
+            lists=shown.astype(np.int32),
             propensities=propensities,
             epochs=np.zeros(len(numbers), dtype=np.int64),
             contexts=where,

@@ -26,7 +26,7 @@ from comband.problem import (
     check_problem,
     check_weights,
 )
-from comband.rounds import Decisions, read_only
+from comband.rounds import Decisions
 from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 
 
@@ -126,27 +126,33 @@ class Mixture:
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
         check_count("epoch", epoch, least=0)
-        n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
-        lists = np.empty((n, m), dtype=np.int32)
-        propensities = np.empty((n, m))
-        for rows in self._row_blocks(n):
-            predicted = self._predict(take_contexts(X, rows))
-            u = rng.random((rows.stop - rows.start, 1 + m))
-            shown = uniform_lists(u[:, 1:], K)
-            if self.floor < 1:
-                followers = np.flatnonzero(u[:, 0] >= self.floor)
-                v = (u[followers, 0] - self.floor) / (1 - self.floor)
-                component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
-                shown[followers] = predicted[followers, component]
-            lists[rows] = shown
-            propensities[rows] = self._propensities(predicted, shown)
-        return Decisions(
-            ids=read_only(np.arange(first_id, first_id + n)),
-            lists=read_only(lists),
-            propensities=read_only(propensities),
-            epochs=read_only(np.full(n, epoch)),
-            contexts=X,
-        )
+        blocks = self._row_blocks(n_contexts(X))
+        if len(blocks) == 1:
+            lists, propensities = self._draw_block(X, blocks[0].stop, rng)
+        else:
+            lists = np.empty((n_contexts(X), self.problem.list_size), dtype=np.int32)
+            propensities = np.empty(lists.shape)
+            for rows in blocks:
+                drawn = self._draw_block(take_contexts(X, rows), rows.stop - rows.start, rng)
+                lists[rows], propensities[rows] = drawn
+        return Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X)
+
+    def _draw_block(
+        self, X: Contexts, n: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        problem = self.problem
+        predicted = None if self.floor == 1 else self._predict(X)
+        u = rng.random((n, 1 + problem.list_size))
+        shown = uniform_lists(u[:, 1:], problem.n_actions)
+        if predicted is None:
+            propensities = np.empty(shown.shape)
+            propensities.fill(problem.uniform_propensity)
+            return shown, propensities
+        followers = np.flatnonzero(u[:, 0] >= self.floor)
+        v = (u[followers, 0] - self.floor) / (1 - self.floor)
+        component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
+        shown[followers] = predicted[followers, component]
+        return shown, self._propensities(predicted, shown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights, by the policies' names, with K, m, s, the floor and the items' names to one npz file; not
