@@ -173,7 +173,7 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     plans, contexts = np.arange(n), rng.integers(2**63, size=n).astype(np.uint64)
     plan = plans // 200, plans % 2 == 0, plans // 2 % 100 - 1
 
-    def rows(ids: Any, lists: Any, q: Any, plan: Any = plan) -> Any:
+    def rows(ids: Any, lists: Any, q: Any, plan: tuple[Any, Any, Any] = plan) -> Any:
         known, done = np.zeros((n, 3), dtype=np.uint64), np.ones(n, dtype=np.bool_)
         issue_rows(ids, lists, q.view(np.uint64), *plan, contexts, known, done, 0)
         assert not done.any()

@@ -296,9 +296,9 @@ class TwoPhase(Learner):
             lists = MidzunoLists(mixture) if self.problem.feedback == "total" else mixture
             return lists.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
-        lists, propensities = uniform_lists(self._rng.random((n, m)), K), np.empty((n, m))
+        shown, propensities = uniform_lists(self._rng.random((n, m)), K), np.empty((n, m))
         propensities.fill((1 if self.problem.feedback == "total" else m) / K)
-        return Decisions.unsigned(first_id, lists, propensities, epoch=_EXPLORE, contexts=X)
+        return Decisions.unsigned(first_id, shown, propensities, epoch=_EXPLORE, contexts=X)
 
     def _learn(self, rounds: Rounds) -> None:
         # Epochs are those of the learner's own record: there are no others than these two.
