@@ -58,7 +58,7 @@ class TestEveryLearner(LearnerSuite):
     def test_columns_of_decisions_cannot_be_opened_again(self) -> None:
         """What comes straight back is known by being the same object: nobody can have altered it."""
         decisions = self.learner(1).ask(WORLD.sample(3, np.random.default_rng(0)).contexts)
-        for name in (*COLUMNS, "contexts"):
+        for name in ("ids", *COLUMNS):
             with pytest.raises(ValueError, match="cannot set WRITEABLE"):
                 getattr(decisions, name).flags.writeable = True
 
