@@ -102,6 +102,19 @@ class ValueHistograms:
 
         return np.maximum(largest - self._first_reach(log_wealth, threshold, largest), 0.0)
 
+    def signed_lower_bounds(self, *, threshold: float, largest: float) -> NDArray[np.float64]:
+        """The same for variables that may be negative: K(v) = (1/J) Σ_j Π_t (1 + λ_j (Z_t − v)), which stays positive
+        for v ≤ largest with λ_j = .98·2^−j/(bound + largest).
+        """
+        bets = _BETS / (self.bound + largest)
+
+        def log_wealth(distance: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
+            v = largest - distance
+            factors = 1 + bets[None, :, None] * (grid[None, None, :] - v[:, None, None])
+            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(-bets[None, :] * v[:, None]))
+
+        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest), 0.0)
+
     def _first_reach(
         self, log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats], threshold: float, largest: float
     ) -> Floats:

@@ -11,7 +11,10 @@ because a pair y ≠ z is together in C(K−2, m−2) lists, f = (m−1)/(K−1)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from comband.estimates.importance import SharedActions, ValueSums
 from comband.policies.policy_set import PolicySet
@@ -26,8 +29,14 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
     X may be negative; it lies in an interval of length `theory.estimate_range`.
     """
     result = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
+    for values in total_round_values(events, policies, problem):
+        result.add(values)
+    return result
+
+
+def total_round_values(events: Events, policies: PolicySet, problem: Problem) -> Iterator[NDArray[np.float64]]:
+    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size."""
     weights = events.rewards / events.propensities
     excess = problem.fill_share * np.bincount(events.rows, weights, minlength=events.n_rewarded)
     for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
-        result.add(block.sums(weights) - excess[block.rounds, None])
-    return result
+        yield block.sums(weights) - excess[block.rounds, None]

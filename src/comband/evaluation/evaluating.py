@@ -29,6 +29,7 @@ from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions, ValueSums
 from comband.evaluation.answers import EvaluatedCandidate, Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.coverage import ItemWeights, Sample, bounds_without_overlap
+from comband.evaluation.totals import evaluate_totals
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
 from comband.places import least_of_pairs, placed_rounds
@@ -36,6 +37,7 @@ from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_places, check_positive
 from comband.rounds import Events, Rounds, check_rounds
+from comband.totals import TotalRounds
 
 # A propensity check that fails by chance once in a million logs.
 _ALARM = 1e-6
@@ -44,7 +46,7 @@ Floats = NDArray[np.float64]
 
 
 def evaluate(
-    rounds: Rounds | Events,
+    rounds: Rounds | TotalRounds | Events,
     policies: PolicySet,
     *,
     max_reward: float,
@@ -63,7 +65,8 @@ def evaluate(
     Parameters
     ----------
     rounds:
-        Rounds or their events; logs add (`events_a + events_b`).
+        Rounds or their events; logs add (`events_a + events_b`). Of `TotalRounds` only totals are known: they are
+        evaluated by `comband.evaluation.totals`, with the same promises.
     policies:
         The candidates.
     max_reward:
@@ -72,7 +75,8 @@ def evaluate(
         A lower bound, known from how lists were drawn, on the propensity of every item that any candidate shows on any
         context (γm/K for a mixture with floor γ). Not stated, nothing is assumed about items that the log does not
         show, and `epsilon` is larger, often by much; `covered_epsilon` then takes the smallest propensity in `rounds`.
-        Events do not tell what could be shown, and need it.
+        Events do not tell what could be shown, and need it. For totals it bounds the shares of all lists, which all
+        must be possible, and can be left out only where all lists of the log are as likely as uniform ones.
     places:
         As for `Problem`. With "pairs" propensities, and min_propensity, are those of the item in its place, which is
         its column in `lists`; with factors they are those of the item anywhere in a list whose order was random given
@@ -91,6 +95,12 @@ def evaluate(
     ('one', 1.0, 0.0)
     """
     check_policies(policies)
+    if isinstance(rounds, TotalRounds):
+        if places is not None:
+            raise InputError("totals do not tell in which place a reward came: leave places out.")
+        return evaluate_totals(
+            rounds, policies, max_reward=max_reward, min_share=min_propensity, delta=delta, alarm=_ALARM
+        )
     if not isinstance(rounds, (Rounds, Events)):
         raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if places is not None:
