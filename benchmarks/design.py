@@ -76,7 +76,7 @@ LARGE_QUICK = Family("large (quick)", 500, 5, 1, 4_000, 20_000, 0.2, 40)
 
 
 def make(family: Family, seed: int = 0) -> tuple[Incidence, LogBarrier]:
-    """Uniform logging, rewards of 1, s of them a round: every event weighs s/E."""
+    """Uniform logging, rewards of 1, s of them per round: every event weighs s/E."""
     rng = np.random.default_rng(seed)
     a, topics = 0.3, rng.integers(family.topics, size=family.E)
     hit = rng.beta(a, a * (1 - family.density) / family.density, size=(family.topics, family.P))
@@ -230,7 +230,7 @@ def passes(family: Family, incidence: PackedIncidence, potential: LogBarrier) ->
     cells = family.P * family.E
     ratio = statistics.median(a / b for a, b in pairs)
     print(
-        f"\nmemory: {incidence.nbytes / 1e6:.1f} MB, {incidence.nbytes / cells:.4f} bytes a cell (1/8 is 0.125); "
+        f"\nmemory: {incidence.nbytes / 1e6:.1f} MB, {incidence.nbytes / cells:.4f} bytes per cell (1/8 is 0.125); "
         f"a pass {one:.3f} s, a bare read {read:.3f} s, ratio {ratio:.1f}"
     )
     return {"bytes_per_cell": incidence.nbytes / cells, "pass": one, "read": read, "ratio": ratio}

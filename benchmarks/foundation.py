@@ -1,4 +1,4 @@
-"""Lists, propensities and estimates at scale: rounds a second and peak memory, each case in a fresh process.
+"""Lists, propensities and estimates at scale: rounds per second and peak memory, each case in a fresh process.
 
 python -m benchmarks.foundation [--quick] [--json FILE]
 """

@@ -106,7 +106,7 @@ def obp_slates(folder: Path, quick: bool) -> dict[str, Figures]:
     table.drop(columns="pscore_item_position").to_csv(log, index=False)
     check = evaluate_lists(log, policies, n)["propensity_check"]
     print(
-        f"obp slates by pscore_cascade alone: items weigh {check['mean']:.4f} a round, {check['expected']:g} is right"
+        f"obp slates by pscore_cascade alone: items weigh {check['mean']:.4f} per round, {check['expected']:g} is right"
     )
     return {
         "obp slates": by_slot,
@@ -214,7 +214,7 @@ def vowpal_wabbit(folder: Path, quick: bool) -> dict[str, Figures]:
         inside &= low <= true <= high
         print(f"  {candidate['name']:10} {candidate['value']:.5f}  {true:.5f}  [{low:.5f}, {high:.5f}]")
     check = answer["propensity_check"]
-    print(f"  items weigh {check['mean']:.4f} a round, {check['expected']:g} is right")
+    print(f"  items weigh {check['mean']:.4f} per round, {check['expected']:g} is right")
     error = max(abs(c["value"] - truth[c["name"]]) for c in answer["candidates"])
     return {
         "Vowpal Wabbit": {

@@ -122,7 +122,7 @@ class VowpalWabbit:
         self._rounds = 0
 
     def ask(self, X: Any) -> Decisions:
-        """One choice a slot, each with its probability given the slots before it."""
+        """One choice per slot, each with its probability given the slots before it."""
         n, m = X.shape[0], self._problem.list_size
         lists, q = np.empty((n, m), dtype=np.int32), np.empty((n, m))
         for row in range(n):
@@ -173,7 +173,7 @@ def methods(problem: Problem, *, epsilon: float, seed: int, with_vw: bool) -> di
 
 
 def curves(data: MultilabelData, *, list_size: int, rounds: int, epsilon: float, seed: int, with_vw: bool) -> Any:
-    """hits@m on the held-out rows by method and N, the online reward a round, and seconds."""
+    """hits@m on the held-out rows by method and N, the online reward per round, and seconds."""
     learn, held_out = data.split(seed=seed)
     world = MultilabelWorld(learn, list_size=list_size)
     running = methods(world.problem, epsilon=epsilon, seed=seed, with_vw=with_vw)

@@ -223,12 +223,12 @@ def rounds(quick: bool) -> Figures:
             ratios = each["sparse"] / each["every"], each["sparse"] / each["skip"]
             row[label] = {**each, "to_every": ratios[0], "to_skip": ratios[1], "a_second": 1 / each["sparse"]}
             print(
-                f"  P={size:<9,} {label:<13}{each['sparse'] * 1e6:9.1f} µs a round ({1 / each['sparse']:9,.0f}/s)"
+                f"  P={size:<9,} {label:<13}{each['sparse'] * 1e6:9.1f} µs per round ({1 / each['sparse']:9,.0f}/s)"
                 f"  EXP4 every round {each['every'] * 1e6:9.1f}, ratio {ratios[0]:.2f} (wanted ≤ 0.4)"
                 f"  EXP4 skipping {each['skip'] * 1e6:9.1f}, ratio {ratios[1]:.2f} (wanted ≤ 1.3)"
             )
         print(
-            f"  P={size:<9,} asked and told 20 at a time{at_once * 1e6:9.1f} µs a round ({1 / at_once:,.0f}/s)",
+            f"  P={size:<9,} asked and told 20 at a time{at_once * 1e6:9.1f} µs per round ({1 / at_once:,.0f}/s)",
             flush=True,
         )
         rows.append(row)
@@ -365,7 +365,7 @@ def long(quick: bool) -> Figures:
         spent += seconds(lambda: cb.regret.play(learner, fifth, progress=True))  # noqa: B023
         memory.append(resident_mb())
     print(
-        f"  T={T:,}, P=1000, K=1000: {spent:.0f} s of processor time, {1e6 * spent / T:.0f} µs a round; "
+        f"  T={T:,}, P=1000, K=1000: {spent:.0f} s of processor time, {1e6 * spent / T:.0f} µs per round; "
         f"memory held after each fifth: {', '.join(f'{mb:.0f}' for mb in memory)} MB"
     )
     return {"long": {"T": T, "seconds": spent, "memory_mb": memory}}

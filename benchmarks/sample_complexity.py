@@ -67,7 +67,7 @@ class FixedQuality:
         return self.true_values
 
     def second_moment(self, mixture: cb.Mixture) -> float:
-        """max_π E R(π)², exactly: one wanted item a context, so R is 1/Q with probability Q."""
+        """max_π E R(π)², exactly: one wanted item per context, so R is 1/Q with probability Q."""
         q = mixture.propensities(np.arange(N_CONTEXTS))[np.arange(N_CONTEXTS), self._wanted]
         return float((self._knows / q).mean(axis=1).max())
 

@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "fractional action": (lambda: log(lists=[[0, 0.5], [2, 3]]), "whole numbers"),
     "list of wrong length": (lambda: log(lists=[[0, 1, 2], [2, 3, 4]]), r"shape \(n, 2\), got shape \(2, 3\)"),
     "ragged lists": (lambda: log(lists=[[0, 1, 2], [2, 3]]), "lists of different lengths"),
-    "too few lists": (lambda: log(lists=[[0, 1]]), "one row a context, 2 of them, got 1"),
+    "too few lists": (lambda: log(lists=[[0, 1]]), "one row per context, 2 of them, got 1"),
     "NaN reward": (lambda: tell([[0, 0], [np.nan, 0], [0, 0]]), r"\[0, 1\], got nan in row 1, position 0"),
     "infinite reward": (lambda: tell([[0, 0], [np.inf, 0], [0, 0]]), r"\[0, 1\], got inf"),
     "reward above 1": (lambda: tell([[0, 0], [0, 1.5], [0, 0]]), "got 1.5 in row 1, position 1"),

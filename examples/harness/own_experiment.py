@@ -58,7 +58,7 @@ class OneWish:
 # begin drawing
 def draw(records: Sequence[Record], figure: Any) -> None:
     """Value lost against K."""
-    axes = panel(figure.subplots(), "2000 rounds", "number of items K", "value lost (clicks a round)", log="x")
+    axes = panel(figure.subplots(), "2000 rounds", "number of items K", "value lost (clicks per round)", log="x")
     for number, name in enumerate(("uniform", "half greedy")):
         trend(axes, records, "K", name, label=name, number=number)
     axes.legend()

@@ -163,7 +163,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             return float(values.sum() / len(lists))
         truth = np.asarray(y)
         if truth.shape != (len(lists),):
-            raise InputError(f"y must hold one class a row, {len(lists)} of them, got shape {truth.shape}.")
+            raise InputError(f"y must hold one class per row, {len(lists)} of them, got shape {truth.shape}.")
         return float((lists == truth[:, None]).any(axis=1).mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -227,7 +227,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         else:
             target = np.asarray(y)
             if target.shape != (X.shape[0],):
-                raise InputError(f"y must hold one class a row, {X.shape[0]} of them, got shape {target.shape}.")
+                raise InputError(f"y must hold one class per row, {X.shape[0]} of them, got shape {target.shape}.")
             try:
                 check_classification_targets(target)
             except ValueError as error:

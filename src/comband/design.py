@@ -135,9 +135,9 @@ def design_exploration(
     rounds:
         What was shown and answered, or its events; `TotalRounds` if the problem's feedback is the total.
     oracle:
-        A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit a
-        cell or less) and the corrective solver takes several columns a call. Any other `Oracle` is asked for one policy
-        at a time.
+        A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit
+        per cell or less) and the corrective solver takes several columns per call. Any other `Oracle` is asked for one
+        policy at a time.
     problem, floor:
         K, m, s; γ.
     solver:
@@ -153,7 +153,7 @@ def design_exploration(
         The policy (of an enumerated class) that p_1 is a delta distribution on. By default one more oracle
         call finds the one of largest estimated reward.
     n_columns:
-        Columns a call for the corrective solver: 60 by default if the class is enumerated, else 1.
+        Columns per call for the corrective solver: 60 by default if the class is enumerated, else 1.
     trim:
         Weights up to this are removed; the certificate is that of what is left.
     callback:
@@ -278,7 +278,7 @@ class _Enumerated:
 
 
 class _Reached:
-    """A class reached only through its ERM oracle, one policy a call.
+    """A class reached only through its ERM oracle, one policy per call.
 
     Policies that agree on every event are one column, so keys are digests of columns.
     """

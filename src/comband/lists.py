@@ -30,7 +30,7 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
         raise InputError(f"lists must have shape (n, {m}), got shape {array.shape}.")
     K = 2**31 if problem is None else problem.n_actions
     if n is not None and array.shape[0] != n:
-        raise InputError(f"lists must have one row a context, {n} of them, got {array.shape[0]}.")
+        raise InputError(f"lists must have one row per context, {n} of them, got {array.shape[0]}.")
     if array.dtype == np.int32 and array.flags.c_contiguous and valid_lists(array, K):
         return array  # in one compiled pass; what follows is for other types and finds the fault
     if array.dtype.kind == "f":

@@ -60,7 +60,7 @@ class Problem:
         clicks of a page). Learners that cannot learn from totals say so.
     places:
         How the place of an item on the page bears on its reward. None: not at all; where it does, values are those of
-        lists in random order. Factors θ (m,), one a place: the reward in place k is θ_k/θ_0 times what it is in the
+        lists in random order. Factors θ (m,), one per place: the reward in place k is θ_k/θ_0 times what it is in the
         first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "pairs": it depends on item and place in
         any way. Parts of comband that read a list as a set refuse problems with places.
 
@@ -279,7 +279,7 @@ def check_weights(weights: ArrayLike, n_policies: int) -> NDArray[np.float64]:
     """Return `weights` as a point of the simplex over `n_policies` policies."""
     w = as_floats("weights", weights)
     if w.shape != (n_policies,):
-        raise InputError(f"weights must hold one number a policy, shape ({n_policies},), got shape {w.shape}.")
+        raise InputError(f"weights must hold one number per policy, shape ({n_policies},), got shape {w.shape}.")
     if not np.isfinite(w).all():
         raise InputError("weights must be finite, got NaN or infinity.")
     if (w < -TOLERANCE).any():

@@ -36,7 +36,7 @@ def play(
             learner.tell(decisions, rewards)
             collected[start : start + batch_size] = rewards.sum(axis=1)
             if bar is not None and task is not None and start % 200 < batch_size:
-                text = f"{learner.status().leader}  {collected[: start + 1].mean():.3g} a round"
+                text = f"{learner.status().leader}  {collected[: start + 1].mean():.3g} per round"
                 bar.update(task, completed=start + len(decisions), description=text)
         if bar is not None and task is not None:
             bar.update(task, completed=len(sequence))

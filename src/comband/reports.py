@@ -104,7 +104,7 @@ def selection_page(
     body = [
         f"<h1>The best of {n_candidates:,} candidates</h1>",
         *(f'<p class="alarm">{WARNING}: {_text(text)}.</p>' for text in result.warnings),
-        f'<p class="lead">Winner: <strong>{_text(result.name)}</strong>, worth {result.value:.4g} rewards a round. '
+        f'<p class="lead">Winner: <strong>{_text(result.name)}</strong>, worth {result.value:.4g} rewards per round. '
         f"With probability {1 - result.delta:g} no candidate is better by more than "
         f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds.</p>",
         f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
@@ -116,7 +116,7 @@ def selection_page(
         "<h2>Candidates that may still be the best</h2>",
         line_plot(rounds, left, label="candidates left"),
         "<h2>What was certified at each moment</h2>",
-        line_plot(rounds, certified, label="no candidate is better than the leader by more than (rewards a round)"),
+        line_plot(rounds, certified, label="no candidate is better than the leader by more than (rewards per round)"),
     ]
     if len(needed) > 1:
         body += ["<h2>Rounds to the same certainty</h2>", bar_plot(needed)]
@@ -206,8 +206,8 @@ def interval_plot(candidates: Sequence[EvaluatedCandidate | Candidate]) -> str:
             f"<title>{_text(str(candidate))}</title></circle>"
         )
     parts.append(
-        f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">rewards a round</text>'
-        "</svg>"
+        f'<text class="soft" x="{(left + width) / 2:.0f}" y="{height - 2}" text-anchor="middle">'
+        "rewards per round</text></svg>"
     )
     return "".join(parts)
 

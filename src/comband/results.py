@@ -62,7 +62,7 @@ class Selection:
 
     @property
     def value(self) -> float:
-        """The selected candidate's estimated value: expected reward a round."""
+        """The selected candidate's estimated value: expected reward per round."""
         return self.best.value
 
     @property

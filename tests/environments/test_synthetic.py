@@ -58,7 +58,7 @@ def test_answers_only_for_what_was_shown() -> None:
     batch = world.sample(500, as_generator(0))
     lists = np.tile([3, 7], (500, 1))
     assert batch.answer(lists).tolist() == batch.rewards.toarray()[:, [3, 7]].tolist()
-    with pytest.raises(cb.InputError, match="one row a context"):
+    with pytest.raises(cb.InputError, match="one row per context"):
         batch.answer(lists[:2])
 
 

@@ -30,7 +30,7 @@ def learner_for(n_actions: int, candidates: list[cb.Policy] | None = None, **opt
 
 
 def clicks(lists: NDArray[np.int32], chances: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """At most one click a round: on action y with probability chances[y], if it is shown."""
+    """At most one click per round: on action y with probability chances[y], if it is shown."""
     edges = np.cumsum(chances)
     clicked = np.searchsorted(edges, rng.random(len(lists)), side="right")
     return np.asarray(lists == clicked[:, None], dtype=np.float64)

@@ -31,7 +31,7 @@ def test_marginals_solve_the_capped_problem(spread: float) -> None:
 
 
 def test_lists_have_these_marginals() -> None:
-    """Counts of each action within 6 standard deviations (false alarms below 1e-7), and m distinct actions a list."""
+    """Counts of each action within 6 standard deviations (false alarms below 1e-7), and m distinct actions per list."""
     learner = cb.SparseMSets(PROBLEM, horizon=1000, seed=1)
     decisions = learner.ask(range(200))
     learner.tell(decisions, 1.0 * (decisions.lists == 5))

@@ -50,7 +50,7 @@ def contexts(batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def rewards_for(shown: NDArray[np.int32], turned: bool, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Up to two rewarded actions a round, of different worth; 0, 1 and 2 are wanted most, or 3, 4 and 5 if turned."""
+    """Up to two rewarded actions per round, of different worth; 0, 1 and 2 are wanted most, or 3, 4 and 5 if turned."""
     chances = np.full(K, 0.1 / (K - 6))
     chances[:6] = np.array([0.04, 0.04, 0.04, 0.26, 0.26, 0.26] if turned else [0.26, 0.26, 0.26, 0.04, 0.04, 0.04])
     wanted = np.stack([rng.choice(K, size=len(shown), p=chances / chances.sum()) for _ in range(2)], axis=1)

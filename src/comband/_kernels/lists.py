@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
     """Uniform m-subsets of {0 … K−1} from uniforms u (n, m), O(m) each: Floyd's algorithm with a small hash table.
 
-    m numbers a list, always: the same stream of numbers gives the same lists however it is cut into batches.
+    m numbers per list, always: the same stream of numbers gives the same lists however it is cut into batches.
     """
     n, m = u.shape
     lists = np.empty((n, m), dtype=np.int32)
@@ -222,7 +222,7 @@ def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor
 def inclusion(
     lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
 ) -> NDArray[np.float64]:
-    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) a row."""
+    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) per row."""
     n, n_policies, m = lists.shape
     if len(shown) != n or len(weights) != n_policies:
         raise IndexError("inclusion: a row of shown actions for each context, a weight for each policy")

@@ -33,9 +33,9 @@ def demo(
     items: Annotated[int, typer.Option(help="How many items the shop has.")] = 500,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
     candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 200,
-    click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.12,
+    click_rate: Annotated[float, typer.Option(help="Clicks per round of the best possible lists.")] = 0.12,
     epsilon: Annotated[
-        float, typer.Option(help="How much worse than the best is still fine, in clicks a round.")
+        float, typer.Option(help="How much worse than the best is still fine, in clicks per round.")
     ] = 0.02,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,
     cap: Annotated[
@@ -57,7 +57,7 @@ def demo(
     say = said().print
     say(
         f"A shop has {items:,} items and shows {slots} to each visitor, who clicks at most one of them, mostly none.\n"
-        f"{candidates:,} candidates compete, each with its own lists. Which is best, to within {epsilon:g} clicks a "
+        f"{candidates:,} candidates compete, each with its own lists. Which is best, to within {epsilon:g} clicks per "
         f"round, with probability {1 - delta:g}?"
     )
     learner = AdaptiveComband(problem, policies, epsilon=epsilon, delta=delta, seed=seed + 2)
@@ -75,7 +75,7 @@ def demo(
     out.print(Text.assemble("\n", ("Winner:", "bold"), " ", visible(outcome.result, keep="\n")), soft_wrap=True)
     out.print(f"  {PAIRED}", soft_wrap=True)
     out.print(
-        f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks a round, "
+        f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks per round, "
         f"the best candidate has {truth.max():.4f}, the median one {np.median(truth):.4f}\n",
         soft_wrap=True,
     )

@@ -56,7 +56,7 @@ def design(
     if n_actions is None and items is None:
         raise InputError(
             "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
-            "0 … N−1, otherwise --items FILE with all of them, one a line."
+            "0 … N−1, otherwise --items FILE with all of them, one per line."
         )
     reading = load(
         log,
@@ -70,7 +70,7 @@ def design(
     )
     if reading.format.positional:
         raise LogError(
-            f"{log} has propensities a slot; a design needs a log where an item counts anywhere in the list."
+            f"{log} has propensities per slot; a design needs a log where an item counts anywhere in the list."
         )
     problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
     result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)

@@ -35,7 +35,7 @@ ActionsOption = Annotated[
 ]
 ItemsOption = Annotated[
     Path | None,
-    typer.Option("--items", help="File with all items, one a line; others are faults.", show_default=False),
+    typer.Option("--items", help="File with all items, one per line; others are faults.", show_default=False),
 ]
 SparsityOption = Annotated[
     float | None,

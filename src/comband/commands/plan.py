@@ -15,13 +15,13 @@ from comband.problem import Problem, check_epsilon, check_positive
 def plan(
     items: Annotated[int, typer.Option(help="K: how many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="m: how many are shown at once.")] = 5,
-    sparsity: Annotated[int, typer.Option(help="s: at most so many clicks a round.")] = 1,
+    sparsity: Annotated[int, typer.Option(help="s: at most so many clicks per round.")] = 1,
     candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
-    click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
+    click_rate: Annotated[float, typer.Option(help="Clicks per round of the best possible lists.")] = 0.1,
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="How much worse than the best is still fine, in clicks a round; a fifth of the click rate if unset."
+            help="How much worse than the best is still fine, in clicks per round; a fifth of the click rate if unset."
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,

@@ -59,7 +59,7 @@ def simulate(
     items: Annotated[int, typer.Option(help="How many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
     candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
-    click_rate: Annotated[float, typer.Option(help="Clicks a round of the best possible lists.")] = 0.1,
+    click_rate: Annotated[float, typer.Option(help="Clicks per round of the best possible lists.")] = 0.1,
     rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
     learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "adaptive",
     epsilon: Annotated[
@@ -125,6 +125,6 @@ def simulate(
     out.print(str(selection), soft_wrap=True)
     out.print(
         f"In truth (known here because the shop is simulated): {selection.name} is worth {truth[selection.index]:.4f} "
-        f"clicks a round, the best of all {truth.max():.4f}.",
+        f"clicks per round, the best of all {truth.max():.4f}.",
         soft_wrap=True,
     )

@@ -107,7 +107,7 @@ class Replay:
         return self.sequence.batch(self.position - n, n)
 
     def values(self, policies: PolicySet) -> NDArray[np.float64]:
-        """Reward a round of each policy over the whole sequence, in hindsight."""
+        """Reward per round of each policy over the whole sequence, in hindsight."""
         return self.sequence.totals(policies) / len(self.sequence)
 
 

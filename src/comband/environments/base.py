@@ -49,5 +49,5 @@ class Environment(Protocol):
         ...
 
     def values(self, policies: PolicySet, /) -> NDArray[np.float64]:
-        """The true value of each policy: its expected reward a round."""
+        """The true value of each policy: its expected reward per round."""
         ...

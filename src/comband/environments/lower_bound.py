@@ -95,7 +95,7 @@ class LowerBoundInstance:
                 self.means[group] = (weights @ self._counts[:, place]) / weights.sum() / len(group)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """n rounds; always uses the same number of numbers of `rng` a round, at most 1 + 2s.
+        """n rounds; always uses the same number of numbers of `rng` per round, at most 1 + 2s.
 
         First how many actions of S pay and how many others, jointly; given the numbers, which ones is uniform.
         """

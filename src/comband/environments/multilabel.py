@@ -28,7 +28,7 @@ class MultilabelData:
     features:
         Dense or scipy sparse.
     labels:
-        A 0/1 matrix, dense or sparse, or a vector of n whole numbers (multi-class data: one label a row).
+        A 0/1 matrix, dense or sparse, or a vector of n whole numbers (multi-class data: one label per row).
     """
 
     features: Any
@@ -181,7 +181,7 @@ class MultilabelWorld:
         self.problem = Problem(n_actions=data.n_actions, list_size=list_size, sparsity=s, feedback=feedback)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """n rounds. Uses a fixed count of numbers of `rng` a round, so that batches may be cut anywhere."""
+        """n rounds. Uses a fixed count of numbers of `rng` per round, so that batches may be cut anywhere."""
         labels, K = self.data.labels, self.problem.n_actions
         u = rng.random((n, 1 + (self.click_probability < 1) * self.data.most_labels + 2 * (self.noise > 0)))
         chosen = np.minimum((u[:, 0] * len(self.data)).astype(np.int64), len(self.data) - 1)
@@ -215,7 +215,7 @@ class MultilabelWorld:
         return float((self.click_probability * true + self.noise * false).sum())
 
     def _false_clicks(self, labels: sp.csr_array, u: NDArray[np.float64]) -> sp.csr_array:
-        """At most one label a row, uniform among those it does not have."""
+        """At most one label per row, uniform among those it does not have."""
         n, K = labels.shape
         labels.sort_indices()
         counts = np.diff(labels.indptr)
@@ -250,7 +250,7 @@ def _as_labels(labels: Any) -> sp.csr_array:
         array = np.asarray(labels)
         if array.ndim == 1:
             if not np.issubdtype(array.dtype, np.integer) or array.min(initial=0) < 0:
-                raise InputError("a vector of labels must hold whole numbers of at least 0, one class a row.")
+                raise InputError("a vector of labels must hold whole numbers of at least 0, one class per row.")
             n, K = len(array), int(array.max(initial=0)) + 1
             return sp.csr_array((np.ones(n), (np.arange(n), array)), shape=(n, K))
         labels = array

@@ -27,7 +27,7 @@ class SyntheticRecommender:
     problem:
         K, m and s (1 if it has none).
     click_rate:
-        Expected clicks a round of the best possible lists (the m most wanted items of each user).
+        Expected clicks per round of the best possible lists (the m most wanted items of each user).
     n_users, n_features, n_relevant:
         Sizes of the pool, of the features and of a user's set of conceivable items.
     decay:
@@ -68,7 +68,7 @@ class SyntheticRecommender:
         if self._wanted.max() > 1 or self._wanted.sum() > s:
             most = float(min(profile[:m].sum() / profile.max(), s * profile[:m].sum() / profile.sum()))
             raise InputError(
-                f"click_rate={click_rate:g} needs more than sparsity={s:g} wanted items a round; "
+                f"click_rate={click_rate:g} needs more than sparsity={s:g} wanted items per round; "
                 f"at most {most:.3g} is possible here (lower it, or raise sparsity, or lower decay)."
             )
         scored = PolicySet.linear(
@@ -79,7 +79,7 @@ class SyntheticRecommender:
         self._relevant = scored.predict(self._users)[:, 0]
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """n rounds: users from the pool, and what each wants now. Uses 2 numbers of `rng` a round."""
+        """n rounds: users from the pool, and what each wants now. Uses 2 numbers of `rng` per round."""
         u = rng.random((n, 2))
         who = np.minimum((u[:, 0] * len(self._users)).astype(np.int64), len(self._users) - 1)
         # Systematic sampling: points u, u+1, u+2 … on the line of cumulated probabilities; each cell is at most 1 long.

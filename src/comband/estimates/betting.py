@@ -47,7 +47,7 @@ from comband.problem import InputError, check_positive
 
 # One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No
 # larger stake is safe (c ≥ unit), and no smaller one is wanted: c/unit stays below 2^33 for K/m < 2^31 and a floor of
-# ½. Stakes on a common grid cost one logarithm an event, whatever the number of rivals.
+# ½. Stakes on a common grid cost one logarithm per event, whatever the number of rivals.
 STAKES: NDArray[np.float64] = np.append(stake_grid(126, per_octave=3), 0.0)
 STAKES.flags.writeable = False
 

@@ -265,8 +265,8 @@ class DriftGuard:
 
     While leader, candidates and propensities stay the same (an epoch), rounds are independent and alike given the past:
     "a reward, for the leader or against it" and, among rounds with just one of the two, "for" are sequences of
-    Bernoulli trials with unknown, constant chances: the rate, and the balance. A common factor on all rewards (night
-    and day) moves the first and leaves the second alone. Two e-processes look at both, and are averaged.
+    Bernoulli trials with unknown, constant probabilities: the rate, and the balance. A common factor on all rewards
+    (night and day) moves the first and leaves the second alone. Two e-processes look at both, and are averaged.
 
     *A change, as soon as it shows.* With k successes in n trials of a stretch,
 
@@ -416,8 +416,8 @@ def _log_halves(successes: NDArray[np.int64], n: int) -> float:
     k, half = len(successes), n // 2
     early = int(np.searchsorted(successes, half))
     possible = np.arange(max(0, k - (n - half)), min(k, half) + 1)
-    chances = np.exp(_log_choose(half, possible) + _log_choose(n - half, k - possible) - _log_choose(n, k))
-    tail = min(chances[possible <= early].sum(), chances[possible >= early].sum())
+    probabilities = np.exp(_log_choose(half, possible) + _log_choose(n - half, k - possible) - _log_choose(n, k))
+    tail = min(probabilities[possible <= early].sum(), probabilities[possible >= early].sum())
     return float(-np.log(2) - 0.5 * np.log(np.clip(2 * tail, 1e-300, 1.0)))
 
 

@@ -1,7 +1,7 @@
 """Bounds by betting on the means of many bounded variables, from histograms that add.
 
 The wealth of a bet is a product over rounds. Rounds without reward contribute a known factor, and the others enter
-through a histogram whose error is on the safe side, so a bound costs a pass over the events and nothing a round.
+through a histogram whose error is on the safe side, so a bound costs a pass over the events and nothing per round.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def bounds_without_overlap(
     decisions, rewards = sample.rounds.decisions, sample.rounds.rewards
     n, m = len(decisions), sample.slots
     largest = min(1.0, max_reward)
-    chances = decisions.propensities
-    lost, won = np.maximum(largest - rewards, 0.0) / chances, rewards / chances
+    propensities = decisions.propensities
+    lost, won = np.maximum(largest - rewards, 0.0) / propensities, rewards / propensities
     # The grid of a histogram may depend on the data: its error is on the safe side whatever the grid.
     bound = float((lost + won).sum(axis=1).max(initial=largest))
     losses = ValueHistograms.zero(sample.n_policies, bound=bound, n_rounds=n)

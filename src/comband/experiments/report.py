@@ -55,7 +55,8 @@ figcaption {{ color: #555; font-size: .92rem; }}
 Classification: Improved Sample Complexity with Sparse Rewards</em>, as an experiment with a verdict.</p>
 <p>The setting: for each visitor (context) a system shows a list of <i>m</i> out of <i>K</i> items, and sees the
 rewards (clicks) of the shown items only. At most <i>s</i> of reward is to be had in one round, shown or not. A policy
-decides which list to show; among |Π| candidate policies the best is to be found, up to <i>ε</i> of reward a round.</p>
+decides which list to show; among |Π| candidate policies the best is to be found, up to <i>ε</i> of reward per
+round.</p>
 <p>How a verdict comes about: each claim has one or more checks, written down before the run. A check turns the runs
 into an estimate with a {level:.0%} interval, and accepts a range. It is <b>supported</b> if the whole interval is
 accepted, <b>not supported</b> if none of it is, and <b>undecided</b> otherwise. A bound that is so wide that

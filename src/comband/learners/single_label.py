@@ -14,7 +14,7 @@ from comband.rounds import Events
 
 
 class SingleLabelComband(TwoPhase):
-    """One right label for each context, one guess a round: the hits of N₁ uniform guesses are a labelled sample S.
+    """One right label for each context, one guess per round: the hits of N₁ uniform guesses are a labelled sample S.
 
     The design minimises F̂(p) = −(1/n_S) Σ_{(x,y)∈S} log Q^γ_p(x, y); the rest is `PacComband`. Without importance
     weights the potential is smaller by K, which is what the theorem's K⁷ instead of K⁹ comes from. (For rewards in

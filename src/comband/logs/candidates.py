@@ -1,8 +1,8 @@
 """Each candidate's lists for the contexts of a log, from a file.
 
-One row a context and candidate: columns `context`, `candidate`, and `items` (a list) or `item_0`, `item_1`, …
-Parquet may instead have one row a context: `context`, and one list column for each candidate, named after it.
-JSON lines may have one object a context: {"context": 7, "lists": {"candidate a": [3, 1], "candidate b": [2, 5]}}.
+One row per context and candidate: columns `context`, `candidate`, and `items` (a list) or `item_0`, `item_1`, …
+Parquet may instead have one row per context: `context`, and one list column for each candidate, named after it.
+JSON lines may have one object per context: {"context": 7, "lists": {"candidate a": [3, 1], "candidate b": [2, 5]}}.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read_candidates(
     catalogue: Keys | None = None,
     on_error: str = "refuse",
 ) -> CandidateLists:
-    """Read candidates' lists; they are held in memory, 4 bytes an item.
+    """Read candidates' lists; they are held in memory, 4 bytes per item.
 
     Every context must have a list of every candidate. With on_error="skip" contexts that do not, or whose lists are
     faulty, are left out as a whole, so that all candidates are compared on the same contexts.

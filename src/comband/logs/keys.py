@@ -115,7 +115,7 @@ class ItemIndex:
         if self.n_actions is not None and keys.dtype == object and len(keys) and not spelt_numbers(keys)[1].any():
             raise LogError(
                 f"the items are text, such as {keys[0]!r}, but n_actions says that they are the whole numbers "
-                f"0 … {self.n_actions - 1}; give a file with all items, one a line, instead (--items, catalogue)."
+                f"0 … {self.n_actions - 1}; give a file with all items, one per line, instead (--items, catalogue)."
             )
         if self.numeric and self.n_actions is None and keys.dtype == object:
             if self._largest >= 0:
@@ -144,7 +144,7 @@ class ItemIndex:
 
 
 def read_catalogue(path: str | Path) -> Keys:
-    """Items from a text file, one a line."""
+    """Items from a text file, one per line."""
     path = check_file(path)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
@@ -152,7 +152,7 @@ def read_catalogue(path: str | Path) -> Keys:
         raise LogError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start:,}).") from None
     keys = unify_keys([np.array([line for line in lines if line], dtype=object)])
     if len(keys) == 0:
-        raise LogError(f"{path} names no item; all items are needed, one a line.")
+        raise LogError(f"{path} names no item; all items are needed, one per line.")
     distinct, counts = np.unique(keys, return_counts=True)
     if len(distinct) < len(keys):
         raise LogError(f"{path} names item {distinct[counts.argmax()]} {counts.max()} times; each counts once.")

@@ -1,4 +1,4 @@
-"""comband's own log: one row a round.
+"""comband's own log: one row per round.
 
 | column | content |
 |---|---|
@@ -39,7 +39,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             unnamed = np.flatnonzero(converted.bad & good)
             faults.add("missing value", [(int(piece.rows[i]), "no id") for i in unnamed])
             ids, good = converted.values, good & ~converted.bad
-        kept, (shown, gained, chances) = matrices(
+        kept, (shown, gained, drawn_with) = matrices(
             piece,
             [(items, as_keys, "items"), (rewards, as_floats, "rewards"), (propensities, as_floats, "propensities")],
             list_size=list_size,
@@ -47,14 +47,14 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
         )
         fine = good[kept]
         if not fine.all():
-            kept, shown, gained, chances = kept[fine], shown[fine], gained[fine], chances[fine]
+            kept, shown, gained, drawn_with = kept[fine], shown[fine], gained[fine], drawn_with[fine]
         yield RawRounds(
             rows=piece.rows[kept],
             ids=None if ids is None else ids[kept],
             contexts=contexts[kept],
             items=shown,
             rewards=gained,
-            propensities=chances,
+            propensities=drawn_with,
         )
 
 

@@ -26,7 +26,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
     """Batches of one-slot rounds."""
     need_columns(table, [*COLUMNS, *context], "an Open Bandit log")
     for piece in table.pieces([*COLUMNS, *context], faults):
-        kept, (items, positions, clicks, chances) = matrices(
+        kept, (items, positions, clicks, propensities) = matrices(
             piece,
             [
                 (["item_id"], as_keys, "item_id"),
@@ -60,7 +60,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             contexts=contexts[kept],
             items=items[fine],
             rewards=clicks[fine],
-            propensities=chances[fine],
+            propensities=propensities[fine],
             positions=slots[fine, None] - 1,
         )
 
@@ -72,5 +72,5 @@ OPEN_BANDIT = LogFormat(
     columns=COLUMNS,
     slots=1,
     positional=True,
-    meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks a slot",
+    meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks per slot",
 )

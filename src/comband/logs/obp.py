@@ -1,5 +1,6 @@
-"""Slates as obp (the Open Bandit Pipeline) logs them: one row a slot, with `slate_id`, `position`, `action`, `reward`.
+"""Slates as obp (the Open Bandit Pipeline) logs them: one row per slot.
 
+Columns `slate_id`, `position`, `action`, `reward`, and propensities.
 With `pscore_item_position`, the probability of the item in its slot, an item counts only in that slot (obp's
 SlateIndependentIPS). With only `pscore_cascade`, P(a_1 … a_k), the slots' conditional probabilities are its ratios and
 an item counts anywhere in the list (see `sequential_propensities`). `pscore`, the probability of the whole slate, is
@@ -29,14 +30,14 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
     """Batches of slates."""
     need_columns(table, [*COLUMNS, *context], "a slate log of obp")
     cascade = "pscore_item_position" not in table.names
-    chance = "pscore_cascade" if cascade else "pscore_item_position"
-    if chance not in table.names:
+    column = "pscore_cascade" if cascade else "pscore_item_position"
+    if column not in table.names:
         raise table.lacks(
             "pscore_item_position",
             why="and so is pscore_cascade; pscore, of the whole slate, does not tell the probability of its items",
         )
     left: _Slots | None = None
-    for piece in table.pieces(list(dict.fromkeys([*COLUMNS, chance, *context])), faults):
+    for piece in table.pieces(list(dict.fromkeys([*COLUMNS, column, *context])), faults):
         kept, (slate, position, action, reward, pscore) = matrices(
             piece,
             [
@@ -44,7 +45,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
                 (["position"], as_keys, "position"),
                 (["action"], as_keys, "action"),
                 (["reward"], as_floats, "reward"),
-                ([chance], as_floats, chance),
+                ([column], as_floats, column),
             ],
             list_size=1,
             faults=faults,
@@ -113,23 +114,23 @@ def _slates(slots: _Slots, list_size: int, cascade: bool, faults: Faults) -> Ite
         faults.add("wrong position", [(int(rows[index[i, 0]]), text)])
     index = index[numbered]
     ids: Keys = slate[index[:, 0]]
-    chances = pscore[index]
+    propensities = pscore[index]
     if cascade:
-        before = np.concatenate([np.ones((len(chances), 1)), chances[:, :-1]], axis=1)
+        before = np.concatenate([np.ones((len(propensities), 1)), propensities[:, :-1]], axis=1)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            conditional = chances / before
+            conditional = propensities / before
         possible = ((conditional > 0) & (conditional <= 1 + 1e-6)).all(axis=1)
         for i in np.flatnonzero(~possible):
-            text = f"pscore_cascade must fall within (0, 1], got {chances[i].tolist()}"
+            text = f"pscore_cascade must fall within (0, 1], got {propensities[i].tolist()}"
             faults.add("wrong propensity", [(int(rows[index[i, 0]]), text)])
-        chances, index, ids = sequential_propensities(conditional[possible]), index[possible], ids[possible]
+        propensities, index, ids = sequential_propensities(conditional[possible]), index[possible], ids[possible]
     yield RawRounds(
         rows=rows[index[:, 0]],
         ids=ids,
         contexts=keys[index[:, 0]],
         items=action[index],
         rewards=reward[index],
-        propensities=chances,
+        propensities=propensities,
         positions=None if cascade else np.broadcast_to(np.arange(list_size), index.shape),
     )
 

@@ -118,13 +118,13 @@ class _Gather:
         self._max_reward = max_reward
         self._faults = faults
         self._ids = IdMemory()
-        # With propensities a slot, an item in slot k is the action k·K + item; K is settled by the candidates, and all
-        # items that none of them can show are the action m·K.
+        # With propensities per slot, an item in slot k is the action k·K + item; K is settled by the candidates, and
+        # all items that none of them can show are the action m·K.
         self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
         self._smallest = np.inf
         self._events: list[tuple[NDArray[np.int64], ...]] = []
-        self._chances: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
         self._sample: list[tuple[NDArray[Any], ...]] = []
 
@@ -171,7 +171,7 @@ class _Gather:
         """Everything put together."""
         lists, problem = self._table()
         rounds, places, rows, actions = (np.concatenate(parts) for parts in zip(*self._events, strict=True))
-        rewards, chances = (np.concatenate(parts) for parts in zip(*self._chances, strict=True))
+        rewards, propensities = (np.concatenate(parts) for parts in zip(*self._rewards, strict=True))
         events = Events(
             n_rounds=self.n_rounds,
             ids=rounds,
@@ -180,7 +180,7 @@ class _Gather:
             rows=rows,
             actions=actions.astype(np.int32),
             rewards=rewards,
-            propensities=chances,
+            propensities=propensities,
         )
         numbers, where, shown, propensities, answers = (
             np.concatenate(parts) for parts in zip(*self._sample, strict=True)
@@ -213,7 +213,7 @@ class _Gather:
         if not self._kind.positional:
             return lists, Problem(self._n_actions, m)
         if self._stride * m + 1 >= 2**31:
-            raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities a slot.")
+            raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities per slot.")
         shifted = lists + self._stride * np.arange(m, dtype=np.int32)
         return shifted.astype(np.int32), Problem(self._stride * m + 1, m)
 
@@ -249,5 +249,5 @@ class _Gather:
         self._events.append(
             (rows[rewarded], places[rewarded], inverse + self._rewarded, codes[where, slot]),
         )
-        self._chances.append((rewards[where, slot], propensities[where, slot]))
+        self._rewards.append((rewards[where, slot], propensities[where, slot]))
         self._rewarded += len(rewarded)

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's conditional contextual bandits: dsjson, one JSON object a round.
+"""Vowpal Wabbit's conditional contextual bandits: dsjson, one JSON object per round.
 
 Each of `_outcomes` is a slot: `_a[0]` the action it showed, `_p[0]` the probability of that *given the slots above*,
 `_label_cost` minus its reward. Propensities follow by `sequential_propensities`. An item is called by its `_tag` when
@@ -39,10 +39,10 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
         contexts: list[Any] = []
         items: list[list[Any]] = []
         rewards: list[list[float]] = []
-        chances: list[list[float]] = []
+        probabilities: list[list[float]] = []
         for row, record in zip(rows, records, strict=True):
             try:
-                shown, gained, chance = _slots(record, list_size)
+                shown, gained, probability = _slots(record, list_size)
                 key = [_field(record, name) for name in context] or [record.get("EventId", int(row) - 1)]
             except _UnusableError as fault:
                 faults.add(fault.kind, [(int(row), str(fault))])
@@ -52,7 +52,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             contexts.append(key[0] if len(key) == 1 else "|".join(str(part) for part in key))
             items.append(shown)
             rewards.append(gained)
-            chances.append(chance)
+            probabilities.append(probability)
         if not kept:
             continue
         flat = as_keys([item for shown in items for item in shown])
@@ -67,7 +67,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             contexts=keys.values[fine],
             items=flat.values.reshape(len(kept), list_size)[fine],
             rewards=np.array(rewards)[fine] + 0.0,  # VW writes −0.0 for nothing
-            propensities=sequential_propensities(chances)[fine],
+            propensities=sequential_propensities(probabilities)[fine],
         )
 
 
@@ -114,7 +114,7 @@ def _slots(record: dict[str, Any], list_size: int) -> tuple[list[Any], list[floa
     named = bool(tags) and all(isinstance(tag, str) for tag in tags)
     shown: list[Any] = []
     gained: list[float] = []
-    chance: list[float] = []
+    drawn_with: list[float] = []
     for outcome in map(_mapping, outcomes):
         chosen, probabilities, cost = outcome.get("_a"), outcome.get("_p"), outcome.get("_label_cost")
         action = chosen[0] if isinstance(chosen, list) and chosen else chosen
@@ -135,8 +135,8 @@ def _slots(record: dict[str, Any], list_size: int) -> tuple[list[Any], list[floa
             raise _UnusableError("unknown item", f"action {action} is not among the {len(tags)} of _multi")
         shown.append(tags[action] if named else action)
         gained.append(-float(cost))
-        chance.append(float(probability))
-    return shown, gained, chance
+        drawn_with.append(float(probability))
+    return shown, gained, drawn_with
 
 
 def _field(record: dict[str, Any], name: str) -> Any:

@@ -59,8 +59,8 @@ def write_candidates(
 ) -> None:
     """Write every candidate's list for every context (see `comband.logs.candidates`).
 
-    Parquet gets one row a context with a list column for each candidate, JSON lines one object a context, CSV one row a
-    context and candidate.
+    Parquet gets one row per context with a list column for each candidate, JSON lines one object per context, CSV one
+    row per context and candidate.
     `context_ids` as in `write_rounds`, with 0, 1, … by default for contexts that are not ids.
     """
     n = n_contexts(contexts)
@@ -98,7 +98,7 @@ def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArra
     if given is not None:
         keys = np.asarray(given)
         if keys.shape != (n_contexts(contexts),):
-            raise InputError(f"context_ids must hold one id a context, {n_contexts(contexts)}, got {keys.shape}.")
+            raise InputError(f"context_ids must hold one id per context, {n_contexts(contexts)}, got {keys.shape}.")
     elif isinstance(contexts, np.ndarray) and contexts.ndim == 1 and contexts.dtype.kind in "iuUO":
         keys = contexts
     else:

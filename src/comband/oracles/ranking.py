@@ -58,7 +58,7 @@ class RankingOracle:
         self.action_features = check_matrix(given)
         if self.action_features.shape[0] != problem.n_actions:
             raise InputError(
-                f"action_features must have one row an action, {problem.n_actions} of them, "
+                f"action_features must have one row per action, {problem.n_actions} of them, "
                 f"got {self.action_features.shape[0]}."
             )
         self.negatives = check_count("negatives", negatives)
@@ -74,7 +74,7 @@ class RankingOracle:
         estimates = check_reward_matrix(rewards, n=matrix.shape[0])
         K = self.problem.n_actions
         if estimates.shape[1] != K:
-            raise InputError(f"rewards must have one column an action, {K}, got {estimates.shape[1]}.")
+            raise InputError(f"rewards must have one column per action, {K}, got {estimates.shape[1]}.")
         if estimates.nnz == 0:
             return ScoredPolicy(_Indifferent(K), self.problem, seed=self.seed)
         rng = as_generator(self.seed)

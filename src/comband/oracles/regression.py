@@ -40,7 +40,7 @@ class RegressionOracle:
     layout:
         "per-action" or "shared".
     action_features:
-        For the shared layout, (K, f), dense or sparse; one indicator an action by default.
+        For the shared layout, (K, f), dense or sparse; one indicator per action by default.
     interactions:
         For the shared layout: whether φ(x, y) holds the products x ⊗ a_y. A linear model needs them (without, it
         would rank the actions alike for all contexts); trees do not.
@@ -89,7 +89,7 @@ class RegressionOracle:
             self.action_features = check_matrix(action_features)
             if self.action_features.shape[0] != problem.n_actions:
                 raise InputError(
-                    f"action_features must have one row an action, {problem.n_actions} of them, "
+                    f"action_features must have one row per action, {problem.n_actions} of them, "
                     f"got {self.action_features.shape[0]}."
                 )
 
@@ -99,7 +99,7 @@ class RegressionOracle:
         estimates = check_reward_matrix(rewards, n=matrix.shape[0])
         if estimates.shape[1] != self.problem.n_actions:
             raise InputError(
-                f"rewards must have one column an action, {self.problem.n_actions}, got {estimates.shape[1]}."
+                f"rewards must have one column per action, {self.problem.n_actions}, got {estimates.shape[1]}."
             )
         if matrix.shape[0] == 0 or estimates.nnz == 0:
             return ScoredPolicy(_nothing(matrix.shape[1], self.problem.n_actions), self.problem, seed=self.seed)

@@ -29,7 +29,7 @@ class LinearScorer:
 
 
 class ActionModels:
-    """One fitted model an action, or a constant where there was nothing to learn.
+    """One fitted model per action, or a constant where there was nothing to learn.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def _score_function(scorer: Any, n_actions: int) -> Callable[[Contexts], Any]:
 
 def _by_action(output: Any, estimator: Any, n_actions: int) -> Any:
     """An estimator's output as scores (n, K), its columns put where its classes say."""
-    if isinstance(output, list):  # one classifier an action: the probability of its positive class
+    if isinstance(output, list):  # one classifier per action: the probability of its positive class
         columns = []
         for probability, classes in zip(output, estimator.classes_, strict=True):
             positive = np.flatnonzero(np.asarray(classes) == 1)

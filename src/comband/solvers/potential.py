@@ -18,7 +18,7 @@ class LogBarrier:
     their coverages, A is then |π∩a|/m, and each carries an equal part of the list's weight.
 
     The paper's empirical objective (its eq. (1)–(3)) on the events with positive reward: w_e is the
-    importance-weighted reward r_e / (n q_e), u = m/K the chance that a uniform list shows the
+    importance-weighted reward r_e / (n q_e), u = m/K the probability that a uniform list shows the
     action. Everything is a function of the coverage Ap, so a column of A is needed only where
     it carries weight.
 

@@ -73,7 +73,7 @@ CLAIM = Claim(
     source="comband's own claim; the paper's s·m/ε² in practice",
     statement="With probability 95% the certified policy is within ε of the best candidate, and getting there takes "
     "fewer rounds than an A/B/n test, uniform lists or a uniform mixture of the candidates.",
-    method="A synthetic shop with lists of m = 5, one click a round at most, and 40 candidate rankers. All four "
+    method="A synthetic shop with lists of m = 5, one click per round at most, and 40 candidate rankers. All four "
     "learners use the same betting evidence and stopping rule and differ only in what they show. Runs stop at a limit "
     "of rounds, and then count as that limit.",
     checks=(

@@ -91,7 +91,7 @@ CLAIM = Claim(
     "printed steps 2/(2+t) the error after t calls is at most of order 1/t, so that O((K/m)⁵) calls reach the "
     "accuracy μ that the analysis needs.",
     method="Populations of 300 contexts and 100 policies with m = 2, s = 1. Algorithm 2 as printed, started from a "
-    "random policy, and comband's fully corrective variant (one policy a call) run until their certified gap is at "
+    "random policy, and comband's fully corrective variant (one policy per call) run until their certified gap is at "
     "most μ.",
     checks=(
         Bound(

@@ -68,7 +68,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
     for number, learner in enumerate(("PAC-COMBAND", "uniform lists")):
         trend(left, select(records, vary="K", learner=learner), "K", "needed", label=learner, number=number)
     left.legend()
-    panel(middle, "smaller ε", "ε (reward a round)", "rounds needed")
+    panel(middle, "smaller ε", "ε (reward per round)", "rounds needed")
     trend(middle, select(records, vary="epsilon"), "epsilon", "needed", label="PAC-COMBAND", number=0)
     levels = sorted({r["epsilon"] for r in select(records, vary="epsilon")})
     guide(

@@ -23,7 +23,7 @@ LIST_SIZE = 3
 
 
 def measure(setting: Setting, seed: int) -> Values:
-    """Hits a list on held-out rows, after so many rounds of uniform lists, and with all labels known."""
+    """Hits per list on held-out rows, after so many rounds of uniform lists, and with all labels known."""
     name = setting["data"]
     data = (
         MultilabelData.from_sklearn("digits")

@@ -149,7 +149,7 @@ CLAIM = Claim(
     statement="Take K items of which a hidden set S of m pays slightly more often. Whatever a learner does, after "
     "s·m/(3072 ε²) rounds it still misses more than half of S with probability at least 1/4; so about s·m/ε² rounds "
     "are necessary, whatever K is.",
-    method="Rewards of the instances I_S, conditioned on at most s a round, with random S. Several learners stop at "
+    method="Rewards of the instances I_S, conditioned on at most s per round, with random S. Several learners stop at "
     "the theorem's number of rounds, and we count how often the answer holds at least half of S (more lenient than "
     "the theorem's ε/2-optimal). Then uniform lists run on, and the rounds after which three runs in four succeed are "
     "compared as s, m (with K = 12 m) and ε change.",

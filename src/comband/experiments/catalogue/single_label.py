@@ -1,4 +1,4 @@
-"""Claim: with one label a round, the specialised algorithm needs K⁷ rounds of phase 1 where the general needs K⁹."""
+"""Claim: with one label per round, the specialised algorithm needs K⁷ rounds of phase 1 where the general needs K⁹."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measure(setting: Setting, seed: int) -> Values:
 def draw(records: Sequence[Record], figure: Any) -> None:
     """Rounds against K."""
     axes = panel(
-        figure.subplots(), "phase 1 with one label a round", "number of labels K", "rounds N₁ until the excess is μ"
+        figure.subplots(), "phase 1 with one label per round", "number of labels K", "rounds N₁ until the excess is μ"
     )
     trend(axes, records, "K", "general", label="general (Algorithm 1)", number=0)
     trend(axes, records, "K", "special", label="single-label (Algorithm 3)", number=1)
@@ -74,9 +74,9 @@ def draw(records: Sequence[Record], figure: Any) -> None:
 
 CLAIM = Claim(
     name="single-label",
-    title="With one label a round, a specialised algorithm gets by with K⁷ rounds instead of K⁹",
+    title="With one label per round, a specialised algorithm gets by with K⁷ rounds instead of K⁹",
     source="Algorithm 3 and Theorem pac-single-label",
-    statement="If every context has exactly one right label and one is guessed a round, the hits of uniform guesses "
+    statement="If every context has exactly one right label and one is guessed per round, the hits of uniform guesses "
     "are a labelled sample. Minimising the potential on it instead of the importance-weighted one improves phase 1 "
     "from order K⁹ to order K⁷.",
     method="Random worlds of 150 contexts and 20 classifiers. Both algorithms see the same uniform guesses; N₁ is "
