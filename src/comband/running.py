@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,8 @@ def run(
     check_count("batch_size", batch_size)
     if max_rounds is not None:
         check_count("max_rounds", max_rounds)
-    if learner.problem != environment.problem:
+    # What a learner assumes of places is its own affair: the world may be otherwise.
+    if replace(learner.problem, places=None) != replace(environment.problem, places=None):
         raise InputError(f"the learner solves {learner.problem}, but the environment is {environment.problem}.")
     rng = as_generator(seed)
     rows: list[tuple[int, float, str, float, int]] = []

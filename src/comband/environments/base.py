@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
+from comband.environments.place_effects import PlaceEffect, answered
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
@@ -17,11 +18,17 @@ from comband.problem import Problem
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Some rounds of a world: contexts to look at, and the rewards behind them as a CSR matrix (n, K)."""
+    """Some rounds of a world: contexts to look at, and the rewards behind them as a CSR matrix (n, K).
+
+    `effect` is what places do to rewards, if anything, and `luck` (n, m) the numbers that decide where that is left to
+    chance.
+    """
 
     contexts: Contexts
     rewards: sp.csr_array
     problem: Problem
+    effect: PlaceEffect = None
+    luck: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return n_contexts(self.contexts)
@@ -33,6 +40,7 @@ class Batch:
         rows = np.repeat(np.arange(n), m)
         found = self.rewards[rows, shown.ravel()]
         seen = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+        seen = answered(seen, self.effect, self.luck)
         return seen.sum(axis=1) if self.problem.feedback == "total" else seen
 
 

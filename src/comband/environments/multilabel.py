@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import n_contexts, take_contexts
 from comband.environments.base import Batch
+from comband.environments.place_effects import check_effect, total_value
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
@@ -139,10 +141,15 @@ class MultilabelWorld:
         As above.
     feedback:
         What the world answers with: see `Problem`.
+    place_effect:
+        What places do to rewards: None, nothing; chances (m,) with which a label is confirmed in each place; or
+        "cascade", where the reader stops at the first label that is confirmed.
+    places:
+        What the problem says of them: see `Problem`.
 
     >>> data = MultilabelData([[0.], [1.]], [[1, 0, 0], [0, 1, 1]])
     >>> MultilabelWorld(data, list_size=1).problem
-    Problem(n_actions=3, list_size=1, sparsity=2.0, feedback='items')
+    Problem(n_actions=3, list_size=1, sparsity=2.0, feedback='items', places=None)
     """
 
     def __init__(
@@ -155,6 +162,8 @@ class MultilabelWorld:
         click_probability: float = 1.0,
         noise: float = 0.0,
         feedback: str = "items",
+        place_effect: Sequence[float] | str | None = None,
+        places: Any = None,
     ) -> None:
         self.click_probability = check_number("click_probability", click_probability)
         self.noise = check_number("noise", noise)
@@ -178,12 +187,16 @@ class MultilabelWorld:
             raise InputError("a world needs at least one row, got none.")
         s = sparsity if sparsity is not None else min(max(data.most_labels + extra, 1), data.n_actions)
         self.data = data
-        self.problem = Problem(n_actions=data.n_actions, list_size=list_size, sparsity=s, feedback=feedback)
+        self.problem = Problem(data.n_actions, list_size, s, feedback=feedback, places=places)
+        self.place_effect = check_effect(place_effect, self.problem)
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """n rounds. Uses a fixed count of numbers of `rng` per round, so that batches may be cut anywhere."""
         labels, K = self.data.labels, self.problem.n_actions
-        u = rng.random((n, 1 + (self.click_probability < 1) * self.data.most_labels + 2 * (self.noise > 0)))
+        chances = (self.click_probability < 1) * self.data.most_labels + 2 * (self.noise > 0)
+        extra = isinstance(self.place_effect, np.ndarray) * self.problem.list_size
+        drawn = rng.random((n, 1 + chances + extra))
+        u, luck = drawn[:, : 1 + chances], drawn[:, 1 + chances :] if extra else None
         chosen = np.minimum((u[:, 0] * len(self.data)).astype(np.int64), len(self.data) - 1)
         rewards = labels[chosen]
         if self.click_probability < 1:
@@ -193,25 +206,33 @@ class MultilabelWorld:
             rewards = sp.csr_array((rewards.data[kept], (row[kept], rewards.indices[kept])), shape=(n, K))
         if self.noise > 0:
             rewards = rewards + self._false_clicks(labels[chosen], u[:, -2:])
-        return Batch(take_contexts(self.data.features, chosen), sp.csr_array(rewards), self.problem)
+        contexts = take_contexts(self.data.features, chosen)
+        return Batch(contexts, sp.csr_array(rewards), self.problem, self.place_effect, luck)
 
-    def values(self, policies: PolicySet) -> NDArray[np.float64]:
-        """Exact values (P,), by going through all rows."""
+    def values(self, policies: PolicySet, *, shuffled: bool = False) -> NDArray[np.float64]:
+        """Exact values (P,), by going through all rows: of the lists in their own order, or `shuffled`."""
         totals = np.zeros(len(policies))
         step = max(1, BLOCK // (len(policies) * self.problem.list_size))
         for start in range(0, len(self.data), step):
             some = self.data[slice(start, start + step)]
             lists = policies.predict(some.features, problem=self.problem)
             for p in range(len(policies)):
-                totals[p] += self._expected(lists[:, p], some.labels)
+                totals[p] += self._expected(lists[:, p], some.labels, shuffled=shuffled)
         return np.asarray(totals / len(self.data), dtype=np.float64)
 
-    def _expected(self, lists: NDArray[np.int32], labels: sp.csr_array) -> float:
+    def _expected(self, lists: NDArray[np.int32], labels: sp.csr_array, *, shuffled: bool) -> float:
         """Σ over rows of the expected rewards of the shown labels."""
-        K, m = self.problem.n_actions, self.problem.list_size
-        true = _hits(lists, labels)
+        K, m, effect = self.problem.n_actions, self.problem.list_size, self.place_effect
         others = K - np.diff(labels.indptr)
+        if isinstance(effect, np.ndarray):
+            has = _answers(lists, labels)
+            absent = np.divide(1.0, others, out=np.zeros(len(lists)), where=others > 0)
+            by_place = self.click_probability * has + self.noise * (1 - has) * absent[:, None]
+            return float(total_value(by_place.sum(axis=0)[None], effect, shuffled=shuffled)[0])
+        true = _hits(lists, labels)
         false = np.divide(m - true, others, out=np.zeros(len(lists)), where=others > 0)
+        if effect is not None:  # the chance of any reward: in a cascade there is one at most
+            return float((1 - (1 - self.click_probability) ** true * (1 - self.noise * false)).sum())
         return float((self.click_probability * true + self.noise * false).sum())
 
     def _false_clicks(self, labels: sp.csr_array, u: NDArray[np.float64]) -> sp.csr_array:
@@ -237,11 +258,15 @@ def hits_at_m(lists: ArrayLike, labels: Any) -> float:
     return float(_hits(check_lists(lists, n=matrix.shape[0]), matrix).mean())
 
 
-def _hits(lists: NDArray[np.int32], labels: sp.csr_array) -> NDArray[np.float64]:
+def _answers(lists: NDArray[np.int32], labels: sp.csr_array) -> NDArray[np.float64]:
+    """Whether the row has each of the shown labels, (n, m)."""
     n, m = lists.shape
     found = labels[np.repeat(np.arange(n), m), lists.ravel()]
-    answers = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64)
-    return np.asarray(answers.reshape(n, m).sum(axis=1), dtype=np.float64)
+    return np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+
+
+def _hits(lists: NDArray[np.int32], labels: sp.csr_array) -> NDArray[np.float64]:
+    return np.asarray(_answers(lists, labels).sum(axis=1), dtype=np.float64)
 
 
 def _as_labels(labels: Any) -> sp.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,9 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from comband.environments.base import Batch
+from comband.environments.place_effects import check_effect, total_value
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, as_generator, check_count, check_positive
+from comband.problem import InputError, Problem, as_generator, check_count, check_positive, check_problem
 
 
 class SyntheticRecommender:
@@ -32,6 +34,10 @@ class SyntheticRecommender:
         Sizes of the pool, of the features and of a user's set of conceivable items.
     decay:
         How much less wanted each next relevant item is.
+    place_effect:
+        What places do to rewards: None, nothing; chances (m,) with which a wanted item is clicked in each place; or
+        "cascade", where the reader stops at the first click. What is assumed of them is another matter:
+        `Problem.places`.
     seed:
         For the world itself; rounds are drawn from the generator given to `sample`.
 
@@ -50,12 +56,14 @@ class SyntheticRecommender:
         n_features: int = 8,
         n_relevant: int | None = None,
         decay: float = 0.85,
+        place_effect: Sequence[float] | str | None = None,
         seed: int | np.random.SeedSequence | np.random.Generator = 0,
     ) -> None:
         s = 1.0 if problem.sparsity is None else problem.sparsity
         if s != int(s):
             raise InputError(f"this world wants whole items: sparsity must be a whole number, got {s}.")
-        self.problem = problem
+        self.problem = check_problem(problem, places=True)
+        self.place_effect = check_effect(place_effect, problem)
         self.click_rate = check_positive("click_rate", click_rate)
         rng = as_generator(seed)
         K, m = problem.n_actions, problem.list_size
@@ -79,21 +87,29 @@ class SyntheticRecommender:
         self._relevant = scored.predict(self._users)[:, 0]
 
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
-        """n rounds: users from the pool, and what each wants now. Uses 2 numbers of `rng` per round."""
-        u = rng.random((n, 2))
+        """n rounds: users from the pool, and what each wants now.
+
+        Uses 2 numbers of `rng` per round, and m more if places leave rewards to chance.
+        """
+        chance = isinstance(self.place_effect, np.ndarray)
+        u = rng.random((n, 2 + chance * self.problem.list_size))
         who = np.minimum((u[:, 0] * len(self._users)).astype(np.int64), len(self._users) - 1)
         # Systematic sampling: points u, u+1, u+2 … on the line of cumulated probabilities; each cell is at most 1 long.
         edges = np.cumsum(self._wanted)
-        hits = np.floor(edges[None, :] - u[:, 1:]) - np.floor(np.r_[0.0, edges[:-1]][None, :] - u[:, 1:])
+        hits = np.floor(edges[None, :] - u[:, 1:2]) - np.floor(np.r_[0.0, edges[:-1]][None, :] - u[:, 1:2])
         rows, rank = np.nonzero(hits > 0)
         rewards = sp.csr_array(
             (np.ones(len(rows)), (rows, self._relevant[who[rows], rank])),
             shape=(n, self.problem.n_actions),
         )
-        return Batch(self._users[who], rewards, self.problem)
+        return Batch(self._users[who], rewards, self.problem, self.place_effect, u[:, 2:] if chance else None)
 
-    def values(self, policies: PolicySet) -> NDArray[np.float64]:
-        """Exact values (P,), by going through all users of the pool."""
+    def values(self, policies: PolicySet, *, shuffled: bool = False) -> NDArray[np.float64]:
+        """Exact values (P,), by going through all users of the pool: of the lists in their own order, or `shuffled`."""
+        if isinstance(self.place_effect, str):
+            return self._chances_of_a_click(policies)
+        if self.place_effect is not None:
+            return total_value(self._by_place(policies), self.place_effect, shuffled=shuffled)
         totals = np.zeros(len(policies))
         n, n_relevant = self._relevant.shape
         step = max(1, BLOCK // (len(policies) * self.problem.list_size))
@@ -103,6 +119,41 @@ class SyntheticRecommender:
             inside = policies.contains(self._users[start : start + step], rows, relevant.ravel())
             totals += np.tile(self._wanted, len(relevant)) @ inside
         return np.asarray(totals / n, dtype=np.float64)
+
+    def _by_place(self, policies: PolicySet) -> NDArray[np.float64]:
+        """How often the item in each place of the lists is wanted, (P, m)."""
+        n, K, m = len(self._users), self.problem.n_actions, self.problem.list_size
+        totals = np.zeros((len(policies), m))
+        step = max(1, BLOCK // max(len(policies) * m, K))
+        for start in range(0, n, step):
+            relevant = self._relevant[start : start + step]
+            wanted = np.zeros((len(relevant), K))
+            np.put_along_axis(wanted, relevant.astype(np.int64), self._wanted[None, :], axis=1)
+            lists = policies.predict(self._users[start : start + step], problem=self.problem)
+            totals += wanted[np.arange(len(relevant))[:, None, None], lists].sum(axis=0)
+        return np.asarray(totals / n)
+
+    def _chances_of_a_click(self, policies: PolicySet) -> NDArray[np.float64]:
+        """P(some item of the list is wanted), (P,): what a reader who stops at the first click brings.
+
+        Which relevant items are wanted together depends on one uniform number, and changes at the fractional parts of
+        the cumulated chances only.
+        """
+        edges = np.cumsum(self._wanted)
+        cuts = np.unique(np.r_[0.0, edges % 1.0, 1.0])
+        middle, length = (cuts[1:] + cuts[:-1])[:, None] / 2, np.diff(cuts)
+        together = np.floor(edges - middle) > np.floor(np.r_[0.0, edges[:-1]] - middle)  # (intervals, relevant)
+        totals = np.zeros(len(policies))
+        n, n_relevant = self._relevant.shape
+        step = max(1, BLOCK // (len(policies) * max(self.problem.list_size, n_relevant, len(length))))
+        for start in range(0, n, step):
+            relevant = self._relevant[start : start + step]
+            rows = np.repeat(np.arange(len(relevant)), n_relevant)
+            inside = policies.contains(self._users[start : start + step], rows, relevant.ravel())
+            shown = inside.reshape(len(relevant), n_relevant, -1).astype(np.float64)
+            some = np.einsum("ir,xrp->xip", together.astype(np.float64), shown) > 0
+            totals += np.einsum("i,xip->p", length, some.astype(np.float64))
+        return np.asarray(totals / n)
 
     def candidates(
         self,
