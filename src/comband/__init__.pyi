@@ -1,5 +1,6 @@
 """What `comband` offers; each name is loaded when it is first used. Everything else is public where it is defined."""
 
+from comband import contexts as contexts
 from comband import design as design
 from comband import environments as environments
 from comband import estimates as estimates
@@ -8,6 +9,7 @@ from comband import experiments as experiments
 from comband import learners as learners
 from comband import logs as logs
 from comband import oracles as oracles
+from comband import places as places
 from comband import policies as policies
 from comband import problem as problem
 from comband import regret as regret
@@ -18,6 +20,7 @@ from comband import schedule as schedule
 from comband import solvers as solvers
 from comband import testing as testing
 from comband import theory as theory
+from comband import totals as totals
 from comband.classifier import BanditListClassifier as BanditListClassifier
 from comband.design import design_exploration as design_exploration
 from comband.environments import Batch as Batch

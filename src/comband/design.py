@@ -253,8 +253,8 @@ class _Enumerated:
     def __init__(self, policies: PolicySet, survivors: NDArray[np.int64], events: Events, problem: Problem) -> None:
         self._policies, self._survivors = policies, survivors
         w = _event_weights(events, problem)
-        everyone = len(survivors) == len(policies)
-        blocks = policies.incidence(events.contexts, events.rows, events.actions, None if everyone else survivors)
+        chosen = None if len(survivors) == len(policies) else survivors
+        blocks = policies.incidence(events.contexts, events.rows, events.actions, chosen)
         weighed = ((rows, w[which]) for which, rows in blocks)
         self.columns, self.weights = build_incidence(weighed, merge=_group(problem) == 1)
 
@@ -339,9 +339,9 @@ def _group(problem: Problem) -> int:
 
 def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int64]:
     """The policies a design may use, as sorted indices."""
-    everyone = np.arange(n_policies)
+    all_policies = np.arange(n_policies)
     if indices is None:
-        return everyone
+        return all_policies
     try:
         given = np.asarray(indices)
     except (TypeError, ValueError, OverflowError):
@@ -349,7 +349,7 @@ def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int
     if given.dtype == np.bool_ and given.shape != (n_policies,):
         raise InputError(f"a mask of policies must have shape ({n_policies},), got {given.shape}.")
     if given.dtype == np.bool_:
-        given = everyone[given]
+        given = all_policies[given]
     if given.size == 0:
         raise InputError("indices must leave at least one policy, got none.")
     if not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n_policies:

@@ -1,6 +1,6 @@
 """What all commands share: data on standard output, everything else on standard error, errors in one sentence.
 
-Names, ids and paths come from outside: everything shown goes through `console`, `said` and `table`, which take text as
+Names, ids and paths come from outside: everything shown goes through `console`, `remarks` and `table`, which take text as
 text (nothing is markup) and spell out control characters.
 """
 
@@ -90,7 +90,7 @@ def console() -> Console:
     return out if out.is_terminal else _PlainConsole(width=120)
 
 
-def said() -> Console:
+def remarks() -> Console:
     """Where progress and remarks go."""
     return _PlainConsole(stderr=True)
 
@@ -98,7 +98,7 @@ def said() -> Console:
 @contextmanager
 def working() -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is being done; call what is yielded with its text."""
-    with said().status(Text("")) as status:
+    with remarks().status(Text("")) as status:
         yield lambda text: status.update(Text(visible(text)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from comband.commands.common import console, said, table
+from comband.commands.common import console, remarks, table
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -54,7 +54,7 @@ def demo(
     policies = PolicySet(
         list(shop.candidates(candidates, seed=seed + 1)), names=[f"candidate {i}" for i in range(candidates)]
     )
-    say = said().print
+    say = remarks().print
     say(
         f"A shop has {items:,} items and shows {slots} to each visitor, who clicks at most one of them, mostly none.\n"
         f"{candidates:,} candidates compete, each with its own lists. Which is best, to within {epsilon:g} clicks per "

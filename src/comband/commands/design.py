@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from comband.commands.common import console, print_json, said, table
+from comband.commands.common import console, print_json, remarks, table
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -75,7 +75,7 @@ def design(
     problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
     result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
     _save(result.mixture, out, names=reading.items)
-    said().print(f"mixture written to {visible(out)}")
+    remarks().print(f"mixture written to {visible(out)}")
     if as_json:
         print_json(_as_dict(result))
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import REFUSED, console, print_json, said, table
+from comband.commands.common import REFUSED, console, print_json, remarks, table
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -72,7 +72,7 @@ def evaluate(
     answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
     if html is not None:
         write_text(html, evaluation_page(answer, source=log.name))
-        said().print(f"report written to {visible(html)}")
+        remarks().print(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())
     else:

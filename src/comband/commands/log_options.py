@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import said, working
+from comband.commands.common import remarks, working
 from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log
 from comband.logs.keys import read_catalogue
 from comband.logs.registry import describe_formats
@@ -77,7 +77,7 @@ def load(
         )
     for source in (lists.faults, reading.faults):
         for line in source.describe():
-            said().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
+            remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
     return reading
 
 
