@@ -1,7 +1,7 @@
 """What all commands share: data on standard output, everything else on standard error, errors in one sentence.
 
-Names, ids and paths come from outside: everything shown goes through `console`, `remarks` and `table`, which take text as
-text (nothing is markup) and spell out control characters.
+Names, ids and paths come from outside: everything shown goes through `console`, `remarks` and `table`, which take text
+as text (nothing is markup) and spell out control characters.
 """
 
 from __future__ import annotations
