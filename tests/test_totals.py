@@ -56,7 +56,7 @@ def test_of_decisions_and_joined_and_cut() -> None:
     decisions = MidzunoLists(mixture).draw(np.zeros(30, dtype=np.int64), rng)
     totals = (decisions.lists == 2).any(axis=1) * 1.0
     whole = TotalRounds.of(decisions, totals, PROBLEM)
-    np.testing.assert_array_equal(whole.shares, decisions.propensities.sum(axis=1))
+    np.testing.assert_allclose(whole.shares, MidzunoLists(mixture).shares(decisions.contexts, decisions.lists))
     joined = whole[:11] + whole[11:]
     assert credits(joined) == credits(whole)
     assert len(whole[3]) == 1

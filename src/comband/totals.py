@@ -2,7 +2,8 @@
 
 What an estimate needs of such a round is the probability of its list. It is kept as the list's *share* q(a) = P(a | x)·
 C(K−1, m−1), which is m/K for uniform lists whatever their number, and for Midzuno's lists the sum over the list of the
-probabilities of being drawn first (`comband.policies.midzuno`).
+probabilities of being drawn first (`comband.policies.midzuno`): with Q(y) the probability that y is in the list at all,
+q(a) = Σ_{y∈a} (Q(y) − f)/(1−f), f = (m−1)/(K−1).
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ class TotalRounds:
 
     @classmethod
     def of(cls, decisions: Decisions, totals: ArrayLike, problem: Problem) -> TotalRounds:
-        """Rounds of decisions whose propensities are those of being drawn first, as `MidzunoLists` draws them."""
+        """Rounds of lists as `MidzunoLists` (or uniform ones) draws them: shares follow from their propensities."""
         check_decisions(decisions)
         T = check_totals(totals, check_problem(problem), n=len(decisions))
-        return cls(problem, decisions, T, decisions.propensities.sum(axis=1))
+        return cls(problem, decisions, T, filled_shares(decisions.propensities, problem))
 
     @classmethod
     def from_log(
@@ -122,8 +123,8 @@ class TotalRounds:
             if len(bad):
                 raise InputError(f"list_propensities must lie in (0, 1], got {P[bad[0]]} in row {bad[0]}.")
             shares = np.exp(np.log(P) + log_lists_with(problem))
-            q = np.full(shown.shape, np.nan)
-        decisions = replace(_unweighed(contexts, shown, problem, ids), propensities=q)
+        # Nothing is known of single actions, and nothing needed.
+        decisions = replace(_unweighed(contexts, shown, problem, ids), propensities=np.full(shown.shape, np.nan))
         return cls(problem, decisions, check_totals(totals, problem, n=n), shares)
 
     def __len__(self) -> int:
@@ -156,6 +157,12 @@ class TotalRounds:
         rewards = np.repeat((self.totals * scale)[:, None], m, axis=1)
         propensities = np.repeat(np.minimum(left * self.shares * scale, 1.0)[:, None], m, axis=1)
         return Rounds(replace(self.decisions, propensities=propensities), rewards).events()
+
+
+def filled_shares(propensities: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
+    """q(a) = Σ_{y∈a} (Q(y) − f)/(1−f), from Q (n, m), of lists begun with one action and filled up uniformly."""
+    f = problem.fill_share
+    return np.asarray((propensities.sum(axis=1) - problem.list_size * f) / (1 - f))
 
 
 def list_weights(events: Events, problem: Problem) -> NDArray[np.float64]:

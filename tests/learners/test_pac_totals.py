@@ -53,13 +53,13 @@ def test_everything_by_definition() -> None:
     design = learner.design
     assert design is not None
     for decisions, _ in made[:2]:
-        np.testing.assert_array_equal(decisions.propensities, 1 / 10)
+        np.testing.assert_array_equal(decisions.propensities, 3 / 10)
     law = MidzunoLists(design.mixture)
     sums, squares, pairs = np.zeros(8), np.zeros(8), np.zeros((2, 8, 8))
     f = 2 / 9
     for decisions, totals in made[2:]:
         q = law.shares(decisions.contexts, decisions.lists)
-        np.testing.assert_allclose(decisions.propensities.sum(axis=1), q, rtol=1e-12)
+        np.testing.assert_allclose((decisions.propensities.sum(axis=1) - 3 * f) / (1 - f), q, rtol=1e-12)
         shown = POLICIES.predict(decisions.contexts)
         for i, a in enumerate(decisions.lists):
             N = np.array([len(set(a) & set(mine)) for mine in shown[i]])

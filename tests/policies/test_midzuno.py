@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 import comband as cb
 from comband.policies.midzuno import MidzunoLists
+from comband.totals import filled_shares
 from tests.strategies import all_lists, hoeffding_radius, random_policies, random_weights
 from tests.total_worlds import total_world
 
@@ -61,7 +62,7 @@ def test_a_million_lists_are_of_that_law_in_any_order() -> None:
         assert max(places) - min(places) < 2 * hoeffding_radius(n, 5e-7, tests=18)
 
 
-def test_decisions_carry_the_probabilities_of_being_first() -> None:
+def test_decisions_carry_the_probabilities_of_being_shown() -> None:
     world = total_world(3)
     lists = MidzunoLists(world.mixture)
     contexts = np.arange(len(world.rewards)).repeat(20)
@@ -71,10 +72,12 @@ def test_decisions_carry_the_probabilities_of_being_first() -> None:
     assert (ordered[:, 1:] > ordered[:, :-1]).all()
     assert ordered.min() >= 0
     assert ordered.max() < world.problem.n_actions
-    np.testing.assert_array_equal(
-        decisions.propensities, world.mixture.propensities(contexts, decisions.lists) / world.problem.list_size
+    np.testing.assert_array_equal(decisions.propensities, lists.propensities(contexts, decisions.lists))
+    first = lists.first_propensities(contexts, decisions.lists)
+    np.testing.assert_allclose(
+        first, world.mixture.propensities(contexts, decisions.lists) / world.problem.list_size, rtol=1e-15
     )
-    np.testing.assert_array_equal(decisions.propensities.sum(axis=1), lists.shares(contexts, decisions.lists))
+    np.testing.assert_allclose(filled_shares(decisions.propensities, world.problem), first.sum(axis=1), rtol=1e-12)
     again = lists.draw(contexts, 1, first_id=40)
     assert again.lists.tolist() == decisions.lists.tolist()
 

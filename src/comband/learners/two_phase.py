@@ -297,7 +297,7 @@ class TwoPhase(Learner):
             return lists.draw(X, self._rng, first_id=first_id, epoch=_ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         shown, propensities = uniform_lists(self._rng.random((n, m)), K), np.empty((n, m))
-        propensities.fill((1 if self.problem.feedback == "total" else m) / K)
+        propensities.fill(m / K)
         return Decisions.unsigned(first_id, shown, propensities, epoch=_EXPLORE, contexts=X)
 
     def _learn(self, rounds: Rounds) -> None:

@@ -68,22 +68,32 @@ class MidzunoLists:
         rng: int | np.random.SeedSequence | np.random.Generator,
         **numbering: int,
     ) -> Decisions:
-        """Draw a list for each context; the decisions' propensities are those of being first, which sum to the share.
+        """Draw a list for each context; propensities are as everywhere those of being in the list.
 
         The mixture draws a list (`numbering` is as for `Mixture.draw`), of which a uniform place is kept: exactly the
         law above.
         """
         rng = as_generator(rng)
-        n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         seeds = self.mixture.draw(X, rng, **numbering)
-        u = rng.random((n, 2 * m))
-        place = np.minimum((u[:, 0] * m).astype(np.int64), m - 1)
-        first = seeds.lists[np.arange(n), place]
-        lists = np.empty((n, m), dtype=np.int32)
-        lists[:, 0] = first
-        if m > 1:
-            rest = uniform_lists(u[:, 1:m], K - 1)
-            lists[:, 1:] = rest + (rest >= first[:, None])  # numbered without the first one
-        # How an action came into the list must not show in its place.
-        lists = np.take_along_axis(lists, np.argsort(u[:, m:], axis=1), axis=1)
-        return replace(seeds, lists=read_only(lists), propensities=read_only(self.first_propensities(X, lists)))
+        lists = filled_lists(seeds.lists, rng.random((n_contexts(X), 2 * self.problem.list_size)), self.problem)
+        return replace(seeds, lists=read_only(lists), propensities=read_only(self.propensities(X, lists)))
+
+
+def filled_lists(seeds: NDArray[np.int32], u: NDArray[np.float64], problem: Problem) -> NDArray[np.int32]:
+    """Lists (n, m) of one action each of `seeds` (n, k), in a uniform place there, and m − 1 others, in random order.
+
+    `u` (n, 2m) are uniform numbers.
+    """
+    n, K, m = len(seeds), problem.n_actions, problem.list_size
+    if seeds.shape[1] == 1:
+        first = seeds[:, 0]
+    else:
+        place = np.minimum((u[:, 0] * seeds.shape[1]).astype(np.int64), seeds.shape[1] - 1)
+        first = seeds[np.arange(n), place]
+    lists = np.empty((n, m), dtype=np.int32)
+    lists[:, 0] = first
+    if m > 1:
+        rest = uniform_lists(u[:, 1:m], K - 1)
+        lists[:, 1:] = rest + (rest >= first[:, None])  # numbered without the first one
+    # How an action came into the list must not show in its place.
+    return np.take_along_axis(lists, np.argsort(u[:, m:], axis=1), axis=1)
