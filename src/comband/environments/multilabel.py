@@ -142,7 +142,7 @@ class MultilabelWorld:
     feedback:
         What the world answers with: see `Problem`.
     place_effect:
-        What places do to rewards: None, nothing; chances (m,) with which a label is confirmed in each place; or
+        What places do to rewards: None, nothing; probabilities (m,) with which a label is confirmed in each place; or
         "cascade", where the reader stops at the first label that is confirmed.
     places:
         What the problem says of them: see `Problem`.
@@ -193,10 +193,10 @@ class MultilabelWorld:
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """n rounds. Uses a fixed count of numbers of `rng` per round, so that batches may be cut anywhere."""
         labels, K = self.data.labels, self.problem.n_actions
-        chances = (self.click_probability < 1) * self.data.most_labels + 2 * (self.noise > 0)
+        probabilities = (self.click_probability < 1) * self.data.most_labels + 2 * (self.noise > 0)
         extra = isinstance(self.place_effect, np.ndarray) * self.problem.list_size
-        drawn = rng.random((n, 1 + chances + extra))
-        u, luck = drawn[:, : 1 + chances], drawn[:, 1 + chances :] if extra else None
+        drawn = rng.random((n, 1 + probabilities + extra))
+        u, luck = drawn[:, : 1 + probabilities], drawn[:, 1 + probabilities :] if extra else None
         chosen = np.minimum((u[:, 0] * len(self.data)).astype(np.int64), len(self.data) - 1)
         rewards = labels[chosen]
         if self.click_probability < 1:

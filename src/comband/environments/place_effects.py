@@ -14,16 +14,16 @@ PlaceEffect = NDArray[np.float64] | str | None
 
 
 def check_effect(value: Sequence[float] | str | None, problem: Problem) -> PlaceEffect:
-    """Return None, "cascade", or chances (m,) with which a reward that an item would bring is given in each place."""
+    """Return None, "cascade", or probabilities (m,) with which a reward that an item would bring comes in each place."""
     if value is None or (isinstance(value, str) and value == "cascade"):
         return value
     m = problem.list_size
-    chances = as_floats("place_effect", value) if not isinstance(value, str) else np.empty(0)
-    if chances.shape != (m,) or not ((chances > 0) & (chances <= 1)).all():
+    probabilities = as_floats("place_effect", value) if not isinstance(value, str) else np.empty(0)
+    if probabilities.shape != (m,) or not ((probabilities > 0) & (probabilities <= 1)).all():
         raise InputError(
-            f'place_effect must be None, "cascade" or {m} chances in (0, 1], one for each place, got {value!r}.'
+            f'place_effect must be None, "cascade" or {m} probabilities in (0, 1], one for each place, got {value!r}.'
         )
-    return chances
+    return probabilities
 
 
 def place_luck(effect: PlaceEffect, n: int, problem: Problem, rng: np.random.Generator) -> NDArray[np.float64] | None:

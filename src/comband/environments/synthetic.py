@@ -35,8 +35,8 @@ class SyntheticRecommender:
     decay:
         How much less wanted each next relevant item is.
     place_effect:
-        What places do to rewards: None, nothing; chances (m,) with which a wanted item is clicked in each place; or
-        "cascade", where the reader stops at the first click. What is assumed of them is another matter:
+        What places do to rewards: None, nothing; probabilities (m,) with which a wanted item is clicked in each place;
+        or "cascade", where the reader stops at the first click. What is assumed of them is another matter:
         `Problem.places`.
     seed:
         For the world itself; rounds are drawn from the generator given to `sample`.
@@ -107,7 +107,7 @@ class SyntheticRecommender:
     def values(self, policies: PolicySet, *, shuffled: bool = False) -> NDArray[np.float64]:
         """Exact values (P,), by going through all users of the pool: of the lists in their own order, or `shuffled`."""
         if isinstance(self.place_effect, str):
-            return self._chances_of_a_click(policies)
+            return self._click_probabilities(policies)
         if self.place_effect is not None:
             return total_value(self._by_place(policies), self.place_effect, shuffled=shuffled)
         totals = np.zeros(len(policies))
@@ -133,11 +133,11 @@ class SyntheticRecommender:
             totals += wanted[np.arange(len(relevant))[:, None, None], lists].sum(axis=0)
         return np.asarray(totals / n)
 
-    def _chances_of_a_click(self, policies: PolicySet) -> NDArray[np.float64]:
+    def _click_probabilities(self, policies: PolicySet) -> NDArray[np.float64]:
         """P(some item of the list is wanted), (P,): what a reader who stops at the first click brings.
 
         Which relevant items are wanted together depends on one uniform number, and changes at the fractional parts of
-        the cumulated chances only.
+        the cumulated probabilities only.
         """
         edges = np.cumsum(self._wanted)
         cuts = np.unique(np.r_[0.0, edges % 1.0, 1.0])
