@@ -14,7 +14,7 @@ PlaceEffect = NDArray[np.float64] | str | None
 
 
 def check_effect(value: Sequence[float] | str | None, problem: Problem) -> PlaceEffect:
-    """Return None, "cascade", or probabilities (m,) with which a reward that an item would bring comes in each place."""
+    """Return None, "cascade", or probabilities (m,) with which a reward that an item would bring comes, by place."""
     if value is None or (isinstance(value, str) and value == "cascade"):
         return value
     m = problem.list_size
