@@ -20,6 +20,7 @@ from comband.experiments.catalogue import (
     lower_bound,
     regret,
     single_label,
+    total_variance,
     uniform_convergence,
 )
 from comband.experiments.checks import Verdict, judge
@@ -207,3 +208,18 @@ def test_certification_notices_wrong_certificates(monkeypatch: pytest.MonkeyPatc
     chosen = [{**s, "P": 5} for s in _settings(certification.CLAIM.quick, kind="needle")]
     records = _records(certification.CLAIM, chosen, 6)
     assert _verdict(certification.CLAIM, "Share of certificates that are wrong", records) == "not supported"
+
+
+def test_total_variance_needs_the_design(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Midzuno's lists with a uniform first action only: what is needed grows with K."""
+    right = total_variance.midzuno_moments
+
+    def uniform(p: Any, overlaps: Any, problem: cb.Problem) -> Any:
+        return right(np.zeros_like(p), overlaps, problem)
+
+    begin, chosen = "Midzuno's lists: slope", _settings(total_variance.CLAIM.quick)
+    monkeypatch.setattr(total_variance, "FILLS", 20)
+    monkeypatch.setattr(total_variance, "log_det", lambda world: np.full(len(world.lists), 1 / len(world.lists)))
+    assert _verdict(total_variance.CLAIM, begin, _records(total_variance.CLAIM, chosen, 2)) == "supported"
+    monkeypatch.setattr(total_variance, "midzuno_moments", uniform)
+    assert _verdict(total_variance.CLAIM, begin, _records(total_variance.CLAIM, chosen, 2)) == "not supported"

@@ -16,6 +16,7 @@ from comband.experiments.catalogue import (
     phase_one_rounds,
     regret,
     single_label,
+    total_variance,
     uniform_convergence,
 )
 from comband.experiments.claim import Claim
@@ -39,4 +40,5 @@ def all_claims(data: Path | None = None) -> list[Claim]:
         phase_one_rounds.CLAIM,
         minimax_design.CLAIM,
         blends.CLAIM,
+        total_variance.CLAIM,
     ]
