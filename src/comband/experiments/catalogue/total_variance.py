@@ -124,8 +124,8 @@ CLAIM = Claim(
     "paper's log-barrier design. Pseudo-inverse estimates with uniform lists in the mixture grow in proportion to K, "
     "with a log-det design as well as without.",
     method=f"Worlds of {CONTEXTS} contexts with one paying action each and {POLICIES} policies that list it in 20 … "
-    "70% of them, half of the lists uniform. Second moments of the difference to the best policy are computed exactly but "
-    "for an average over uniform fills; the largest over all policies counts. The bound on E R² of the theorem is "
+    "70% of them, half of the lists uniform. Second moments of the difference to the best policy are computed exactly "
+    "but for an average over uniform fills; the largest over all policies counts. The bound on E R² of the theorem is "
     "compared with the design, and for contrast with Midzuno's lists of the worst policy alone.",
     checks=(
         Slope("Midzuno's lists: slope in K of E D² (theory: 0 for large K)", "K", "midzuno", (-0.3, 0.3)),
