@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comband._kernels.betting import split_histogram
+from comband._kernels.betting import split_histogram, split_shared
 from comband._kernels.lists import (
     contains,
     credit,
@@ -22,6 +23,7 @@ from comband._kernels.lists import (
 )
 from comband._kernels.logs import list_faults, round_faults
 from comband._kernels.records import event_rows, issue_rows, reward_prints
+from comband.bits import PackedRows
 from tests.strategies import hoeffding_radius
 
 
@@ -163,6 +165,24 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
             expected[p, right] += share
             expected[p, right - 1] += 1 - share
     np.testing.assert_allclose(counts, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("P", "most"), [(1, 1), (64, 3), (70, 6), (130, 7), (5, 12)])
+def test_split_shared_is_split_histogram_of_the_sums(P: int, most: int) -> None:
+    rng = np.random.default_rng(P)
+    sizes = rng.integers(1, most + 1, size=40)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    inside = rng.random((starts[-1], P)) < 0.3
+    weights = rng.uniform(0.1, 1, size=starts[-1])
+    for offsets in (np.zeros(40), -rng.random(40) * (rng.random(40) < 0.5)):
+        X = np.add.reduceat(weights[:, None] * inside, starts[:-1], axis=0) + offsets[:, None]
+        expected, counts, sums = np.zeros((P, 21)), np.zeros((P, 21)), np.zeros((2, P))
+        split_histogram(X, expected, 13.0, np.log(1.5))
+        bits = PackedRows.from_cells(inside).bits
+        largest = split_shared(bits, starts, weights, offsets, counts, sums[0], sums[1], 13.0, np.log(1.5))
+        np.testing.assert_allclose(counts, expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sums, [X.sum(axis=0), np.square(X).sum(axis=0)], atol=1e-9)
+        assert largest == pytest.approx(np.abs(X).max(), rel=1e-12)
 
 
 def test_prints_tell_decisions_and_rewards_apart() -> None:

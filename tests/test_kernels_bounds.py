@@ -64,6 +64,12 @@ def paired_up(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, u: np.ndarra
     return places.pair_lists(lists, leader, HALF, FLOORS, u, 4, asked, True)
 
 
+def _shared(bits: np.ndarray, starts: list[int], n_variables: int = 3) -> float:
+    sums = np.zeros((2, n_variables))
+    counts = np.zeros((n_variables, 9))
+    return float(betting.split_shared(bits, np.array(starts), ONES, ONES, counts, sums[0], sums[1], 5.0, 0.5))
+
+
 REFUSED: dict[str, Callable[[], Any]] = {
     "orders with a number missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO.copy(), HALF[:1]),
     "orders with a propensity missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO[:, :1].copy(), HALF),
@@ -130,6 +136,13 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "histogram, counts for another number of variables": lambda: betting.split_histogram(
         np.ones((2, 3)), np.zeros((2, 9)), 5.0, 0.5
     ),
+    "shared histogram, bits for fewer variables": lambda: _shared(
+        np.zeros((2, 1), np.uint64), [0, 1, 2], n_variables=65
+    ),
+    "shared histogram, a row of bits missing": lambda: _shared(np.zeros((1, 1), np.uint64), [0, 1, 2]),
+    "shared histogram, events of no round": lambda: _shared(np.zeros((2, 1), np.uint64), [0, 1, 1]),
+    "shared histogram, rounds that do not ascend": lambda: _shared(np.zeros((2, 1), np.uint64), [0, 3, 2]),
+    "shared histogram, a round missing": lambda: _shared(np.zeros((2, 1), np.uint64), [0, 2]),
     "round faults, a column too short": lambda: logs.round_faults(
         np.zeros((2, 2), dtype=np.int64), np.zeros((2, 1)), np.ones((2, 2)), 1e-100, 1.0, 1e-16, 1.0, False
     ),
@@ -157,6 +170,13 @@ def test_histograms_stay_within_their_counts(value: float, bound: float) -> None
     betting.split_histogram(np.full((4, 1), value), frame[1:2, :11], bound, np.log(1.5))
     assert (frame[[0, 2]] == 7.0).all()
     assert frame[1, 11] == 0.0
+    frame[1, :11] = 0.0
+    for n_events in (1, 8):  # looked up, and not
+        bits, sums = np.ones((n_events, 1), np.uint64), np.zeros((2, 1))
+        weights, starts = np.full(n_events, value), np.array([0, n_events])
+        betting.split_shared(bits, starts, weights, np.zeros(1), frame[1:2, :11], sums[0], sums[1], bound, 0.4)
+        assert (frame[[0, 2]] == 7.0).all()
+        assert frame[1, 11] == 0.0
 
 
 def test_uniform_lists_stay_in_range_for_any_numbers() -> None:

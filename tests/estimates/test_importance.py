@@ -100,8 +100,10 @@ def test_blocks_that_are_kept_sum_to_the_same() -> None:
             expected[:, rows[e], j] += weights[:, e] * (actions[e] in lists[j, X[rows[e]]])
     found = np.zeros_like(expected)
     for block in SharedActions.blocks(policies, X, rows, actions):
-        kept = block.packed().packed()
+        kept = block.kept().kept()
         for w in range(2):
             found[w, block.rounds] = block.sums(weights[w])
             assert (kept.sums(weights[w]) == block.sums(weights[w])).all()
+            for one in (block, kept):
+                assert (one.sums_of(65, weights[w]) == block.sums(weights[w])[:, 65]).all()
     np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -396,8 +396,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "evaluation/evaluating.py",
-        "differences.add(earned - earned[:, [best]])",
-        "differences.add(earned - earned[:, [best]].mean())",
+        "offsets=-block.sums_of(best, self._weights))",
+        "offsets=0 * block.sums_of(best, self._weights) - block.sums_of(best, self._weights).mean())",
         "evaluate compares with the best one's average, not round by round",
         (EVALUATION,),
     ),

@@ -6,6 +6,28 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+_FEW = 6  # up to so many events of a round, each of their sets is looked up
+
+
+@njit(cache=True, error_model="numpy")
+def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, int, float]:
+    """The two columns of a histogram that a value z ≠ 0 lies between, and the share of the first."""
+    sign = 1 if z > 0 else -1
+    size = min(abs(z), bound)
+    shrink = np.exp(-log_ratio)
+    least = bound * np.exp(-log_ratio * (middle - 1))
+    if size <= least:
+        return middle + sign, middle, size / least
+    j = int(np.log(bound / size) / log_ratio)  # from the bound downwards
+    above = bound * np.exp(-log_ratio * j)
+    if above < size:  # rounding
+        j -= 1
+        above /= shrink
+    below = above * shrink
+    share = min(max((size - below) / (above - below), 0.0), 1.0)
+    column = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
+    return column, column - sign, share
+
 
 @njit(cache=True, error_model="numpy")
 def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
@@ -17,30 +39,100 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
     if len(counts) != n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
         raise IndexError("split_histogram: shapes do not fit together")
     middle = counts.shape[1] // 2
-    shrink = np.exp(-log_ratio)
-    least = bound * np.exp(-log_ratio * (middle - 1))
     for i in range(n):
         for p in range(n_variables):
             z = values[i, p]
             if z == 0.0 or np.isnan(z):
                 continue
-            sign = 1 if z > 0 else -1
-            size = min(abs(z), bound)
-            if size <= least:
-                share = size / least
-                counts[p, middle + sign] += share
-                counts[p, middle] += 1 - share
-                continue
-            j = int(np.log(bound / size) / log_ratio)  # from the bound downwards
-            above = bound * np.exp(-log_ratio * j)
-            if above < size:  # rounding
-                j -= 1
-                above /= shrink
-            below = above * shrink
-            share = min(max((size - below) / (above - below), 0.0), 1.0)
-            column = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
+            column, other, share = _split(z, middle, bound, log_ratio)
             counts[p, column] += share
-            counts[p, column - sign] += 1 - share
+            counts[p, other] += 1 - share
+
+
+@njit(cache=True, error_model="numpy")
+def split_shared(
+    bits: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    bound: float,
+    log_ratio: float,
+) -> float:
+    """`split_histogram` of X_r(p) = Σ_e weights[e]·bits[e, p] + offsets[r], which need not be in memory.
+
+    Events starts[r] … starts[r+1]−1 are those of round r; bits (E, words) are packed over variables. Adds Σ_r X and
+    Σ_r X² to `sums` and `squares` too, and returns the largest |X| (NaN if one is, and stops there). A few events have
+    few sets, so that a value is mostly looked up.
+    """
+    n_variables, middle = len(counts), counts.shape[1] // 2
+    n_events = len(weights)
+    if len(bits) != n_events or 64 * bits.shape[1] < n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
+        raise IndexError("split_shared: shapes do not fit together")
+    if len(starts) != len(offsets) + 1 or starts[0] != 0 or starts[len(offsets)] != n_events:
+        raise IndexError("split_shared: the rounds do not fit the events")
+    for r in range(len(offsets)):
+        if starts[r + 1] < starts[r]:
+            raise IndexError("split_shared: the rounds do not ascend")
+    if len(sums) != n_variables or len(squares) != n_variables:
+        raise IndexError("split_shared: one sum for each variable")
+    values = np.zeros(1 << _FEW)
+    columns = np.zeros((1 << _FEW, 2), dtype=np.int64)
+    shares = np.zeros(1 << _FEW)
+    largest = 0.0
+    for r in range(len(offsets)):
+        first, stop = starts[r], starts[r + 1]
+        few = stop - first <= _FEW
+        if few:
+            for chosen in range(1 << (stop - first)):
+                z = 0.0
+                for e in range(first, stop):
+                    if chosen >> (e - first) & 1:
+                        z += weights[e]
+                values[chosen] = z + offsets[r]
+                columns[chosen, 0] = -1  # not asked for yet
+        for word in range(bits.shape[1]):
+            some = np.uint64(0)
+            for e in range(first, stop):
+                some |= bits[e, word]
+            if some == 0 and offsets[r] == 0.0:
+                continue
+            for b in range(min(64, n_variables - 64 * word)):
+                p = 64 * word + b
+                shift = np.uint64(b)
+                shares_some = (some >> shift) & np.uint64(1)
+                if not shares_some and offsets[r] == 0.0:
+                    continue
+                if few:
+                    chosen = 0
+                    if shares_some:
+                        for e in range(first, stop):
+                            chosen |= np.int64((bits[e, word] >> shift) & np.uint64(1)) << (e - first)
+                    z = values[chosen]
+                    if z == 0.0:
+                        continue
+                    if columns[chosen, 0] < 0:
+                        columns[chosen, 0], columns[chosen, 1], shares[chosen] = _split(z, middle, bound, log_ratio)
+                    column, other, share = columns[chosen, 0], columns[chosen, 1], shares[chosen]
+                else:
+                    z = 0.0
+                    for e in range(first, stop):
+                        if (bits[e, word] >> shift) & np.uint64(1):
+                            z += weights[e]
+                    z += offsets[r]
+                    if z == 0.0:
+                        continue
+                    column, other, share = _split(z, middle, bound, log_ratio)
+                if np.isnan(z):
+                    return np.nan
+                counts[p, column] += share
+                counts[p, other] += 1 - share
+                sums[p] += z
+                squares[p] += z * z
+                largest = max(largest, abs(z))
+    return largest
 
 
 @njit(cache=True, inline="always")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.betting import split_histogram
+from comband._kernels.betting import split_histogram, split_shared
 from comband.estimates.grids import bisect, log_mean_exp, stake_grid
+from comband.estimates.importance import SharedActions, ValueSums
 from comband.problem import InputError, check_count, check_positive
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
@@ -50,12 +51,41 @@ class ValueHistograms:
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Put in values (rounds, P) of rounds that `n_rounds` counts already."""
-        if values.size and not np.abs(values).max() <= self.bound * (1 + 1e-9):  # NaN is refused too
+        self._check(float(np.abs(values).max(initial=0.0)))
+        split_histogram(np.ascontiguousarray(values), self.counts, self.bound, np.log(_RATIO))
+
+    def add_shared(
+        self,
+        shared: SharedActions,
+        weights: Floats,
+        *,
+        offsets: Floats | None = None,
+        sums: ValueSums | None = None,
+    ) -> None:
+        """As `add` of shared.sums(weights) + offsets[:, None], and sums.add of the same, without making that matrix."""
+        total, squares = np.zeros(len(self.counts)), np.zeros(len(self.counts))
+        largest = split_shared(
+            shared.packed().bits,
+            shared.starts,
+            weights[shared.events],
+            np.zeros(len(shared.rounds)) if offsets is None else offsets,
+            self.counts,
+            total,
+            squares,
+            self.bound,
+            np.log(_RATIO),
+        )
+        self._check(largest)
+        if sums is not None:
+            sums.sums[:] += total
+            sums.squares[:] += squares
+
+    def _check(self, largest: float) -> None:
+        if not largest <= self.bound * (1 + 1e-9):  # NaN is refused too
             raise InputError(
-                f"a round is worth {np.abs(values).max():.4g} to a candidate where at most {self.bound:.4g} can be: "
+                f"a round is worth {largest:.4g} to a candidate where at most {self.bound:.4g} can be: "
                 "raise max_reward (or the problem's sparsity), or lower min_propensity."
             )
-        split_histogram(np.ascontiguousarray(values), self.counts, self.bound, np.log(_RATIO))
 
     def __add__(self, other: ValueHistograms) -> ValueHistograms:
         if self.bound != other.bound:

@@ -25,7 +25,7 @@ class SharedActions:
     events, places:
         (E,) the events' numbers, and the position of each one's round in `rounds`.
     inside:
-        (E, P) whether the event's action is in the policy's list; packed where a block is kept.
+        (E, P) whether the event's action is in the policy's list.
     """
 
     rounds: NDArray[np.int64]
@@ -47,15 +47,29 @@ class SharedActions:
             rounds, places = np.unique(rows[events], return_inverse=True)
             yield cls(rounds, events, places, inside)
 
-    def packed(self) -> SharedActions:
-        """The same in an eighth of the memory, to be summed again without asking the policies."""
-        return self if isinstance(self.inside, PackedRows) else replace(self, inside=PackedRows.from_cells(self.inside))
+    def packed(self) -> PackedRows:
+        """`inside` in an eighth of the memory."""
+        return self.inside if isinstance(self.inside, PackedRows) else PackedRows.from_cells(self.inside)
+
+    def kept(self) -> SharedActions:
+        """The same, to be summed again without asking the policies."""
+        return replace(self, inside=self.packed())
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """(R + 1,) where each round's events begin, and the end: events are sorted by round."""
+        return np.searchsorted(self.places, np.arange(len(self.rounds) + 1))
 
     def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Σ_{y∈π(x_t)∩a_t} w_t(y), (R, P), for weights of all events."""
         inside = self.inside.cells() if isinstance(self.inside, PackedRows) else self.inside
         gather = sp.csr_array((weights[self.events], (self.places, np.arange(len(self.events)))))
         return np.asarray(gather @ inside.astype(np.float64))
+
+    def sums_of(self, j: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same for policy j alone, (R,)."""
+        inside = self.inside.column(j) if isinstance(self.inside, PackedRows) else self.inside[:, j]
+        return np.asarray(np.bincount(self.places, weights[self.events] * inside, minlength=len(self.rounds)), float)
 
 
 def round_values(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import SharedActions
+from comband.estimates.importance import SharedActions, ValueSums
 from comband.evaluation.answers import PropensityCheck
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Rounds
@@ -29,12 +28,7 @@ class Sample:
         self.slots = m if slots is None else slots
         rows, items = np.repeat(np.arange(n), m), rounds.decisions.lists.ravel()
         blocks = SharedActions.blocks(policies, rounds.decisions.contexts, rows, items)
-        self._blocks = [block.packed() for block in blocks]
-
-    def sums(self, *weights: Floats) -> Iterator[list[Floats]]:
-        """Σ_{y∈π(x_t)∩a_t} w_t(y) of all rounds and candidates for several w (n, m), in blocks (rounds, P)."""
-        for block in self._blocks:
-            yield [block.sums(w.ravel()) for w in weights]
+        self.blocks = [block.kept() for block in blocks]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,12 +48,11 @@ class ItemWeights:
         n, m = len(sample.rounds), sample.slots
         largest = m / min_propensity
         weighed = ValueHistograms.zero(sample.n_policies, bound=largest, n_rounds=n)
-        total = np.zeros(sample.n_policies)
-        for (block,) in sample.sums(1 / sample.rounds.decisions.propensities):
-            weighed.add(block)
-            total += block.sum(axis=0)
+        sums, weights = ValueSums.zero(sample.n_policies), 1 / sample.rounds.decisions.propensities.ravel()
+        for block in sample.blocks:
+            weighed.add_shared(block, weights, sums=sums)
         low, high = weighed.bounds(threshold=2 * sample.n_policies / alarm, largest=largest)
-        return cls(total / max(n, 1), low, high, float(m), n, min_propensity)
+        return cls(sums.sums / max(n, 1), low, high, float(m), n, min_propensity)
 
     @property
     def uncovered(self) -> NDArray[np.bool_]:
@@ -112,9 +105,9 @@ def bounds_without_overlap(
     bound = float((lost + won).sum(axis=1).max(initial=largest))
     losses = ValueHistograms.zero(sample.n_policies, bound=bound, n_rounds=n)
     both = ValueHistograms.zero(sample.n_policies, bound=bound, n_rounds=n)
-    for lost_block, won_block in sample.sums(lost, won):
-        losses.add(lost_block)
-        both.add(lost_block + won_block[:, [best]])
+    for block in sample.blocks:
+        losses.add_shared(block, lost.ravel())
+        both.add_shared(block, lost.ravel(), offsets=block.sums_of(best, won.ravel()))
     most = largest * m - losses.lower_bounds(threshold=value_threshold, largest=largest * m)
     gaps = largest * m - both.lower_bounds(threshold=gap_threshold, largest=largest * m)
     gaps[best] = 0.0

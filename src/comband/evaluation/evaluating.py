@@ -307,10 +307,8 @@ class _Earned:
         self.values = ValueHistograms.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
         self.sums = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
         for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
-            earned = block.sums(self._weights)
-            self.values.add(earned)
-            self.sums.add(earned)
-            self._blocks.append(block.packed())
+            self._blocks.append(block.kept())
+            self.values.add_shared(self._blocks[-1], self._weights, sums=self.sums)
 
     def gaps(self, best: int, *, threshold: float, largest: float) -> Floats:
         """How much better than the best each candidate may be, (P,), zero for the best, if all items could be shown."""
@@ -318,8 +316,7 @@ class _Earned:
             return np.zeros(1)
         differences = ValueHistograms.zero(self._n_policies, bound=self._bound, n_rounds=self.sums.n_rounds)
         for block in self._blocks:
-            earned = block.sums(self._weights)
-            differences.add(earned - earned[:, [best]])
+            differences.add_shared(block, self._weights, offsets=-block.sums_of(best, self._weights))
         gaps = differences.upper_bounds(threshold=threshold, largest=largest)
         gaps[best] = 0.0
         return gaps

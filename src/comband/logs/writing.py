@@ -20,6 +20,7 @@ from comband.rounds import Rounds
 from comband.storage import whole_file
 
 _STEP = 1 << 16
+_GROUP = 1 << 24  # items
 _PARQUET = (".parquet", ".pq")
 _SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity"}
 
@@ -75,7 +76,9 @@ def write_candidates(
     _check_texts(policies.names, "a candidate's name")
 
     def blocks() -> Iterator[Block]:
-        for rows in _slices(n, max(1, _STEP // len(policies))):
+        # A group of rows has its own header for each column of a Parquet file: many candidates want long groups.
+        step = _GROUP // (len(policies) * m) if suffix in _PARQUET else _STEP // len(policies)
+        for rows in _slices(n, max(1, step)):
             lists = policies.predict(take_contexts(contexts, rows))
             some = keys[rows]
             if suffix in _PARQUET:
