@@ -1,6 +1,10 @@
 """The FTRL step against high precision, scipy and its own optimality conditions."""
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -10,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import softmax, wrightomega
 
-from comband._kernels.ftrl import _log, _wright_omega, softmax_solve
+from comband._kernels.ftrl import _log, _sum, _wright_omega, ftrl_solve, softmax_solve
 from comband.problem import InputError
 from comband.solvers.ftrl import Ftrl
 
@@ -173,3 +177,50 @@ def test_refuses_wrong_parameters(wrong: dict[str, float]) -> None:
     arguments = {"size": 3, "eta": 0.1, "nu": 0.1, **wrong}
     with pytest.raises(InputError, match=next(iter(wrong))):
         Ftrl(int(arguments["size"]), eta=arguments["eta"], nu=arguments["nu"])
+
+
+RUN = """
+import hashlib
+import numpy as np
+from comband.solvers.ftrl import Ftrl
+
+for size in (3, 12, 40, 600):
+    for eta, nu in ((0.02, 0.5), (0.1, 2.0), (0.01, 1 / 16)):
+        digest, rng = hashlib.blake2b(), np.random.default_rng(size)
+        ftrl, losses = Ftrl(size, eta=eta, nu=nu), np.zeros(size)
+        for _ in range(400):
+            hit = rng.random(size) < 0.3
+            losses[hit] -= 1 / max(ftrl.weights[hit].sum(), 0.02)
+            digest.update(ftrl.solve(losses).tobytes())
+        print(size, eta, nu, digest.hexdigest())
+"""
+
+
+def test_the_run_that_compiles_gives_the_bits_of_those_that_load(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", RUN]
+    first, second = (
+        subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout for _ in range(2)
+    )
+    assert len(first.splitlines()) == 12
+    assert any(tmp_path.rglob("*.nbc"))
+    assert first == second
+
+
+def test_sums_are_the_same_for_every_place_in_memory() -> None:
+    rng = np.random.default_rng(0)
+    for size in range(40):
+        values = rng.random(size) * 10.0 ** rng.integers(-8, 8, size)
+        room = np.zeros(size + 8)
+        found = set()
+        for shift in range(8):
+            room[shift : shift + size] = values
+            found.add(_sum(room[shift : shift + size]))
+        assert len(found) == 1
+        np.testing.assert_allclose(found.pop(), math.fsum(values), rtol=1e-15)
+
+
+@pytest.mark.slow  # compiles the step once more
+def test_scattered_weights_are_refused() -> None:
+    with pytest.raises(IndexError, match="side by side"):
+        ftrl_solve(np.zeros(3), 0.1, 0.2, 0.0, 0.0, np.full(6, 1 / 3)[::2])

@@ -1,4 +1,9 @@
-"""The FTRL step with entropy and log-barrier, and the softmax beside it."""
+"""The FTRL step with entropy and log-barrier, and the softmax beside it.
+
+Sums are taken in lanes of their own and products are fused where it says so, and the compiler may do neither by itself:
+it would do so differently from one compilation to the next, and a first run (which compiles) would differ in its last
+bits from all later ones (which load what was compiled).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numpy.typing import NDArray
 
-from comband._kernels.packed import _intrinsic
-
-_SUMS = {"reassoc", "contract", "nsz", "nnan"}  # sums may be reordered, which lets them vectorise
+from comband._kernels.packed import _F64, _I32, _I64, _intrinsic
 
 _BLOCK = 512  # weights per block: stays in the first cache while it is redone, and blocks the sums
 
@@ -45,7 +49,26 @@ def _float_of(typing_context: Any, x: Any) -> Any:
     return types.float64(types.uint64), generate
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@_intrinsic
+def _fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a b + c, rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@njit(inline="always")
+def _apart(a: float, b: float, c: float) -> float:
+    return a * b + c
+
+
+# Written out rather than left to the compiler, which fuses as it likes; without such an instruction it would be a call.
+_fma = _fused if get_host_cpu_features().get("fma", True) else _apart
+
+
+@njit(cache=True, error_model="numpy")
 def _log(x: float) -> float:
     """Natural logarithm of a positive normal number to within an ulp (fdlibm's polynomial).
 
@@ -57,12 +80,12 @@ def _log(x: float) -> float:
     k = _float_of(exponent | _MAGIC) - (4503599627370496.0 + 1024.0)
     s = f / (2.0 + f)
     z = s * s
-    tail = 1.818357216161805012e-01 + z * (1.531383769920937332e-01 + z * 1.479819860511658591e-01)
-    tail = 2.857142874366239149e-01 + z * (2.222219843214978396e-01 + z * tail)
-    tail = z * (6.666666666666735130e-01 + z * (3.999999999940941908e-01 + z * tail))
+    tail = _fma(z, _fma(z, 1.479819860511658591e-01, 1.531383769920937332e-01), 1.818357216161805012e-01)
+    tail = _fma(z, _fma(z, tail, 2.222219843214978396e-01), 2.857142874366239149e-01)
+    tail = z * _fma(z, _fma(z, tail, 3.999999999940941908e-01), 6.666666666666735130e-01)
     h = 0.5 * f * f
-    low = s * (h + tail) + k * 1.90821492927058770002e-10
-    result: float = k * 6.93147180369123816490e-01 - ((h - low) - f)
+    low = _fma(s, h + tail, k * 1.90821492927058770002e-10)
+    result: float = _fma(k, 6.93147180369123816490e-01, f - (h - low))
     return result
 
 
@@ -84,14 +107,14 @@ def _wright_omega(u: float) -> float:
     return z
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, error_model="numpy")
 def _split(p: float, scale: float) -> tuple[float, float]:
     """z = scale/p and v = 1/(1+z), from one division."""
     divided = 1.0 / (p * (p + scale))
     return scale * (p + scale) * divided, p * p * divided
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, error_model="numpy")
 def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     """The weight whose residual u - z - log z is zero, from a weight p = scale/z where it is r.
 
@@ -102,50 +125,114 @@ def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     """
     q = r * v
     a = q * v
-    third = (1.0 - 2.0 * z) * (1.0 / 6.0)
-    fourth = (1.0 + z * (6.0 * z - 8.0)) * (1.0 / 24.0)
-    e = q + (q * a) * ((0.5 + a * third) + (a * a) * fourth)
+    third = _fma(-2.0, z, 1.0) * (1.0 / 6.0)
+    fourth = _fma(z, _fma(6.0, z, -8.0), 1.0) * (1.0 / 24.0)
+    e = _fma(q * a, _fma(a * a, fourth, _fma(a, third, 0.5)), q)
     e2 = e * e  # the polynomial of log(1+e) in pairs: short chains let more weights overlap
-    tail = (0.125 - e * (1.0 / 9.0)) + e2 * ((0.1 - e * (1.0 / 11.0)) + e2 * (1.0 / 12.0 - e * (1.0 / 13.0)))
-    tail = (0.25 - e * 0.2) + e2 * ((1.0 / 6.0 - e * (1.0 / 7.0)) + e2 * tail)
-    log1p = e - e2 * ((0.5 - e * (1.0 / 3.0)) + e2 * tail)
+    tail = _fma(e2, _fma(e, -1.0 / 13.0, 1.0 / 12.0), _fma(e, -1.0 / 11.0, 0.1))
+    tail = _fma(e2, tail, _fma(e, -1.0 / 9.0, 0.125))
+    tail = _fma(e2, _fma(e2, tail, _fma(e, -1.0 / 7.0, 1.0 / 6.0)), _fma(e, -0.2, 0.25))
+    log1p = _fma(-e2, _fma(e2, tail, _fma(e, -1.0 / 3.0, 0.5)), e)
     g = 1.0 + e
-    w = 1.0 + z * g
-    divided = 1.0 / (g * (w + (r - z * e - log1p)))
+    w = _fma(z, g, 1.0)
+    divided = 1.0 / (g * (w + (_fma(-z, e, r) - log1p)))
     return p * w * divided, g * divided
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, error_model="numpy")
 def _residual(loss: float, eta: float, theta: float, z: float) -> float:
-    return eta * loss + theta - z - _log(z)
+    return _fma(eta, loss, theta) - z - _log(z)
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@_intrinsic
+def _lane_sums(typing_context: Any, address: Any, n: Any) -> Any:
+    """The sum of 8 n numbers from this address on, in eight lanes that are then folded in halves."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values, n = args
+        vector = ir.VectorType(_F64, 8)
+        entry = builder.block
+        head, body, done = (builder.append_basic_block(f"lanes.{x}") for x in ("head", "body", "done"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        i, total = builder.phi(_I64), builder.phi(vector)
+        i.add_incoming(ir.Constant(_I64, 0), entry)
+        total.add_incoming(ir.Constant(vector, None), entry)
+        builder.cbranch(builder.icmp_signed("<", i, n), body, done)
+        builder.position_at_end(body)
+        here = builder.add(values, builder.mul(i, ir.Constant(_I64, 64)))
+        part = builder.load(builder.inttoptr(here, vector.as_pointer()), align=8, typ=vector)
+        total.add_incoming(builder.fadd(total, part), body)
+        i.add_incoming(builder.add(i, ir.Constant(_I64, 1)), body)
+        builder.branch(head)
+        builder.position_at_end(done)
+        folded, lanes = total, 8
+        while lanes > 1:
+            lanes //= 2
+            index = ir.VectorType(_I32, lanes)
+            blank = ir.Constant(folded.type, ir.Undefined)
+            low, high = (
+                builder.shuffle_vector(folded, blank, ir.Constant(index, list(range(start, start + lanes))))
+                for start in (0, lanes)
+            )
+            folded = builder.fadd(low, high)
+        return builder.extract_element(folded, ir.Constant(_I32, 0))
+
+    return types.float64(types.intp, types.intp), generate
+
+
+@njit(cache=True, error_model="numpy")
+def _sum(values: NDArray[np.float64]) -> float:
+    """The sum of numbers that lie side by side; always in the same order."""
+    n = values.size
+    total: float = _lane_sums(values.ctypes.data, n // 8)
+    for i in range(n - n % 8, n):
+        total += values[i]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
 def _ftrl_advance(
-    weights: NDArray[np.float64], residuals: NDArray[np.float64], delta: float, scale: float
-) -> tuple[float, float, float, float, float]:
+    weights: NDArray[np.float64],
+    residuals: NDArray[np.float64],
+    delta: float,
+    scale: float,
+    terms: NDArray[np.float64],
+) -> tuple[float, float, float]:
     """Weights whose residuals were `residuals` + delta, |residual v| <= 0.07, moved to where they are zero.
 
-    Returns the sums of p and of its first four derivatives in theta, signs left out:
-    p v, p v^2 (2-v), p v^3 (6-8v+3v^2) and p v^4 (24-58v+50v^2-15v^3), with v = 1/(1+z).
+    Returns the sums of p and of its first two derivatives in theta, signs left out: p v and p v^2 (2-v), with
+    v = 1/(1+z).
     """
-    s0 = s1 = s2 = s3 = s4 = 0.0
-    for i in range(weights.size):
+    n = weights.size
+    first, second = terms[0, :n], terms[1, :n]
+    for i in range(n):
         p = weights[i]
         z, v = _split(p, scale)
         p, v = _advance(p, z, v, residuals[i] + delta)
         weights[i] = p
+        pv = p * v
+        first[i] = pv
+        second[i] = pv * v * (2.0 - v)
+    return _sum(weights), _sum(first), _sum(second)
+
+
+@njit(cache=True, error_model="numpy")
+def _higher_derivatives(weights: NDArray[np.float64], scale: float, terms: NDArray[np.float64]) -> tuple[float, float]:
+    """The sums of the third and fourth derivatives: p v^3 (6-8v+3v^2) and p v^4 (24-58v+50v^2-15v^3)."""
+    n = weights.size
+    third, fourth = terms[0, :n], terms[1, :n]
+    for i in range(n):
+        p = weights[i]
+        v = p / (p + scale)
         v2 = v * v
-        pv, pv2 = p * v, p * v2
-        s0 += p
-        s1 += pv
-        s2 += pv2 * (2.0 - v)
-        s3 += pv2 * v * ((6.0 - 8.0 * v) + 3.0 * v2)
-        s4 += pv2 * v2 * ((24.0 - 58.0 * v) + v2 * (50.0 - 15.0 * v))
-    return s0, s1, s2, s3, s4
+        pv2 = p * v2
+        third[i] = pv2 * v * _fma(3.0, v2, _fma(-8.0, v, 6.0))
+        fourth[i] = pv2 * v2 * _fma(v2, _fma(-15.0, v, 50.0), _fma(-58.0, v, 24.0))
+    return _sum(third), _sum(fourth)
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@njit(cache=True, error_model="numpy")
 def _ftrl_aim(
     losses: NDArray[np.float64],
     shift: float,
@@ -154,32 +241,48 @@ def _ftrl_aim(
     scale: float,
     weights: NDArray[np.float64],
     residuals: NDArray[np.float64],
+    terms: NDArray[np.float64],
 ) -> float:
     """The step in theta to where the weights, moved by their residuals, will sum to one to the second order.
 
     Fills `residuals`. Infinity if some weight has far to go.
     """
     far, a0, a1, a2 = 0, 0.0, 0.0, 0.0
-    for i in range(weights.size):
-        p = weights[i]
-        z, v = _split(p, scale)
-        r = _residual(losses[i] - shift, eta, theta, z)
-        residuals[i] = r
-        q = r * v
-        far += 1 if abs(q) > 0.065 else 0
-        bend = v * (1.0 - 0.5 * v)
-        a0 += p * (1.0 - q * (1.0 - r * bend))
-        a1 += p * v * (1.0 - 2.0 * r * bend)
-        a2 += p * v * bend
+    for start in range(0, losses.size, _BLOCK):
+        block = weights[start : start + _BLOCK]
+        local = losses[start : start + _BLOCK]
+        found = residuals[start : start + _BLOCK]
+        n = block.size
+        zeroth, first, second = terms[0, :n], terms[1, :n], terms[2, :n]
+        for i in range(n):
+            p = block[i]
+            z, v = _split(p, scale)
+            r = _residual(local[i] - shift, eta, theta, z)
+            found[i] = r
+            q = r * v
+            far += 1 if abs(q) > 0.065 else 0
+            bend = v * _fma(-0.5, v, 1.0)
+            zeroth[i] = p * _fma(-q, _fma(-r, bend, 1.0), 1.0)
+            first[i] = p * v * _fma(-2.0 * r, bend, 1.0)
+            second[i] = p * v * bend
+        a0 += _sum(zeroth)
+        a1 += _sum(first)
+        a2 += _sum(second)
     if far > 0:
         return math.inf
     step = (a0 - 1.0) / a1
     return step * (1.0 + a2 * step / a1)
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@njit(cache=True, error_model="numpy")
 def _ftrl_pass(
-    losses: NDArray[np.float64], shift: float, eta: float, theta: float, scale: float, weights: NDArray[np.float64]
+    losses: NDArray[np.float64],
+    shift: float,
+    eta: float,
+    theta: float,
+    scale: float,
+    weights: NDArray[np.float64],
+    terms: NDArray[np.float64],
 ) -> tuple[float, float, float, float, float]:
     """Weights at theta, improved in place from any positive guess; returns what `_ftrl_advance` does."""
     s0 = s1 = s2 = s3 = s4 = 0.0
@@ -204,7 +307,8 @@ def _ftrl_pass(
                     if abs(residuals[i]) * block[i] > far * (block[i] + scale):
                         block[i] = scale / _wright_omega(eta * (local[i] - shift) + theta)
                         residuals[i] = 0.0
-            b0, b1, b2, b3, b4 = _ftrl_advance(block, residuals, 0.0, scale)
+            b0, b1, b2 = _ftrl_advance(block, residuals, 0.0, scale, terms)
+        b3, b4 = _higher_derivatives(block, scale, terms)
         s0 += b0
         s1 += b1
         s2 += b2
@@ -213,43 +317,43 @@ def _ftrl_pass(
     return s0, s1, s2, s3, s4
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
-def _ftrl_move(delta: float, scale: float, weights: NDArray[np.float64]) -> tuple[float, float, float]:
+@njit(cache=True, error_model="numpy")
+def _ftrl_move(
+    delta: float, scale: float, weights: NDArray[np.float64], terms: NDArray[np.float64]
+) -> tuple[float, float, float]:
     """As `_ftrl_pass`, from exact weights at theta - delta, |delta| <= 0.07: no logarithm at all. Three sums only."""
     s0 = s1 = s2 = 0.0
     for start in range(0, weights.size, _BLOCK):
         block = weights[start : start + _BLOCK]
-        b0 = b1 = b2 = 0.0
-        for i in range(block.size):
+        n = block.size
+        first, second = terms[0, :n], terms[1, :n]
+        for i in range(n):
             p = block[i]
             z, v = _split(p, scale)
             p, v = _advance(p, z, v, delta)
             block[i] = p
             pv = p * v
-            b0 += p
-            b1 += pv
-            b2 += pv * v * (2.0 - v)
-        s0 += b0
-        s1 += b1
-        s2 += b2
+            first[i] = pv
+            second[i] = pv * v * (2.0 - v)
+        s0 += _sum(block)
+        s1 += _sum(first)
+        s2 += _sum(second)
     return s0, s1, s2
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@njit(cache=True, error_model="numpy")
 def _ftrl_nudge(delta: float, scale: float, weights: NDArray[np.float64]) -> float:
     """As `_ftrl_move` for |delta| <= 1e-4, where three derivatives are exact to rounding. Returns the sum of p."""
     s0 = 0.0
     for start in range(0, weights.size, _BLOCK):
         block = weights[start : start + _BLOCK]
-        b0 = 0.0
         for i in range(block.size):
             p = block[i]
             v = p / (p + scale)
             d = v * delta
-            p -= p * d * (1.0 - d * (1.0 - 0.5 * v - d * (1.0 - v * (4.0 / 3.0 - 0.5 * v))))
-            block[i] = p
-            b0 += p
-        s0 += b0
+            inner = _fma(-v, _fma(-0.5, v, 4.0 / 3.0), 1.0)
+            block[i] = _fma(-p * d, _fma(-d, _fma(-d, inner, _fma(-0.5, v, 1.0)), 1.0), p)
+        s0 += _sum(block)
     return s0
 
 
@@ -272,7 +376,7 @@ def _ftrl_step(s0: float, s1: float, s2: float, s3: float, s4: float) -> float:
     return step
 
 
-@njit(cache=True, error_model="numpy", fastmath=_SUMS)
+@njit(cache=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _minimum(values: NDArray[np.float64]) -> float:
     low = float(values[0])
     for i in range(values.size):
@@ -296,26 +400,27 @@ def ftrl_solve(
     """
     if len(losses) == 0 or len(weights) != len(losses):
         raise IndexError("ftrl_solve: one weight for each loss")
+    if weights.strides[0] != weights.itemsize:
+        raise IndexError("ftrl_solve: weights must lie side by side")
     shift = _minimum(losses)
     low = scale + math.log(scale)
     high = losses.size * scale + math.log(losses.size * scale)
     theta = min(max(theta + eta * (shift - old_shift), low), high)
     residuals = np.empty(losses.size)
-    aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals)
+    terms = np.empty((3, min(_BLOCK, losses.size)))
+    aim = _ftrl_aim(losses, shift, eta, theta, scale, weights, residuals, terms)
     if abs(aim) <= 0.02 and low <= theta + aim <= high:
         theta += aim
         s0 = s1 = s2 = s3 = s4 = 0.0
         for start in range(0, losses.size, _BLOCK):
-            b0, b1, b2, b3, b4 = _ftrl_advance(
-                weights[start : start + _BLOCK], residuals[start : start + _BLOCK], aim, scale
+            b0, b1, b2 = _ftrl_advance(
+                weights[start : start + _BLOCK], residuals[start : start + _BLOCK], aim, scale, terms
             )
             s0 += b0
             s1 += b1
             s2 += b2
-            s3 += b3
-            s4 += b4
     else:
-        s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+        s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights, terms)
     passes = 1
     while abs(s0 - 1.0) > 2e-13 and passes < 200:
         if s0 > 1.0:
@@ -332,10 +437,10 @@ def ftrl_solve(
         if abs(delta) <= 1e-4:
             s0 = _ftrl_nudge(delta, scale, weights)  # the derivatives are still good enough
         elif abs(delta) <= 0.07:
-            s0, s1, s2 = _ftrl_move(delta, scale, weights)
+            s0, s1, s2 = _ftrl_move(delta, scale, weights, terms)
             s3 = s4 = 0.0
         else:
-            s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights)
+            s0, s1, s2, s3, s4 = _ftrl_pass(losses, shift, eta, theta, scale, weights, terms)
         passes += 1
     return theta, shift, s0, passes
 
