@@ -1,11 +1,11 @@
 """Learners in this tree against an earlier commit: the same answers, and at what price.
 
-python -m benchmarks.compare [--before REV] [--quick] [--json FILE]
+python -m benchmarks.compare [--before REV] [--quick] [--learners NAME …] [--json FILE]
 
 Each learner plays fixed streams of rounds in both trees: lists, propensities, result and intervals are compared bit for
 bit; where they differ, the largest difference is printed. Then both trees take turns, in processes of their own, at
 asking and telling batches of 1 and of 1000: processor time, and how often candidates were evaluated per round.
-`--before` is HEAD by default: what the uncommitted change does.
+`--before` is HEAD by default: what the uncommitted change does. `--learners` are beginnings of names.
 """
 
 from __future__ import annotations
@@ -93,10 +93,12 @@ def _makers(world: World) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _answers(n_rounds: int) -> dict[str, list[str]]:
+def _answers(n_rounds: int, learners: tuple[str, ...]) -> dict[str, list[str]]:
     """Everything that each learner says in a fixed run, as exact text."""
     world, said = World(), {}
     for name, make in _makers(world).items():
+        if not name.startswith(learners):
+            continue
         learner, rng, texts = make(), np.random.default_rng(77), []
         late: list[tuple[Any, NDArray[np.float64]]] = []
         for i, n in enumerate([1] * 20 + [37] * 20 + [500] * (n_rounds // 500)):
@@ -131,11 +133,11 @@ def _hex(numbers: list[float]) -> str:
     return " ".join(float(number).hex() for number in numbers)
 
 
-def _price(n_rounds: int) -> dict[str, dict[str, float]]:
+def _price(n_rounds: int, learners: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Microseconds of the processor per ask and per tell, and evaluations per round, for each learner and batch."""
     world, found = World(1), {}
     for name, make in _makers(world).items():
-        for size in (1, 1000):
+        for size in (1, 1000) if name.startswith(learners) else ():
             learner, rng = make(), np.random.default_rng(78)
             ask = tell = 0.0
             Counted.asked, calls = 0, max(n_rounds // size, 4)
@@ -156,9 +158,9 @@ def _price(n_rounds: int) -> dict[str, dict[str, float]]:
     return found
 
 
-def _in_tree(source: Path, job: str, n_rounds: int) -> Any:
+def _in_tree(source: Path, job: str, n_rounds: int, learners: tuple[str, ...]) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(source)}
-    command = [sys.executable, __file__, "--job", job, "--rounds", str(n_rounds)]
+    command = [sys.executable, __file__, "--job", job, "--rounds", str(n_rounds), "--learners", *learners]
     return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
@@ -180,12 +182,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", default="HEAD", help="the commit to compare with")
     parser.add_argument("--quick", action="store_true", help="answers only, shorter runs")
+    parser.add_argument("--learners", nargs="+", default=[""], help="only those whose names begin so")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--job", choices=["answers", "price"], help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=9000, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    learners = tuple(arguments.learners)
     if arguments.job:
-        print(json.dumps(_answers(arguments.rounds) if arguments.job == "answers" else _price(arguments.rounds)))
+        job = _answers if arguments.job == "answers" else _price
+        print(json.dumps(job(arguments.rounds, learners)))
         return 0
     here = Path(__file__).resolve().parents[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -196,14 +201,16 @@ def main() -> int:
             packed.extractall(folder, filter="data")
         trees = {"before": Path(folder) / "src", "after": here / "src"}
         n_rounds = 3000 if arguments.quick else 9000
-        said = {name: _in_tree(source, "answers", n_rounds) for name, source in trees.items()}
+        said = {name: _in_tree(source, "answers", n_rounds, learners) for name, source in trees.items()}
         same = {name: _difference(said["before"][name], said["after"][name]) for name in said["before"]}
         print(f"Answers, {arguments.before} against this tree, {n_rounds:,} rounds each:")
         for name, verdict in same.items():
             print(f"  {name:32} {verdict}")
         prices: list[dict[str, Any]] = []
         if not arguments.quick:
-            turns = [{name: _in_tree(source, "price", 6000) for name, source in trees.items()} for _ in range(5)]
+            turns = [
+                {name: _in_tree(source, "price", 6000, learners) for name, source in trees.items()} for _ in range(5)
+            ]
             print("\nPrice, after / before (median of 5 turns; ask, tell) and evaluations per round:")
             for row in turns[0]["before"]:
                 ratio = {

@@ -56,7 +56,7 @@ def measure(P: int, n_events: int) -> dict[str, Any]:
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "policies": P,
-        "events": len(learner._seen),
+        "events": len(learner.evidence.seen),
         "tell_ms": 1000 * float(np.median(tell)),
         "policies_ms": 1000 * float(np.median(asked)),
         "ask_ms": 1000 * float(np.median(ask)),
@@ -64,7 +64,7 @@ def measure(P: int, n_events: int) -> dict[str, Any]:
         "tell_to_reading": float(np.median(tell) / np.median(read)),
         "new_epoch_seconds": leader,
         "grown_mb": after - before,
-        "incidence_mb": learner._seen.rows.bits.nbytes / 2**20,
+        "incidence_mb": learner.evidence.seen.rows.bits.nbytes / 2**20,
     }
 
 

@@ -440,6 +440,27 @@ class Events:
         return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=C)})
 
 
+def events_of_rounds(events: Events, rewarded: NDArray[np.int64]) -> tuple[Events, NDArray[np.int64]]:
+    """The events of some rewarded rounds, in that order, of `n_rounds` nothing; and which they were (E′,)."""
+    place = np.full(events.n_rewarded, -1, dtype=np.int64)
+    place[rewarded] = np.arange(len(rewarded))
+    rows = place[events.rows]
+    chosen = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
+    taken = Events(
+        n_rounds=0,
+        ids=events.ids[rewarded],
+        epochs=events.epochs[rewarded],
+        contexts=take_contexts(events.contexts, rewarded),
+        rows=rows[chosen],
+        actions=events.actions[chosen],
+        rewards=events.rewards[chosen],
+        propensities=events.propensities[chosen],
+        covered=events.covered[rewarded],
+        arms=events.arms[rewarded],
+    )
+    return taken, chosen
+
+
 def check_decisions(value: Any) -> Decisions:
     """Return `value` if these are decisions."""
     if not isinstance(value, Decisions):

@@ -12,7 +12,8 @@ from scipy.stats import binom, hypergeom
 
 import comband as cb
 from comband.estimates import guards
-from comband.policies.disagreement import DisagreementSampling
+from comband.exploration.disagreement import DisagreementExplorer
+from comband.exploration.mixture import MixtureExplorer
 from comband.policies.sparse import SparsePropensities
 from tests.states import plain
 
@@ -87,12 +88,19 @@ def test_clean_runs_are_silent_with_many_actions() -> None:
     assert alarms < 18
 
 
-def explorers(rng: np.random.Generator, n_actions: int) -> list[cb.Mixture | DisagreementSampling]:
+def explorers(rng: np.random.Generator, n_actions: int) -> list[MixtureExplorer | DisagreementExplorer]:
     mixture = mixtures(rng, n_actions)[0]
-    sampling = DisagreementSampling(
-        mixture.policies, range(6), leader=2, attention=rng.random(6), floor=0.1, problem=mixture.problem
-    )
-    return [mixture, cb.Mixture(mixture.policies, mixture.weights, problem=mixture.problem, floor=1.0), sampling]
+    policies, problem, six = mixture.policies, mixture.problem, np.arange(6)
+    return [
+        MixtureExplorer(policies, six, weights=mixture.weights, floor=mixture.floor, problem=problem),
+        MixtureExplorer(policies, six, weights=mixture.weights, floor=1.0, problem=problem),
+        DisagreementExplorer(policies, six, leader=2, attention=rng.random(6), smallest_disputed=0.1, problem=problem),
+    ]
+
+
+def of_all(explorer: MixtureExplorer | DisagreementExplorer, X: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Propensities of all actions, (n, K)."""
+    return explorer.mixture.propensities(X) if isinstance(explorer, MixtureExplorer) else explorer.propensities_of(X)
 
 
 @pytest.mark.parametrize("n_actions", [K, MANY])
@@ -100,12 +108,12 @@ def test_sparse_propensities_are_those_of_all_actions(n_actions: int) -> None:
     rng = np.random.default_rng(1)
     X = rng.integers(30, size=40)
     for explorer in explorers(rng, n_actions):
-        sparse, dense = explorer.sparse_propensities(X), explorer.propensities(X)
+        sparse, dense = explorer.all_propensities(X), of_all(explorer, X)
         np.testing.assert_array_equal(sparse.dense(), dense)
         lists = rng.integers(n_actions, size=(40, 7))
-        lists[:, :M] = explorer.draw(X, rng).lists
+        lists[:, :M] = explorer.draw(X, rng).decisions.lists
         np.testing.assert_array_equal(sparse.of(lists), np.take_along_axis(dense, lists, axis=1))
-        assert len(explorer.sparse_propensities(X[:0])) == 0
+        assert len(explorer.all_propensities(X[:0])) == 0
 
 
 def test_classes_of_actions_are_sums_over_their_members() -> None:
@@ -114,10 +122,10 @@ def test_classes_of_actions_are_sums_over_their_members() -> None:
     for explorer in explorers(rng, MANY):
         guard = cb.estimates.ExposureGuard(MANY)
         X = rng.integers(30, size=5)
-        lists = explorer.draw(X, rng).lists.astype(np.int64)
-        guard.update(lists, explorer.sparse_propensities(X))
+        lists = explorer.draw(X, rng).decisions.lists.astype(np.int64)
+        guard.update(lists, explorer.all_propensities(X))
         wealth = np.zeros_like(guard._log_wealth)
-        for shown, q in zip(lists, explorer.propensities(X), strict=True):
+        for shown, q in zip(lists, of_all(explorer, X), strict=True):
             hit = np.isin(np.arange(MANY), shown)
             groups = [np.digitize(q, guards._EDGES) == b for b in range(len(guards._EDGES) + 1)]
             groups += [np.arange(MANY) % guards._BUCKETS == c for c in range(guards._BUCKETS)]
@@ -130,7 +138,7 @@ def test_classes_of_actions_are_sums_over_their_members() -> None:
                         wealth[i, 0 if sign > 0 else 1] += np.log1p(guards._STAKES * z)
         np.testing.assert_allclose(guard._log_wealth, wealth, atol=1e-9)
         dense = cb.estimates.ExposureGuard(MANY)
-        dense.update(lists, explorer.propensities(X))
+        dense.update(lists, of_all(explorer, X))
         np.testing.assert_allclose(dense._log_wealth, wealth, atol=1e-9)
 
 

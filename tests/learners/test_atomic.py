@@ -171,7 +171,13 @@ def test_a_candidate_that_fails_at_any_call_changes_nothing(
 def test_so_it_is_when_contexts_are_evaluated_in_blocks(
     name: str, every_call: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("learners.weighted", "policies.disagreement", "policies.mixture", "policies.policy_set"):
+    for module in (
+        "learners.weighted",
+        "exploration.disagreement",
+        "exploration.recent",
+        "policies.mixture",
+        "policies.policy_set",
+    ):
         monkeypatch.setattr(f"comband.{module}.BLOCK", 5 * len(FLAKY) * PROBLEM.list_size)
     monkeypatch.setattr("tests.learners.test_atomic.SIZES", [1, 9, 17, 4])
     fail_at_any_call(FLAKY_MAKERS[name], monkeypatch, every_call=every_call)
@@ -188,7 +194,7 @@ def test_a_candidate_that_is_down_for_a_while_costs_nothing() -> None:
     assert learner.rounds == 0
     assert learner.tell(decisions, np.zeros((50, 3))).accepted == 50
     play(learner)
-    assert learner._front == learner.rounds == 50 + sum(SIZES) - SIZES[-1] // 2
+    assert learner.queue.front == learner.rounds == 50 + sum(SIZES) - SIZES[-1] // 2
 
 
 def test_answers_told_in_vain_are_not_overdue() -> None:
@@ -205,10 +211,10 @@ def test_answers_told_in_vain_are_not_overdue() -> None:
     for _ in range(5):
         later = learner.ask(batch.contexts)
         learner.tell(later, np.zeros((20, 3)))
-    assert learner.status().missing == learner._front == 0
+    assert learner.status().missing == learner.queue.front == 0
     assert any("20 answers could not be taken in" in note for note in learner.result().notes)
     learner.tell(first, rewards)
-    assert learner._front == 120
+    assert learner.queue.front == 120
     assert learner.status().missing == 0
     assert not any("could not be taken in" in note for note in learner.result().notes)
 
@@ -261,7 +267,8 @@ def test_an_interruption_of_what_cannot_be_undone_is_not_passed_over(monkeypatch
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learner, "_judge", interrupted)
+    assert isinstance(learner, cb.AdaptiveComband)
+    monkeypatch.setattr(learner.verdict, "judge", interrupted)
     with pytest.raises(KeyboardInterrupt):
         learner.tell(decisions, batch.answer(decisions.lists))
     monkeypatch.undo()

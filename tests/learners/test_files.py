@@ -100,15 +100,15 @@ def test_thousands_of_damaged_and_altered_files(name: str, tmp_path: Path) -> No
 
 
 def _claims(state: storage.State) -> None:
-    state["learnt"]["certified"] = {"leader": state["learnt"]["epochs"][-1]["leader"], "epsilon": 0.0}
+    state["learnt"]["verdict"]["certified"] = {"leader": state["learnt"]["epochs"][-1]["leader"], "epsilon": 0.0}
 
 
 def _certain(state: storage.State) -> None:
-    state["learnt"]["log_wealth"][:] = 50.0
+    state["learnt"]["evidence"]["log_wealth"][:] = 50.0
 
 
 def _fewer_rounds(state: storage.State) -> None:
-    state["learnt"]["epochs"][0]["n_rounds"] -= 1
+    state["learnt"]["evidence"]["n_rounds"][0] -= 1
 
 
 def _bolder(state: storage.State) -> None:
@@ -116,8 +116,8 @@ def _bolder(state: storage.State) -> None:
 
 
 def _forgets(state: storage.State) -> None:
-    state["learnt"]["exposure"]["peak"] = 0.0
-    state["learnt"]["exposure"]["log_wealth"][:] = 9.0
+    state["learnt"]["watch"]["draws"]["peak"] = 0.0
+    state["learnt"]["watch"]["draws"]["log_wealth"][:] = 9.0
 
 
 def _constant(state: storage.State) -> None:
@@ -138,7 +138,7 @@ def _other_config(state: storage.State) -> None:
         (_claims, "a claim must be such as the evidence allows"),
         (_certain, "evidence must not exceed what the events that are kept allow"),
         (_fewer_rounds, "decisions, answers and rounds must be as many as each other"),
-        (_bolder, "the bets of an epoch must be those of its plan|may lose everything"),
+        (_bolder, "and the bets of its explorer|may lose everything"),
         (_forgets, "evidence of a guard must not exceed its peak"),
         (_constant, "random generator is not one that it can have"),
         (_more_answers, "the record of decisions and answers must agree"),

@@ -88,7 +88,7 @@ def test_a_change_is_noticed_while_its_epoch_runs() -> None:
         assert drifting(learner, 1500, rng, before) is None
         when = drifting(learner, 2000, rng, after)
         assert when is not None
-        assert len(learner._epochs) == 1
+        assert len(learner.epochs) == 1
         result = learner.result()
         assert "the world is not at rest" in str(result).splitlines()[0]
         page = selection_page(

@@ -65,6 +65,8 @@ def test_equals_a_book_of_every_decision(seed: int) -> None:
     for _ in range(25):
         last = issue(ledger, int(rng.integers(0, 200)), sealed=rng.random() < 0.7)
         book = book + last
+        first = int(rng.integers(ledger.issued + 1))
+        assert ledger.answered_from(first).tolist() == [i in answers for i in range(first, ledger.issued)]
         if ledger.issued == 0:
             continue
         ids = rng.integers(max(0, ledger.issued - 300), ledger.issued, size=int(rng.integers(0, 150)))

@@ -161,7 +161,7 @@ def test_all_evidence_is_that_of_the_twin(name: str, tmp_path: Path) -> None:
     if name.startswith("Adaptive"):
         expected.add("uncovered")
     if name.endswith("ask"):
-        expected |= {"mixture", "actions"}
+        expected |= {"mixture", "disagreement"}
     assert occurred >= expected
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import comband as cb
-from comband.learners.certifying import Epoch
+from comband.exploration import DisagreementExploration, DisagreementExplorer, Explorer, Standing
 from comband.rounds import Events
 from tests.learners.small_worlds import small_world
 
@@ -27,11 +27,19 @@ METHODS: dict[str, Maker] = {
 }
 
 
-class LooksAtTheList(cb.AdaptiveComband):
+class LooksAtTheList(DisagreementExplorer):
     """Wrong on purpose: stakes in proportion to the propensity of what the round itself has shown, λ·Q/0.3."""
 
-    def _propensities(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.float64]:
+    def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.full(len(chosen), 0.3)
+
+
+class Looking:
+    """An exploration that looks."""
+
+    def plan(self, standing: Standing) -> Explorer:
+        right = DisagreementExploration().plan(standing)
+        return LooksAtTheList.from_state(right.state(), standing.policies, standing.problem)
 
 
 def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds: int) -> bool:
@@ -51,10 +59,10 @@ def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds
     best = world.values.max()
     while not learner.done:
         world.play(learner, max(50, learner.rounds // 8), rng)
-        leader, certified = learner._claim()
-        if world.values[leader] < best - certified - 1e-12:
+        claim = learner.verdict.claim()
+        if world.values[claim.leader] < best - claim.epsilon - 1e-12:
             return True
-        if not learner._alive[int(np.argmax(world.values >= best - 1e-12))]:
+        if not learner.verdict.alive[int(np.argmax(world.values >= best - 1e-12))]:
             return True
     return False
 
@@ -88,5 +96,6 @@ def test_wrong_claims_stay_below_delta(method: str, kind: str) -> None:
 def test_a_bet_on_the_own_list_is_caught() -> None:
     """The same test, on a variant whose stakes depend on the round's own list, fails."""
     runs = 60
-    wrong = sum(ever_wrong((LooksAtTheList, {}), "crowd", s, epsilon=0.05, max_rounds=4000) for s in range(runs))
+    maker: Maker = (cb.learners.CertifyingLearner, {"exploration": Looking()})
+    wrong = sum(ever_wrong(maker, "crowd", s, epsilon=0.05, max_rounds=4000) for s in range(runs))
     assert wrong > most_allowed(runs)

@@ -38,7 +38,7 @@ class Facts:
 
 def read_epochs(learner: cb.learners.CertifyingLearner) -> list[Facts]:
     facts = []
-    for epoch in learner._epochs:
+    for epoch in learner.epochs:
         stakes, growth = np.zeros((len(learner.policies), 3)), np.zeros(len(learner.policies))
         stakes[epoch.candidates], growth[epoch.candidates] = epoch.bets.stakes, epoch.growth
         shown = tuple(epoch.candidates.tolist())
@@ -47,11 +47,11 @@ def read_epochs(learner: cb.learners.CertifyingLearner) -> list[Facts]:
 
 
 def read_evidence(learner: cb.learners.CertifyingLearner, leader: int, mu: float, rivals: NDArray[np.int64]) -> Floats:
-    return learner._evidence(leader, mu, rivals)
+    return learner.evidence.against(leader, mu, rivals)
 
 
 def read_kinds(learner: cb.learners.CertifyingLearner) -> list[str]:
-    return [epoch.plan.kind for epoch in learner._epochs]
+    return [epoch.explorer.KIND for epoch in learner.epochs]
 
 
 # ---- the twin --------------------------------------------------------------------------------------------------------

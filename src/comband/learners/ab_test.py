@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from comband.exploration.arms import ArmsExploration
 from comband.learners.base import Seed
-from comband.learners.certifying import CertifyingLearner, Epoch, Standing
-from comband.learners.exploration import Plan
+from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, check_flag
-from comband.rounds import Events
+from comband.problem import Problem
 
 
 class ABTest(CertifyingLearner):
@@ -22,7 +18,7 @@ class ABTest(CertifyingLearner):
 
     Parameters
     ----------
-    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, seed:
+    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
         As for every certifying learner.
     eliminate:
         Whether dropped candidates are no longer shown.
@@ -40,30 +36,21 @@ class ABTest(CertifyingLearner):
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
         eliminate: bool = False,
+        guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
-        self.eliminate = check_flag("eliminate", eliminate)
+        exploration = ArmsExploration(eliminate)
+        self.eliminate = exploration.eliminate
         super().__init__(
             problem,
             policies,
+            exploration=exploration,
             epsilon=epsilon,
             delta=delta,
             max_rounds=max_rounds,
             patience=patience,
             first_epoch=first_epoch,
             epoch_growth=epoch_growth,
+            guards=guards,
             seed=seed,
         )
-
-    def _plan(self, standing: Standing) -> Plan:
-        shown = standing.candidates if self.eliminate else np.arange(len(self.policies))
-        return Plan("arms", np.full(len(shown), 1 / len(shown)), 1 / len(shown))
-
-    def _inside(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.bool_]:
-        return np.asarray(events.arms[events.rows[chosen], None] == epoch.candidates)
-
-    def _propensities(self, events: Events, chosen: NDArray[np.int64], epoch: Epoch) -> NDArray[np.float64]:
-        return np.full(len(chosen), epoch.plan.floor)
-
-    def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "eliminate": self.eliminate}

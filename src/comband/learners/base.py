@@ -164,13 +164,16 @@ class Learner(Atomic, ABC):
         save(path, "learner", self.state())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
+    def load(cls, path: str | os.PathLike[str], policies: PolicySet, **objects: Any) -> Self:
         """Go on where `save` stopped, with the same policies in the same order.
+
+        `objects` are arguments of the constructor that are no plain values (guards, an exploration of your own): no
+        file holds them, so give the same ones again.
 
         Policies that say otherwise than those of the save, on the contexts kept for that, are refused. (Contexts that
         cannot be saved, objects of your own, are not kept: then only names are compared.)
         """
-        return load(path, "learner", lambda state: cls.from_state(state, policies))
+        return load(path, "learner", lambda state: cls.from_state(state, policies, **objects))
 
     @alone
     def state(self) -> State:
@@ -187,8 +190,8 @@ class Learner(Atomic, ABC):
         }
 
     @classmethod
-    def from_state(cls, state: State, policies: PolicySet) -> Self:
-        """The inverse of `state`, checked, with the same policies in the same order."""
+    def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
+        """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
         check(state, _SCHEMA)
         if state["class"] != cls.__name__:
             raise InputError(f"it holds a {state['class']}, not a {cls.__name__}.")
@@ -205,12 +208,12 @@ class Learner(Atomic, ABC):
             m=problem.list_size,
         )
         try:
-            inspect.signature(cls).bind(problem, policies, **config)
+            inspect.signature(cls).bind(problem, policies, **{**config, **objects})
         except TypeError as error:
             raise InputError(f"its config does not make a {cls.__name__}: {error}.") from None
         require(not any(isinstance(value, np.ndarray) for value in config.values()), "its config must be plain values.")
         try:
-            learner = cls(problem, policies, **config)
+            learner = cls(problem, policies, **{**config, **objects})
             require(
                 json.dumps(learner._config(), sort_keys=True) == json.dumps(config, sort_keys=True),
                 f"its config is not that of a {cls.__name__}.",

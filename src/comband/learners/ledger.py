@@ -152,6 +152,15 @@ class Ledger:
             self._head += settled
         self.answered += admission.receipt.accepted
 
+    def answered_from(self, first_id: int) -> NDArray[np.bool_]:
+        """Whether each decision from `first_id` on is answered, (issued − first_id,), for the caller to keep."""
+        answered = np.ones(self.issued - first_id, dtype=np.bool_)
+        known = max(first_id, self._low)
+        answered[known - first_id :] = self._rows(self._done)[known - self._low :]
+        if self._unwritten is not None:
+            answered[max(self.issued - len(self._unwritten) - first_id, 0) :] = False
+        return answered
+
     def overtaken(self, first_id: int = 0) -> int:
         """How many open decisions, of those from `first_id` on, are older than some answered one."""
         self._write()

@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from comband.learners.certifying import CertifyingLearner, Standing
-from comband.learners.exploration import Plan
+from comband.exploration.mixture import UniformListsExploration
+from comband.learners.base import Seed
+from comband.learners.certifying import CertifyingLearner, Guard
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem
 
 
 class UniformLists(CertifyingLearner):
     """Show uniform lists, with the evidence and the stopping rule of `AdaptiveComband`.
 
     Importance weights are K/m, whoever the candidates are and however few of them are left.
+
+    Parameters
+    ----------
+    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
+        As for every certifying learner.
     """
 
-    def _plan(self, standing: Standing) -> Plan:
-        S = len(standing.candidates)
-        return Plan("mixture", np.full(S, 1 / S), 1.0)
+    def __init__(
+        self,
+        problem: Problem,
+        policies: PolicySet,
+        *,
+        epsilon: float,
+        delta: float = 0.05,
+        max_rounds: int | None = None,
+        patience: int | None = None,
+        first_epoch: int = 300,
+        epoch_growth: float = 1.2,
+        guards: Sequence[Guard] = (),
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            problem,
+            policies,
+            exploration=UniformListsExploration(),
+            epsilon=epsilon,
+            delta=delta,
+            max_rounds=max_rounds,
+            patience=patience,
+            first_epoch=first_epoch,
+            epoch_growth=epoch_growth,
+            guards=guards,
+            seed=seed,
+        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from comband.learners.certifying import CertifyingLearner, Standing
-from comband.learners.exploration import Plan
-
-_FLOOR = 1e-9  # a mixture has a floor; this one is too small to matter
+from comband.exploration.mixture import UniformMixtureExploration
+from comband.learners.base import Seed
+from comband.learners.certifying import CertifyingLearner, Guard
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem
 
 
 class UniformMixture(CertifyingLearner):
@@ -16,7 +17,37 @@ class UniformMixture(CertifyingLearner):
 
     Every list counts for all candidates that share actions with it; importance weights are at most P. Dropped
     candidates go on being shown: this baseline does not adapt.
+
+    Parameters
+    ----------
+    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
+        As for every certifying learner.
     """
 
-    def _plan(self, standing: Standing) -> Plan:
-        return Plan("mixture", np.full(len(self.policies), 1 / len(self.policies)), _FLOOR)
+    def __init__(
+        self,
+        problem: Problem,
+        policies: PolicySet,
+        *,
+        epsilon: float,
+        delta: float = 0.05,
+        max_rounds: int | None = None,
+        patience: int | None = None,
+        first_epoch: int = 300,
+        epoch_growth: float = 1.2,
+        guards: Sequence[Guard] = (),
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            problem,
+            policies,
+            exploration=UniformMixtureExploration(),
+            epsilon=epsilon,
+            delta=delta,
+            max_rounds=max_rounds,
+            patience=patience,
+            first_epoch=first_epoch,
+            epoch_growth=epoch_growth,
+            guards=guards,
+            seed=seed,
+        )

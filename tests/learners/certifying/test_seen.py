@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.learners.seen import Seen
+from comband.learners.certifying.seen import Seen
 from comband.rounds import Events
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.bits import PackedRows, words_for
-from comband.rounds import Events
+from comband.rounds import Events, events_of_rounds
 from comband.storage import Array, Part, State, check, require
 
 Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.float64]]
@@ -49,6 +49,17 @@ class Seen:
         seen = cls(len(columns))
         seen.columns, seen._events, seen._rows = columns, [events], [PackedRows(bits, len(columns))]
         return seen
+
+    def __add__(self, other: Seen) -> Seen:
+        """The events of both, in the order of decisions, for the columns that both have."""
+        columns = np.intersect1d(self.columns, other.columns)
+        both = [part.rows.take(np.searchsorted(part.columns, columns)) for part in (self, other)]
+        joined = self.events + other.events
+        events, chosen = events_of_rounds(joined, np.argsort(joined.ids, kind="stable"))
+        total = Seen(0)
+        total.columns, total._events = columns, [events]
+        total._rows = [PackedRows(np.concatenate([rows.bits for rows in both])[chosen], len(columns))]
+        return total
 
     def __len__(self) -> int:
         return sum(len(events) for events in self._events)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.policies.disagreement import DisagreementSampling, count_disputed
+from comband.exploration.disagreement import DisagreementExplorer
+from comband.exploration.recent import count_disputed
 from tests.strategies import hoeffding_radius, random_policies
 
 
@@ -48,17 +49,17 @@ def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, f
     problem = cb.Problem(n_actions, m)
     policies = random_policies(S, 4, problem, rng)
     leader = int(rng.integers(S))
-    design = DisagreementSampling(
-        policies, np.arange(S), leader=leader, attention=rng.random(S), floor=floor, problem=problem
+    explorer = DisagreementExplorer(
+        policies, np.arange(S), leader=leader, attention=rng.random(S), smallest_disputed=floor, problem=problem
     )
-    Q = design.propensities(np.arange(4))
+    Q = explorer.propensities_of(np.arange(4))
     lists = policies.predict(np.arange(4))
     for x in range(4):
-        expected = plain_propensities(lists[x], leader, design.attention, floor, n_actions)
+        expected = plain_propensities(lists[x], leader, explorer.attention, floor, n_actions)
         np.testing.assert_allclose(Q[x], expected, atol=2e-6)
     np.testing.assert_allclose(Q.sum(axis=1), m, atol=1e-9)
     assert Q.max() <= 1 + 1e-12
-    shown = design.draw(np.arange(4), rng)
+    shown = explorer.draw(np.arange(4), rng).decisions
     np.testing.assert_allclose(shown.propensities, np.take_along_axis(Q, shown.lists.astype(np.int64), 1), atol=1e-12)
     assert all(len(set(row)) == m for row in shown.lists.tolist())
     covered = shown.covered
@@ -74,12 +75,12 @@ def test_lists_come_with_their_propensities() -> None:
     problem = cb.Problem(n_actions=12, list_size=3)
     rng = np.random.default_rng(0)
     policies = random_policies(7, 3, problem, rng)
-    design = DisagreementSampling(
-        policies, np.arange(7), leader=2, attention=rng.random(7), floor=0.12, problem=problem
+    explorer = DisagreementExplorer(
+        policies, np.arange(7), leader=2, attention=rng.random(7), smallest_disputed=0.12, problem=problem
     )
     n = 40_000
-    shown = design.draw(np.repeat(np.arange(3), n), rng)
-    Q = design.propensities(np.arange(3))
+    shown = explorer.draw(np.repeat(np.arange(3), n), rng).decisions
+    Q = explorer.propensities_of(np.arange(3))
     radius = hoeffding_radius(n, 1e-7, tests=36)
     for x in range(3):
         frequency = np.bincount(shown.lists[x * n : (x + 1) * n].ravel(), minlength=12) / n
@@ -90,21 +91,25 @@ def test_batches_do_not_matter_and_one_number_is_used_a_context() -> None:
     problem = cb.Problem(n_actions=9, list_size=2)
     rng = np.random.default_rng(1)
     policies = random_policies(4, 5, problem, rng)
-    design = DisagreementSampling(policies, [0, 2, 3], leader=1, attention=[1, 0, 2], floor=0.1, problem=problem)
+    explorer = DisagreementExplorer(
+        policies, [0, 2, 3], leader=1, attention=[1, 0, 2], smallest_disputed=0.1, problem=problem
+    )
     X = rng.integers(5, size=30)
-    whole = design.draw(X, np.random.default_rng(5))
+    whole = explorer.draw(X, np.random.default_rng(5)).decisions
     generator = np.random.default_rng(5)
-    parts = design.draw(X[:7], generator) + design.draw(X[7:], generator)
+    parts = explorer.draw(X[:7], generator).decisions + explorer.draw(X[7:], generator).decisions
     assert whole.lists.tolist() == parts.lists.tolist()
-    assert len(design.draw(X[:0], generator)) == 0
+    assert len(explorer.draw(X[:0], generator).decisions) == 0
 
 
 def test_contexts_with_too_much_dispute_are_marked() -> None:
     problem = cb.Problem(n_actions=9, list_size=1)
     # Context 0: two actions; context 1: four.
     policies = cb.PolicySet.from_lists([[[0], [0]], [[1], [1]], [[1], [2]], [[1], [3]]], problem)
-    design = DisagreementSampling(policies, np.arange(4), leader=0, attention=np.ones(4), floor=0.6, problem=problem)
-    decisions = design.draw(np.array([0, 1]), np.random.default_rng(0), epoch=3)
+    explorer = DisagreementExplorer(
+        policies, np.arange(4), leader=0, attention=np.ones(4), smallest_disputed=0.6, problem=problem
+    )
+    decisions = explorer.draw(np.array([0, 1]), np.random.default_rng(0), epoch=3).decisions
     assert (decisions.epochs.tolist(), decisions.covered.tolist()) == ([3, 3], [True, False])
     assert count_disputed(policies, np.arange(4), 0, np.array([0, 1]), problem).tolist() == [1, 3]
 
@@ -112,6 +117,6 @@ def test_contexts_with_too_much_dispute_are_marked() -> None:
 def test_a_single_candidate_shows_its_list() -> None:
     problem = cb.Problem(n_actions=5, list_size=2)
     policies = cb.PolicySet.from_lists([[[3, 1]]], problem)
-    design = DisagreementSampling(policies, [0], leader=0, attention=[1.0], floor=0.5, problem=problem)
-    assert sorted(design.draw(np.array([0]), np.random.default_rng(0)).lists[0].tolist()) == [1, 3]
-    assert design.propensities(np.array([0]))[0].tolist() == pytest.approx([0, 1, 0, 1, 0])
+    explorer = DisagreementExplorer(policies, [0], leader=0, attention=[1.0], smallest_disputed=0.5, problem=problem)
+    assert sorted(explorer.draw(np.array([0]), np.random.default_rng(0)).decisions.lists[0].tolist()) == [1, 3]
+    assert explorer.propensities_of(np.array([0]))[0].tolist() == pytest.approx([0, 1, 0, 1, 0])

@@ -1,0 +1,33 @@
+"""How an epoch explores: explorers draw its lists with exact propensities, explorations plan the next one."""
+
+from comband.exploration.arms import ArmExplorer, ArmsExploration
+from comband.exploration.base import (
+    Drawn,
+    Exploration,
+    Explorer,
+    Standing,
+    explorer_from_state,
+    register,
+)
+from comband.exploration.disagreement import DisagreementExploration, DisagreementExplorer
+from comband.exploration.doubling import DoublingExploration
+from comband.exploration.mixture import MixtureExplorer, UniformListsExploration, UniformMixtureExploration
+from comband.exploration.recent import RecentContexts
+
+__all__ = [
+    "ArmExplorer",
+    "ArmsExploration",
+    "DisagreementExploration",
+    "DisagreementExplorer",
+    "DoublingExploration",
+    "Drawn",
+    "Exploration",
+    "Explorer",
+    "MixtureExplorer",
+    "RecentContexts",
+    "Standing",
+    "UniformListsExploration",
+    "UniformMixtureExploration",
+    "explorer_from_state",
+    "register",
+]

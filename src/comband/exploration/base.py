@@ -1,0 +1,153 @@
+"""How an epoch explores: what a plan may look at, and what the explorer that it makes can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.bits import PackedRows
+from comband.contexts import Contexts
+from comband.exploration.recent import RecentContexts
+from comband.policies.policy_set import PolicySet
+from comband.policies.sparse import SparsePropensities
+from comband.problem import InputError, Problem
+from comband.rounds import Decisions, Events
+from comband.storage import State
+
+Seed = int | np.random.SeedSequence | np.random.Generator
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Drawn:
+    """Decisions, and what the explorer saw on the way.
+
+    `lists` (k, S, m) are those of all its candidates on the last k contexts, if it had to ask them and was told to keep
+    so many: nobody need ask again. None otherwise.
+    """
+
+    decisions: Decisions
+    lists: NDArray[np.int32] | None = None
+
+
+class Explorer(Protocol):
+    """Draws an epoch's lists, with exact propensities, and says what a reward counts for whom.
+
+    It is fixed before the epoch's first context is drawn, and holds no more than `state` says: another process that has
+    the same policies makes it again with `explorer_from_state`, and draws the same lists there from the same random
+    numbers.
+
+    candidates:
+        (S,) whom the epoch compares, numbers among all policies, rising.
+    smallest_disputed:
+        In a covered round no action that speaks for a rival and not for the leader has a smaller propensity.
+    smallest:
+        In a covered round no action of any candidate has a smaller propensity.
+    """
+
+    KIND: ClassVar[str]
+    candidates: NDArray[np.int64]
+    smallest_disputed: float
+    smallest: float
+
+    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
+        """A list for each context; `keep` as for `Drawn`. Other batches of the same contexts get the same lists."""
+        ...
+
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the `chosen` events count for which candidates, (E, S)."""
+        ...
+
+    def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the rewards of the `chosen` events of this explorer's own rounds are divided by, (E,)."""
+        ...
+
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """With what probability this explorer would show the actions of the `chosen` events, of any rounds, (E,), given
+        for which candidates they count.
+        """
+        ...
+
+    def propensities_of(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of some items (n, k), computed anew: for audits."""
+        ...
+
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all items, computed anew: for audits."""
+        ...
+
+    def state(self) -> State:
+        """All but policies and problem, with its `KIND` as "kind"; see `comband.storage`."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> Explorer:
+        """The inverse of `state`, checked."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Standing:
+    """What a plan may look at: all of it comes from decisions before the epoch.
+
+    policies, problem, epsilon:
+        The learner's.
+    candidates:
+        (S,) who is left, numbers among all policies.
+    leader:
+        A position among them.
+    gaps:
+        (S,) estimated V(leader) − V(π) ≥ 0.
+    need:
+        (S,) the share of the evidence that is still missing for each.
+    rounds, first_epoch:
+        How many rounds are in the evidence; how long the first epoch was.
+    events:
+        The rewards seen so far in these rounds.
+    recent:
+        The most recent contexts.
+    """
+
+    policies: PolicySet
+    problem: Problem
+    epsilon: float
+    candidates: NDArray[np.int64]
+    leader: int
+    gaps: NDArray[np.float64]
+    need: NDArray[np.float64]
+    rounds: int
+    first_epoch: int
+    events: Events
+    recent: RecentContexts
+
+
+class Exploration(Protocol):
+    """How epochs explore: the one thing in which certifying learners differ."""
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch, whose candidates are those of the standing."""
+        ...
+
+
+EXPLORERS: dict[str, type[Explorer]] = {}
+_Kind = TypeVar("_Kind", bound=type[Any])
+
+
+def register(kind: _Kind) -> _Kind:
+    """Make a class of explorers known by its `KIND`, so that files and other processes can name it."""
+    known: Callable[..., Any] | None = EXPLORERS.get(kind.KIND)
+    if known is not None and known is not kind:
+        raise InputError(f"there is an explorer of the kind {kind.KIND!r} already; choose another name.")
+    EXPLORERS[kind.KIND] = kind
+    return kind
+
+
+def explorer_from_state(state: State, policies: PolicySet, problem: Problem) -> Explorer:
+    """The explorer whose `state` this is, over the same policies in the same order."""
+    kind = EXPLORERS.get(str(state.get("kind")))
+    if kind is None:
+        raise InputError(f"there is no explorer of the kind {state.get('kind')!r}; there are {sorted(EXPLORERS)}.")
+    return kind.from_state(state, policies, problem)

@@ -1,0 +1,264 @@
+"""Lists that spend their places where the candidates disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels.disagreement import disagreement_lists
+from comband.bits import PackedRows
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.exploration.mixture import MixtureExplorer
+from comband.lists import check_lists
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities, sorted_actions
+from comband.problem import InputError, Problem, as_generator, check_count
+from comband.rounds import Decisions, Events, read_only
+from comband.storage import Array, Real, State, Text, Whole, check, require
+
+# Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
+# not at all: both keep a small probability, the first so that its weight stays moderate, the second so that values can
+# be estimated.
+_LEADER_SHARE = 0.3
+_UNDISPUTED = 0.05
+
+
+@register
+class DisagreementExplorer:
+    """Inclusion probabilities for single actions instead of a mixture of whole lists.
+
+    For a context x let U(x) be the actions in any candidate's list. An action that all candidates show, or none, tells
+    them apart not at all. A disputed action y matters to the comparison of the leader ℓ with rival π iff it is in
+    exactly one of their lists; with attention α_π on the rivals it matters u(y) = Σ_π α_π 1[y ∈ π(x) △ ℓ(x)]. Since
+    Var D(π) ≤ E Σ_{y∈π△ℓ} P(y rewarded | x)/Q(x, y), the best probabilities are in proportion to √(u(y)·P(y rewarded |
+    x)); the share of candidates that show y stands in for the unknown second factor. So
+
+        Q(x, y) = clip(t·√(u(y)·(share(y) + .01)), low(y), 1) with t such that Σ_y Q(x, y) = m,
+
+    where low(y) ≥ `smallest_disputed` for every disputed action outside the leader's list. A list with exactly these
+    inclusion probabilities is drawn by systematic sampling. Uniform on U(x), m/|U(x)| ≥ 1/S: never worse than a mixture
+    of the S candidates.
+
+    That is a promise made before the context is seen. Where U(x) is too large to keep it (`covered` is False) all
+    probabilities are still positive and exact, but smaller.
+
+    Parameters
+    ----------
+    policies, candidates:
+        The class and the positions of those that are still candidates.
+    leader:
+        The position of ℓ in `candidates`.
+    attention:
+        (S,) α ≥ 0 for each candidate; the leader's is ignored.
+    smallest_disputed:
+        The promised probability of disputed actions outside the leader's list.
+
+    >>> problem = Problem(n_actions=6, list_size=2)
+    >>> policies = PolicySet.from_lists([[[0, 1]], [[0, 2]], [[0, 3]]], problem)
+    >>> explorer = DisagreementExplorer(
+    ...     policies, [0, 1, 2], leader=0, attention=[0, 1, 1], smallest_disputed=.3, problem=problem
+    ... )
+    >>> explorer.propensities_of([0]).round(2).tolist()  # action 0 is shown by all: learning about it is worth little
+    [[0.05, 0.81, 0.57, 0.57, 0.0, 0.0]]
+    """
+
+    KIND: ClassVar[str] = "disagreement"
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        candidates: ArrayLike,
+        *,
+        leader: int,
+        attention: ArrayLike,
+        smallest_disputed: float,
+        problem: Problem,
+    ) -> None:
+        self.policies = policies
+        self.candidates: NDArray[np.int64] = np.asarray(candidates, dtype=np.int64)
+        self.leader = leader
+        self._given = np.array(attention, dtype=np.float64)
+        weights = self._given.copy()
+        weights[leader] = 0.0
+        total = weights.sum()
+        self.attention = weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights) - 1, 1))
+        self.attention[leader] = 0.0
+        self.problem = problem
+        self.smallest_disputed = smallest_disputed
+        of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
+        self._lowest = np.array([smallest_disputed, of_leader, undisputed])
+        self.smallest = float(self._lowest.min())
+
+    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
+        """A list for each context; `covered` says where the smallest propensity could be kept.
+
+        Uses one number of `rng` a context, in order.
+        """
+        rng = as_generator(rng)
+        n, m = n_contexts(X), self.problem.list_size
+        lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
+        covered = np.empty(n, dtype=np.bool_)
+        kept = []
+        for rows in self._row_blocks(n):
+            u = rng.random(rows.stop - rows.start)
+            predicted = self._predict(take_contexts(X, rows))
+            drawn = self._kernel(predicted, u, np.empty((len(u), 0), dtype=np.int32))
+            lists[rows], propensities[rows], covered[rows] = drawn[:3]
+            if rows.stop > n - keep:
+                kept.append(predicted[max(0, n - keep - rows.start) :])
+        decisions = Decisions(
+            ids=read_only(np.arange(first_id, first_id + n)),
+            lists=read_only(lists),
+            propensities=read_only(propensities),
+            epochs=read_only(np.full(n, epoch)),
+            contexts=X,
+            covered=read_only(covered),
+        )
+        return Drawn(decisions, (kept[0] if len(kept) == 1 else np.concatenate(kept)) if kept else None)
+
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Every list counts for all candidates that share actions with it."""
+        return self.policies.contains(events.contexts, events.rows[chosen], events.actions[chosen], self.candidates)
+
+    def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The propensities of the actions."""
+        return events.propensities[chosen]
+
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """Q of single actions."""
+        contexts = take_contexts(events.contexts, events.rows[chosen])
+        return self.propensities_of(contexts, events.actions[chosen, None])[:, 0]
+
+    def propensities_of(self, X: Contexts, items: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Q of the listed items, (n, k), or of all of them, (n, K), when none are given."""
+        n, K = n_contexts(X), self.problem.n_actions
+        if items is None:
+            asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
+        else:
+            asked = check_lists(items, n=n)
+            if asked.size and int(asked.max()) >= K:
+                raise InputError(f"actions must lie in 0 … {K - 1}, got {int(asked.max())}.")
+        result = np.empty(asked.shape)
+        for rows in self._row_blocks(n):
+            block = asked[rows]
+            result[rows] = self._kernel(self._predict(take_contexts(X, rows)), np.zeros(len(block)), block)[4]
+        return result
+
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all actions, without an (n, K) array."""
+        parts = []
+        for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
+            predicted = self._predict(take_contexts(X, rows))
+            listed, nothing = sorted_actions(predicted), np.zeros(len(predicted))
+            values = self._kernel(predicted, nothing, listed)[4]
+            parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, nothing))
+        return SparsePropensities.concat(parts)
+
+    def state(self) -> State:
+        """All but policies and problem, for a file or another process; see `comband.storage`."""
+        return {
+            "kind": self.KIND,
+            "candidates": self.candidates,
+            "leader": self.leader,
+            "attention": self._given,
+            "smallest_disputed": self.smallest_disputed,
+        }
+
+    SCHEMA: ClassVar = {
+        "kind": Text((KIND,)),
+        "candidates": Array("i8", ("S",), 0, "P-1", rising=True),
+        "leader": Whole(0, "S-1"),
+        "attention": Array("f8", ("S",), 0),
+        "smallest_disputed": Real(0, 1),
+    }
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> DisagreementExplorer:
+        """The inverse of `state`, checked."""
+        check(state, cls.SCHEMA, P=len(policies))
+        require(state["smallest_disputed"] > 0, "the smallest propensity must be above 0.")
+        return cls(
+            policies,
+            state["candidates"],
+            leader=state["leader"],
+            attention=state["attention"],
+            smallest_disputed=float(state["smallest_disputed"]),
+            problem=problem,
+        )
+
+    def _row_blocks(self, n: int) -> list[slice]:
+        step = max(1, BLOCK // (len(self.candidates) * self.problem.list_size))
+        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+    def _predict(self, X: Contexts) -> NDArray[np.int32]:
+        return self.policies.predict(X, self.candidates, problem=self.problem)
+
+    def _kernel(
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64], asked: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
+        result: tuple[
+            NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]
+        ] = disagreement_lists(predicted, self.leader, self.attention, self._lowest, u, self.problem.n_actions, asked)
+        return result
+
+
+_SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
+_UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
+_FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
+_LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementExploration:
+    """Show actions on which the candidates that are left disagree, with the more attention on a rival the closer its
+    value is to the leader's and the more evidence it still lacks.
+
+    The smallest propensity, which bounds the importance weights and so the stakes, is set from how much the candidates
+    disagreed on recent contexts. While more than `max_evaluated` candidates are left they are not all asked on every
+    context: uniform lists are mixed with the lists of the front runners.
+    """
+
+    max_evaluated: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_evaluated", check_count("max_evaluated", self.max_evaluated))
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch."""
+        candidates, problem = standing.candidates, standing.problem
+        if len(candidates) > self.max_evaluated:
+            front = np.argsort(standing.gaps, kind="stable")[:_FRONT_RUNNERS]
+            weights = np.zeros(len(standing.policies))
+            weights[candidates[front]] = 1 / len(front)
+            return MixtureExplorer(
+                standing.policies, candidates, weights=weights, floor=_LISTS_AT_FIRST, problem=problem
+            )
+        return DisagreementExplorer(
+            standing.policies,
+            candidates,
+            leader=standing.leader,
+            attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
+            smallest_disputed=min(_SHARE * problem.list_size / _room_needed(standing), 1.0),
+            problem=problem,
+        )
+
+
+def _room_needed(standing: Standing) -> float:
+    """For how many disputed actions a context must have room."""
+    K, m = standing.problem.n_actions, standing.problem.list_size
+    certain = min(K - m, (len(standing.candidates) - 1) * m)
+    if len(standing.recent) == 0 or certain == 0:
+        return float(max(certain, m))
+    counts = standing.recent.disputed(standing.candidates, standing.leader)
+    # An uncovered round counts as if the rival had earned ρ.
+    share = _UNCOVERED_COST * standing.epsilon / standing.problem.max_reward
+    if len(counts) * share > 1:
+        enough = float(np.quantile(counts, 1 - share))
+    else:
+        enough = float(counts.max() + 0.25 * (counts.max() - np.median(counts)))
+    return float(min(max(enough, m), max(certain, m)))

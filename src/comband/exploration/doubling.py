@@ -1,0 +1,42 @@
+"""The two phases of PAC-COMBAND on a doubling budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from comband.design import design_exploration
+from comband.exploration.base import Explorer, Standing
+from comband.exploration.mixture import MixtureExplorer
+from comband.oracles.enumeration import EnumerationOracle
+from comband.rounds import Events
+from comband.solvers.stopping import Stopping
+
+_FLOOR = 0.5  # γ of the paper's Algorithm 1
+
+
+@dataclass(frozen=True, slots=True)
+class DoublingExploration:
+    """Uniform lists, then the log-barrier mixture designed on them, in stages that double.
+
+    In the first half of each stage (rounds N to 1.5 N) lists are uniform; in the second (1.5 N to 2 N) they come from
+    the mixture that `design_exploration` finds on all events so far, over all candidates, with γ = ½ (paper, Algorithm
+    1). No candidate is excluded from the design.
+    """
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch."""
+        policies, first = standing.policies, standing.first_epoch
+        weights, floor = np.full(len(policies), 1 / len(policies)), 1.0
+        stage = np.log2(max(standing.rounds, first) / first)
+        if standing.rounds >= 1.5 * first * 2 ** np.floor(stage) and len(standing.events):
+            design = design_exploration(
+                standing.events + Events.none(standing.rounds),
+                EnumerationOracle(policies),
+                problem=standing.problem,
+                floor=_FLOOR,
+                stopping=Stopping(relative_gap=1e-3),
+            )
+            weights, floor = design.mixture.weights, _FLOOR
+        return MixtureExplorer(policies, standing.candidates, weights=weights, floor=floor, problem=standing.problem)

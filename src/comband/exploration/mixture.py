@@ -1,0 +1,146 @@
+"""Whole lists of candidates, mixed over a share of uniform lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels.lists import inclusion
+from comband.bits import PackedRows
+from comband.contexts import Contexts, take_contexts
+from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.policies.mixture import Mixture
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities
+from comband.problem import Problem
+from comband.rounds import Events
+from comband.storage import Array, Real, State, Text, check, require
+
+
+@register
+class MixtureExplorer:
+    """The lists of a `Mixture`: a candidate's, or with probability γ a uniform one.
+
+    Parameters
+    ----------
+    policies, candidates:
+        The class and the positions of those that are compared.
+    weights:
+        p, one weight per policy, also for those that are no candidates any more.
+    floor:
+        γ, the share of uniform lists.
+    """
+
+    KIND: ClassVar[str] = "mixture"
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        candidates: NDArray[np.int64],
+        *,
+        weights: ArrayLike,
+        floor: float,
+        problem: Problem,
+    ) -> None:
+        self._given = np.asarray(weights, dtype=np.float64)
+        self.mixture = mixture = Mixture(policies, self._given, problem=problem, floor=floor)
+        self.candidates = candidates
+        self._own = bool(np.isin(mixture.support, candidates).all())
+        self._weights = mixture.weights[candidates]
+        share = (1 - mixture.floor) * float(self._weights.min())
+        self.smallest = self.smallest_disputed = share + mixture.floor * problem.uniform_propensity
+
+    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
+        """A list for each context; only the mixture's support is asked, so no candidates' lists are kept."""
+        return Drawn(self.mixture.draw(X, rng, first_id=first_id, epoch=epoch))
+
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Every list counts for all candidates that share actions with it."""
+        rows, actions = events.rows[chosen], events.actions[chosen]
+        return self.mixture.policies.contains(events.contexts, rows, actions, self.candidates)
+
+    def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The propensities of the actions."""
+        return events.propensities[chosen]
+
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """Q of single actions."""
+        mixture, problem = self.mixture, self.mixture.problem
+        if self._own or mixture.floor == 1:
+            followed = inside @ self._weights
+        else:
+            followed = np.empty(len(chosen))
+            step = max(1, BLOCK // (len(mixture.support) * problem.list_size))
+            for start in range(0, len(chosen), step):
+                part = slice(start, start + step)
+                lists = mixture.policies.predict(
+                    take_contexts(events.contexts, events.rows[chosen[part]]), mixture.support
+                )
+                wanted = np.ascontiguousarray(events.actions[chosen[part], None])
+                weights = mixture.weights[mixture.support]
+                followed[part] = inclusion(lists, weights, wanted, problem.n_actions)[:, 0]
+        return np.asarray((1 - mixture.floor) * followed + mixture.floor * problem.uniform_propensity)
+
+    def propensities_of(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of some items."""
+        return self.mixture.propensities(X, items)
+
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all items."""
+        return self.mixture.sparse_propensities(X)
+
+    def state(self) -> State:
+        """All but policies and problem, for a file or another process; see `comband.storage`."""
+        support = np.flatnonzero(self._given)
+        return {
+            "kind": self.KIND,
+            "candidates": self.candidates,
+            "support": support,
+            "weights": self._given[support],
+            "floor": self.mixture.floor,
+        }
+
+    SCHEMA: ClassVar = {
+        "kind": Text((KIND,)),
+        "candidates": Array("i8", ("S",), 0, "P-1", rising=True),
+        "support": Array("i8", ("W",), 0, "P-1", rising=True),
+        "weights": Array("f8", ("W",), 0, 1),
+        "floor": Real(0, 1),
+    }
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> MixtureExplorer:
+        """The inverse of `state`, checked."""
+        check(state, cls.SCHEMA, P=len(policies))
+        require(len(state["candidates"]) > 0, "an explorer must have candidates.")
+        weights = np.zeros(len(policies))
+        weights[state["support"]] = state["weights"]
+        return cls(policies, state["candidates"], weights=weights, floor=float(state["floor"]), problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformListsExploration:
+    """Uniform lists: importance weights are K/m, whoever the candidates are and however few of them are left."""
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch."""
+        policies, candidates = standing.policies, standing.candidates
+        weights = np.zeros(len(policies))
+        weights[candidates] = 1 / len(candidates)
+        return MixtureExplorer(policies, candidates, weights=weights, floor=1.0, problem=standing.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformMixtureExploration:
+    """The list of a candidate drawn uniformly from all P, dropped or not: importance weights are at most P."""
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch."""
+        policies, P = standing.policies, len(standing.policies)
+        weights, problem = np.full(P, 1 / P), standing.problem
+        # A mixture has a floor; this one is too small to matter.
+        return MixtureExplorer(policies, standing.candidates, weights=weights, floor=1e-9, problem=problem)

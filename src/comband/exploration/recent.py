@@ -1,0 +1,155 @@
+"""The most recent contexts, and what the candidates show there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels.disagreement import disputed_counts
+from comband.contexts import Contexts, alike, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.problem import Problem
+from comband.storage import State
+
+_CONTEXTS = 1000  # kept to see how much the candidates disagree
+_CELLS = 1 << 23  # of lists that are kept beside them
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """Some contexts, and the lists (n, S, m) of `candidates` there, if they are known."""
+
+    contexts: Contexts
+    lists: NDArray[np.int32] | None = None
+    candidates: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return n_contexts(self.contexts)
+
+    def last(self, n: int) -> _Part:
+        """The last n contexts."""
+        if n >= len(self):
+            return self
+        rows = slice(len(self) - n, len(self))
+        lists = None if self.lists is None else self.lists[rows]
+        return _Part(take_contexts(self.contexts, rows), lists, self.candidates)
+
+
+class RecentContexts:
+    """The last thousand contexts. Lists that candidates gave there when decisions were drawn are kept beside them, as
+    far as they have room: to see how much candidates disagree there, only the others are asked.
+    """
+
+    def __init__(self, policies: PolicySet, problem: Problem) -> None:
+        self._policies, self._problem = policies, problem
+        self._parts: list[_Part] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return min(self._size, _CONTEXTS)
+
+    def room(self, n_candidates: int) -> int:
+        """On how many contexts the lists of so many candidates are worth keeping."""
+        return min(_CONTEXTS, _CELLS // (n_candidates * self._problem.list_size))
+
+    def add(self, X: Contexts, lists: NDArray[np.int32] | None, candidates: NDArray[np.int64]) -> None:
+        """Further contexts; `lists` (k, S, m) are those of the candidates on the last k of them."""
+        n, known = n_contexts(X), 0 if lists is None else len(lists)
+        if n and self._parts and not alike(self._parts[0].contexts, X):
+            concat_contexts([self._parts[0].contexts, X])  # says what is wrong, if they cannot be joined
+        unknown, seen = slice(max(0, n - _CONTEXTS), n - known), slice(n - known, n)
+        for rows, there in ((unknown, None), (seen, lists)):
+            size = rows.stop - rows.start
+            if size > 0:
+                part = X if size == n else take_contexts(X, rows)
+                self._parts.append(_Part(part, there, None if there is None else candidates))
+                self._size += size
+        if self._size > 2 * _CONTEXTS:
+            self._parts, self._size = _last(self._parts, _CONTEXTS), _CONTEXTS
+
+    @property
+    def contexts(self) -> Contexts:
+        """All of them; an empty list before the first."""
+        parts = _last(self._parts, _CONTEXTS)
+        return concat_contexts([part.contexts for part in parts]) if parts else []
+
+    def disputed(self, candidates: NDArray[np.int64], leader: int) -> NDArray[np.int64]:
+        """How many actions outside the leader's list are in some candidate's, for each context.
+
+        `leader` is a position among the candidates.
+        """
+        counts = [np.empty(0, dtype=np.int64)]
+        for part in self._joined():
+            if part.lists is None or part.candidates is None or not np.isin(candidates, part.candidates).all():
+                counts.append(count_disputed(self._policies, candidates, leader, part.contexts, self._problem))
+                continue
+            columns = np.searchsorted(part.candidates, candidates)
+            for rows in _blocks(len(part), len(candidates) * self._problem.list_size):
+                lists = np.ascontiguousarray(part.lists[rows][:, columns])
+                counts.append(disputed_counts(lists, leader, self._problem.n_actions))
+        return np.concatenate(counts)
+
+    def _joined(self) -> list[_Part]:
+        """The parts, with neighbours that know the lists of the same candidates put together."""
+        groups: list[list[_Part]] = []
+        for part in _last(self._parts, _CONTEXTS):
+            if groups and groups[-1][0].candidates is part.candidates:
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        joined = []
+        for group in groups:
+            lists = [part.lists for part in group if part.lists is not None]
+            contexts = group[0].contexts if len(group) == 1 else concat_contexts([part.contexts for part in group])
+            joined.append(_Part(contexts, np.concatenate(lists) if lists else None, group[0].candidates))
+        self._parts, self._size = joined, sum(len(part) for part in joined)
+        return joined
+
+    def is_last_of(self, n: int) -> bool:
+        """Whether these may be the last of n contexts that were asked for."""
+        return self._size == min(n, _CONTEXTS)
+
+    def state(self) -> State | None:
+        """The contexts, for a file; lists are not kept there, for the candidates can be asked."""
+        return pack_contexts(self.contexts) if self._parts else None
+
+    @classmethod
+    def from_state(cls, state: State | None, policies: PolicySet, problem: Problem) -> RecentContexts:
+        """The inverse of `state`."""
+        recent = cls(policies, problem)
+        if state is not None:
+            contexts = unpack_contexts(state)
+            recent._parts, recent._size = [_Part(contexts)], n_contexts(contexts)
+        return recent
+
+
+def count_disputed(
+    policies: PolicySet, candidates: NDArray[np.int64], leader: int, X: Contexts, problem: Problem
+) -> NDArray[np.int64]:
+    """How many actions outside the leader's list are in some candidate's, for each context."""
+    parts = [
+        disputed_counts(
+            policies.predict(take_contexts(X, rows), candidates, problem=problem), leader, problem.n_actions
+        )
+        for rows in _blocks(n_contexts(X), len(candidates) * problem.list_size)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def _blocks(n: int, cells: int) -> list[slice]:
+    step = max(1, BLOCK // cells)
+    return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+
+def _last(parts: list[_Part], n: int) -> list[_Part]:
+    """Those that hold the last n contexts."""
+    kept: list[_Part] = []
+    for part in reversed(parts):
+        if n <= 0:
+            break
+        kept.append(part.last(n))
+        n -= len(kept[-1])
+    return kept[::-1]

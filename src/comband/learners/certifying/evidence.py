@@ -1,0 +1,343 @@
+"""What rounds say about the candidates: a statistic that adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.contexts import take_contexts
+from comband.estimates.betting import OFFSETS, PairedEvidence, credits_at
+from comband.estimates.grids import log_mean_exp
+from comband.estimates.sequences import ValueBets
+from comband.learners.certifying.epochs import Epoch
+from comband.learners.certifying.seen import Propensities, Seen
+from comband.problem import InputError, Problem
+from comband.rounds import Events
+from comband.storage import Array, Real, State, check, require
+
+_RECENT_EVENTS = 2000  # events that say how variable a design would be
+_PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
+
+_credits = lru_cache(maxsize=64)(credits_at)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """What some rounds of one epoch say, before it counts.
+
+    ids (C,) of the rewarded rounds; rows (E,), which of them each event belongs to; inside (E, S), for which candidates
+    it counts, and weights (E,), by how much. paired is None where the rounds, uneventful, leave the wealths alone.
+    """
+
+    epoch: int
+    ids: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    paired: PairedEvidence | None
+    n_rounds: int
+    n_uncovered: int
+    reward: float
+    kept: Events | None
+
+
+class Evidence:
+    """Log-wealths against each candidate's being the best, bets on values, and the events they come from.
+
+    `a + b` has seen the rounds of both: exactly, up to the rounding of sums, if the epochs are the same ones (explorers
+    and bets fixed before either saw a round) and no round is in both. Whoever merges parts that different processes
+    gathered must take them up to one decision, with none left out before it: which rounds are in must not depend on
+    their rewards.
+
+    Parameters
+    ----------
+    problem:
+        The setting.
+    n_policies:
+        P.
+    epochs:
+        The epochs so far; the list grows.
+    """
+
+    def __init__(self, problem: Problem, n_policies: int, epochs: Sequence[Epoch]) -> None:
+        self.problem, self.epochs = problem, epochs
+        self.unit = stake_unit(problem)
+        self.log_wealth = np.zeros((n_policies, len(OFFSETS)))
+        self.values = ValueBets.zero(n_policies, unit=self.unit)
+        self.seen = Seen(n_policies)
+        self.n_rounds: list[int] = []  # of each epoch
+        self.n_uncovered: list[int] = []
+        self.reward = 0.0
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are in."""
+        return sum(self.n_rounds)
+
+    def rounds_of(self, k: int) -> int:
+        """How many rounds of epoch k are in."""
+        return self.n_rounds[k] if k < len(self.n_rounds) else 0
+
+    def blocks(self, epochs: NDArray[np.int64], covered: NDArray[np.bool_], events: Events) -> list[Block]:
+        """What rounds say, epoch by epoch: `epochs` and `covered` (n,) are those of their decisions, in order. The
+        candidates are asked where rewards were seen, and nothing is changed.
+        """
+        of_event, counts = events.epochs[events.rows], events.covered[events.rows]
+        blocks = []
+        for k in epochs[:1] if epochs[0] == epochs[-1] else np.unique(epochs):  # they rise: decisions are in order
+            epoch, here = self.epochs[k], epochs == k
+            n, n_uncovered = int(here.sum()), int((here & ~covered).sum())
+            mine = of_event == k
+            chosen = np.flatnonzero(mine & counts)
+            rows = events.rows[chosen]
+            paired = kept = None
+            inside, weights = np.empty((0, len(epoch.candidates)), dtype=np.bool_), np.empty(0)
+            if len(rows) or n_uncovered:
+                inside, divisors = epoch.explorer.inside(events, chosen), epoch.explorer.divisors(events, chosen)
+                weights = events.rewards[chosen] / divisors
+                paired = PairedEvidence.from_events(
+                    epoch.bets,
+                    inside,
+                    rows,
+                    weights,
+                    n_rounds=n,
+                    n_uncovered=n_uncovered,
+                    max_reward=self.problem.max_reward,
+                )
+                kept = _kept(events, chosen, divisors)
+            reward = float(events.rewards[mine].sum())
+            blocks.append(Block(int(k), events.ids, rows, inside, weights, paired, n, n_uncovered, reward, kept))
+        return blocks
+
+    def add(self, block: Block) -> None:
+        """Enter the rounds of one epoch."""
+        while len(self.n_rounds) <= block.epoch:
+            self.n_rounds.append(0)
+            self.n_uncovered.append(0)
+        candidates = self.epochs[block.epoch].candidates
+        if block.paired is not None:
+            all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
+            self.log_wealth[slice(None) if all_of_them else candidates] += block.paired.log_wealth
+        self.values.add(
+            candidates,
+            block.inside,
+            block.rows,
+            block.weights,
+            bound=self.epochs[block.epoch].value_bound,
+            n_rounds=block.n_rounds,
+            n_uncovered=block.n_uncovered,
+            max_reward=self.problem.max_reward,
+        )
+        self.n_rounds[block.epoch] += block.n_rounds
+        self.n_uncovered[block.epoch] += block.n_uncovered
+        self.reward += block.reward
+        if block.kept is not None:
+            self.seen.add(block.kept, block.inside, candidates)
+
+    def __add__(self, other: Evidence) -> Evidence:
+        if self.problem != other.problem or not _same_epochs(self.epochs, other.epochs):
+            raise InputError("evidence to add must be of one problem and of the same epochs.")
+        longer = max(self.epochs, other.epochs, key=len)
+        total = Evidence(self.problem, len(self.log_wealth), longer)
+        total.log_wealth = self.log_wealth + other.log_wealth
+        total.values = self.values + other.values
+        total.seen = self.seen + other.seen
+        counts = np.zeros((2, 2, max(len(self.n_rounds), len(other.n_rounds))), dtype=np.int64)
+        for i, part in enumerate((self, other)):
+            counts[i, :, : len(part.n_rounds)] = part.n_rounds, part.n_uncovered
+        total.n_rounds, total.n_uncovered = counts.sum(axis=0).tolist()
+        total.reward = self.reward + other.reward
+        return total
+
+    def against(
+        self, leader: int, mu: float, rivals: NDArray[np.int64], log_wealth: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left; from their
+        log-wealths, or from others.
+        """
+        total = self.log_wealth[rivals] if log_wealth is None else log_wealth.copy()
+        table = _credits(mu / self.unit)
+        for epoch, n_rounds in zip(self.epochs, self.n_rounds, strict=False):
+            if epoch.leader == leader and n_rounds:
+                # Rivals that are left were candidates in every epoch.
+                place = np.searchsorted(epoch.candidates, rivals)
+                total += n_rounds * table[epoch.bets.levels[place]]
+        return log_mean_exp(total) if len(rivals) else np.empty(0)
+
+    def claim(self, leader: int, rivals: NDArray[np.int64], threshold: float) -> float:
+        """The smallest μ, to one per cent above, at which the log-evidence against every rival reaches the
+        threshold.
+        """
+        low, high = 0.0, self.problem.max_reward
+        if len(rivals) == 0 or (self.against(leader, 0.0, rivals) >= threshold).all():
+            return 0.0
+        while high - low > 1e-2 * high:
+            middle = (low * high) ** 0.5 if low > 0 else high / 4
+            not_yet = rivals[self.against(leader, middle, rivals) < threshold]
+            if len(not_yet):
+                low, rivals = middle, not_yet
+            else:
+                high = middle
+            if high < 1e-6 * self.problem.max_reward:
+                break
+        return high
+
+    def uneventful_rounds(self, leader: int, rival: int, epsilon: float, threshold: float) -> float:
+        """How many rounds without reward it takes at least until the rival is certified at ε.
+
+        What its wealth lacks, the credit of uneventful rounds must bring; a mean is no larger than its largest part, so
+        the stake that would get there first says how many of them that takes at least.
+        """
+        i = np.array([rival])
+        table = _credits(epsilon / self.unit)
+        missing, credit = threshold - self.log_wealth[i], np.zeros((1, len(OFFSETS)))
+        for k, epoch in enumerate(self.epochs):
+            if epoch.leader == leader:
+                of_epoch = table[epoch.bets.levels[np.searchsorted(epoch.candidates, i)]]
+                missing, credit = missing - self.rounds_of(k) * of_epoch, np.maximum(credit, of_epoch)
+        rounds = np.divide(missing, credit, out=np.full(missing.shape, np.inf), where=credit > 0)
+        return max(float(rounds.min()), 0.0)
+
+    def scores(self, alive: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Estimated values up to a common shift (P,); −inf for those not `alive`."""
+        scores = np.full(len(alive), -np.inf)
+        candidates = np.flatnonzero(alive)
+        n_rounds = np.zeros(len(self.epochs), dtype=np.int64)
+        n_rounds[: len(self.n_rounds)] = self.n_rounds
+        scores[candidates] = self.seen.scores(candidates, n_rounds, unit=self.unit)
+        return scores
+
+    def second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
+        """E D² of each candidate against the one at `leader` under given propensities, from recent events; shrunk
+        towards more.
+        """
+        first = max(0, len(self.seen) - _RECENT_EVENTS)
+        total = self.seen.squares(leader, first, propensities)
+        events = self.seen.events
+        n_rounds = self.rounds - (int(events.ids[events.rows[first]]) if first else 0)
+        # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
+        # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
+        average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
+        return np.asarray(
+            (total + _PRIOR_ROUNDS * average + bound * self.problem.max_reward) / (n_rounds + _PRIOR_ROUNDS)
+        )
+
+    SCHEMA: ClassVar = {
+        "log_wealth": Array("f8", ("P", len(OFFSETS))),
+        "values": ValueBets.SCHEMA,
+        "seen": Seen.SCHEMA,
+        "n_rounds": Array("i8", ("epochs",), 0),
+        "n_uncovered": Array("i8", ("epochs",), 0),
+        "reward": Real(0),
+    }
+
+    def state(self) -> State:
+        """All but the epochs by name, for a file; see `comband.storage`."""
+        return {
+            "log_wealth": self.log_wealth,
+            "values": self.values.state(),
+            "seen": self.seen.state(),
+            "n_rounds": np.array(self.n_rounds, dtype=np.int64),
+            "n_uncovered": np.array(self.n_uncovered, dtype=np.int64),
+            "reward": self.reward,
+        }
+
+    @classmethod
+    def from_state(cls, state: State, problem: Problem, n_policies: int, epochs: Sequence[Epoch]) -> Evidence:
+        """The inverse of `state`, checked: it must not exceed what the events that are kept allow."""
+        check(state, cls.SCHEMA, P=n_policies)
+        evidence = cls(problem, n_policies, epochs)
+        evidence.log_wealth = state["log_wealth"]
+        evidence.values = ValueBets.from_state(state["values"], n_policies, unit=evidence.unit)
+        evidence.seen = Seen.from_state(state["seen"], n_policies)
+        evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
+        evidence.reward = state["reward"]
+        require(
+            len(evidence.n_rounds) <= len(epochs) and bool((state["n_uncovered"] <= state["n_rounds"]).all()),
+            "rounds must be those of its epochs.",
+        )
+        seen, front = evidence.seen, evidence.rounds
+        events = seen.events
+        events.check(problem, ids=(0, front))
+        of_event = events.epochs[events.rows]
+        require(
+            np.array_equal(seen.columns, epochs[-1].candidates)
+            and 0 <= int(of_event.min(initial=0)) <= int(of_event.max(initial=0)) < len(epochs)
+            and float(events.rewards.sum()) <= evidence.reward * (1 + 1e-9) + 1e-9
+            and evidence.reward <= front * problem.max_reward * (1 + 1e-9),
+            "the events that are kept must be those of its rounds.",
+        )
+        counts: dict[float, NDArray[np.int64]] = {}
+        for epoch, n_rounds in zip(epochs, evidence.n_rounds, strict=False):
+            if n_rounds:
+                of_bound = counts.setdefault(epoch.value_bound, np.zeros(n_policies, dtype=np.int64))
+                of_bound[epoch.candidates] += n_rounds
+        require(
+            list(counts) == list(evidence.values.rounds)
+            and all(np.array_equal(counts[bound], evidence.values.rounds[bound]) for bound in counts)
+            and bool((evidence.log_wealth[seen.columns] <= evidence.largest_possible()).all()),
+            "evidence must not exceed what the events that are kept allow.",
+        )
+        return evidence
+
+    def largest_possible(self) -> NDArray[np.float64]:
+        """The most (S, J) that the log-wealth of any candidate that is left can have been, at any time, by the events
+        that are kept: log(1 − λD) ≤ −λD, and −D is at most what the leader earned by events that do not count for the
+        rival.
+        """
+        seen = self.seen
+        events, rows = seen.events, seen.rows
+        of_event, weights = events.epochs[events.rows], events.rewards / events.propensities
+        largest = np.zeros((len(seen.columns), len(OFFSETS)))
+        for k, epoch in enumerate(self.epochs):
+            chosen = np.flatnonzero(of_event == k)
+            if len(chosen) == 0:
+                continue
+            part, earned = rows[chosen], weights[chosen]
+            if epoch.leader in seen.columns:
+                earned = np.where(part.column(int(np.searchsorted(seen.columns, epoch.leader))), earned, 0.0)
+            lost = np.maximum(earned.sum() - part.weighted_sum(earned), 0.0)
+            largest += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]
+        return np.asarray(largest * (1 + 1e-6) + 1e-6)
+
+
+def stake_unit(problem: Problem) -> float:
+    """What stakes are counted in: a problem with all rewards rescaled is the same problem."""
+    return min(1.0, problem.max_reward)
+
+
+def _kept(events: Events, chosen: NDArray[np.int64], divisors: NDArray[np.float64]) -> Events | None:
+    """The events that later designs need."""
+    if len(chosen) == 0:
+        return None
+    needed, rows = np.unique(events.rows[chosen], return_inverse=True)
+    return Events(
+        n_rounds=0,
+        ids=events.ids[needed],
+        epochs=events.epochs[needed],
+        contexts=take_contexts(events.contexts, needed),
+        rows=rows,
+        actions=events.actions[chosen],
+        rewards=events.rewards[chosen],
+        propensities=divisors,
+        arms=events.arms[needed],
+    )
+
+
+def _same_epochs(one: Sequence[Epoch], other: Sequence[Epoch]) -> bool:
+    """Whether the shorter one is how the longer one began."""
+    return all(
+        a is b
+        or (
+            a.leader == b.leader
+            and (a.bets.bound, a.value_bound) == (b.bets.bound, b.value_bound)
+            and np.array_equal(a.candidates, b.candidates)
+            and np.array_equal(a.bets.levels, b.bets.levels)
+        )
+        for a, b in zip(one, other, strict=False)
+    )

@@ -1,0 +1,122 @@
+"""The next epoch: leader, explorer and stakes, chosen from the past for contexts that nobody has seen yet."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.estimates.betting import Bets, best_stakes
+from comband.exploration.base import Exploration, Standing
+from comband.exploration.recent import RecentContexts
+from comband.learners.certifying.epochs import Epoch, Epochs
+from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.verdict import Verdict
+from comband.policies.policy_set import PolicySet
+
+_DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
+_SMALLEST_TARGET = 0.2  # of epsilon: the gap on which is bet at least
+
+
+class Planner:
+    """Chooses who leads, how lists are drawn, and what is staked.
+
+    Parameters
+    ----------
+    policies:
+        All of them.
+    exploration:
+        How an epoch explores.
+    max_rounds:
+        The budget, if there is one.
+    tie_seed:
+        Decides ties.
+    """
+
+    def __init__(self, policies: PolicySet, exploration: Exploration, *, max_rounds: int | None, tie_seed: int) -> None:
+        self.policies, self.exploration = policies, exploration
+        self.max_rounds, self.tie_seed = max_rounds, tie_seed
+
+    def next(
+        self, epochs: Epochs, evidence: Evidence, verdict: Verdict, recent: RecentContexts, *, first_id: int
+    ) -> Epoch:
+        """The epoch that follows; its first decision will be `first_id`."""
+        candidates, problem = verdict.candidates, evidence.problem
+        scores = evidence.scores(verdict.alive)[candidates]
+        leader = self._pick_leader(epochs, evidence, verdict, scores)
+        gaps = np.maximum(scores[leader] - scores, 0.0)
+        against = evidence.against(int(candidates[leader]), verdict.epsilon, candidates)
+        explorer = self.exploration.plan(
+            Standing(
+                policies=self.policies,
+                problem=problem,
+                epsilon=verdict.epsilon,
+                candidates=candidates,
+                leader=leader,
+                gaps=gaps,
+                need=np.clip(1 - against / verdict.threshold, 0.1, None),
+                rounds=evidence.rounds,
+                first_epoch=epochs.first_epoch,
+                events=evidence.seen.events,
+                recent=recent,
+            )
+        )
+        rho = problem.max_reward
+        bound = rho / explorer.smallest_disputed
+        if len(evidence.seen):
+            moments = evidence.second_moments(leader, bound, explorer.propensities)
+            wanted = best_stakes(self._target_gaps(evidence, verdict, gaps, moments), moments)
+        else:
+            moments = np.full(len(candidates), bound * rho)
+            wanted = np.full(len(candidates), 0.2 / bound)
+        wanted[leader] = 0.0
+        bets = Bets.choose(leader, wanted, bound, unit=evidence.unit)
+        stake = bets.stakes[:, 1]
+        return Epoch(
+            leader=int(candidates[leader]),
+            explorer=explorer,
+            bets=bets,
+            value_bound=rho / explorer.smallest,
+            growth=stake * (verdict.epsilon + gaps) - stake**2 * moments / 2,
+            start=evidence.rounds,
+            first_id=first_id,
+        )
+
+    def _pick_leader(self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]) -> int:
+        """Who is expected to be certified first: the candidate of highest estimated value, or the leader so far.
+
+        A new leader begins without the evidence that was gathered for the old one, which may well be good enough.
+        """
+        # Ties are decided by a generator of their own: the candidate listed first has no advantage, and looking
+        # changes nothing.
+        ties = np.flatnonzero(scores == scores.max())
+        best = int(np.random.default_rng([self.tie_seed, evidence.rounds, len(epochs)]).choice(ties))
+        if len(epochs) == 0 or not verdict.alive[epochs.current.leader] or len(evidence.seen) == 0:
+            return best
+        before = int(np.searchsorted(verdict.candidates, epochs.current.leader))
+        smallest = epochs.current.explorer.smallest_disputed
+        to_go = [self.rounds_to_go(one, smallest, evidence, verdict, scores) for one in (before, best)]
+        return before if to_go[0] < to_go[1] else best
+
+    def rounds_to_go(
+        self, leader: int, smallest: float, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]
+    ) -> float:
+        """How long the slowest rival would take if this one led from now on, under propensities as they were."""
+        candidates, bound = verdict.candidates, evidence.problem.max_reward / smallest
+        moments = evidence.second_moments(leader, bound, lambda events, chosen, _rows: events.propensities[chosen])
+        against = evidence.against(int(candidates[leader]), verdict.epsilon, candidates)
+        missing = np.maximum(verdict.threshold - against, 0.0)
+        targets = self._target_gaps(evidence, verdict, scores[leader] - scores, moments)
+        return float(np.delete(missing * 2 * moments / targets**2, leader).max(initial=0.0))
+
+    def _target_gaps(
+        self, evidence: Evidence, verdict: Verdict, gaps: NDArray[np.float64], moments: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The −E(D − μ) on which to bet: gaps, taken smaller than they look, plus the epsilon to be certified.
+
+        When the budget is too small for ε, the epsilon that it may suffice for takes its place.
+        """
+        epsilon = np.full(len(gaps), verdict.epsilon)
+        if self.max_rounds is not None:
+            epsilon = np.maximum(epsilon, np.sqrt(2 * verdict.threshold * moments / self.max_rounds))
+        doubt = _DOUBT * np.sqrt(moments / max(evidence.rounds, 1))
+        return np.maximum(epsilon + gaps - doubt, _SMALLEST_TARGET * epsilon)

@@ -1,0 +1,194 @@
+"""What the evidence amounts to: who is out, and what is certified of whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.estimates.grids import log_mean_exp
+from comband.learners.certifying.evidence import Evidence
+from comband.results import Dropped
+from comband.storage import Array, Maybe, Real, State, Whole, check, require
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """No candidate exceeds the leader by more than epsilon."""
+
+    leader: int
+    epsilon: float
+
+    SCHEMA: ClassVar = {"leader": Whole(0, "P-1"), "epsilon": Real(0)}
+
+    def state(self) -> State:
+        """Both numbers."""
+        return {"leader": self.leader, "epsilon": self.epsilon}
+
+
+class Verdict:
+    """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ.
+
+    All claims, of all leaders and at all times, hold on one event of probability 1 − δ; see
+    `comband.estimates.betting`.
+
+    Parameters
+    ----------
+    evidence:
+        What it judges by.
+    names:
+        (P,) of the candidates.
+    epsilon, delta:
+        The promise.
+    """
+
+    def __init__(self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, delta: float) -> None:
+        self.evidence, self.names, self.epsilon, self.delta = evidence, names, epsilon, delta
+        self.alive = np.ones(len(names), dtype=np.bool_)
+        self.dropped: list[Dropped] = []
+        self.certified: Claim | None = None  # once and for all
+        self.best_before: Claim | None = None  # of the epochs that are over
+        self._slowest = -1
+        self._nothing_until = 0.0  # rounds; see `may_change`
+
+    @property
+    def threshold(self) -> float:
+        """The log-evidence that suffices."""
+        return float(np.log(1 / self.delta))
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """Who is left."""
+        return np.flatnonzero(self.alive)
+
+    def rivals(self, leader: int) -> NDArray[np.int64]:
+        """Who is left besides."""
+        alive = self.alive.copy()
+        alive[leader] = False
+        return np.flatnonzero(alive)
+
+    def may_change(self) -> bool:
+        """Whether rounds without any reward, as many as came since the last judgement, may have changed anything."""
+        return self.evidence.rounds >= self._nothing_until
+
+    @property
+    def leader(self) -> int:
+        """Who leads the current epoch."""
+        return self.evidence.epochs[-1].leader
+
+    def judge(self) -> None:
+        """Drop whom the evidence excludes, and see whether all others are certified."""
+        evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
+        against = np.full(len(self.alive), -np.inf)
+        # An average is no larger than the largest.
+        near = np.flatnonzero(self.alive & (evidence.log_wealth >= self.threshold).any(axis=1))
+        against[near] = log_mean_exp(evidence.log_wealth[near])
+        out = against >= self.threshold
+        out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
+        for i in np.flatnonzero(out):
+            self.dropped.append(Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])))
+        self.alive &= ~out
+        if self.certified is None and not self._slowest_is_open(leader):
+            rivals = self.rivals(leader)
+            reached = evidence.against(leader, self.epsilon, rivals)
+            if (reached >= self.threshold).all():
+                smallest = evidence.claim(leader, rivals, self.threshold)
+                self.certified = Claim(leader, min(smallest, self.epsilon))
+            else:
+                self._slowest = int(rivals[reached.argmin()])
+        if self.certified is not None:
+            self._nothing_until = np.inf
+        else:
+            needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, self.threshold)
+            self._nothing_until = rounds + 0.999999 * needed - 1
+
+    def claim(self) -> Claim:
+        """A candidate and its certified epsilon: the smallest that was ever certified for one that is left."""
+        if self.certified is not None:
+            return self.certified
+        leader = self.leader
+        now = Claim(leader, self.evidence.claim(leader, self.rivals(leader), self.threshold))
+        best = self.best_before
+        return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now
+
+    def end_epoch(self) -> None:
+        """Keep the claim of an epoch that is over."""
+        self.best_before = self.claim()
+        self._nothing_until = 0.0
+
+    def _slowest_is_open(self, leader: int) -> bool:
+        """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
+        i = self._slowest
+        if i < 0 or i == leader or not self.alive[i]:
+            return False
+        return bool(self.evidence.against(leader, self.epsilon, np.array([i]))[0] < self.threshold)
+
+    SCHEMA: ClassVar = {
+        "dropped": {
+            "candidates": Array("i8", ("D",), 0, "P-1"),
+            "rounds": Array("i8", ("D",), 0),
+            "leaders": Array("i8", ("D",), 0, "P-1"),
+            "log_evidence": Array("f8", ("D",)),
+        },
+        "certified": Maybe(Claim.SCHEMA),
+        "best_before": Maybe(Claim.SCHEMA),
+    }
+
+    def state(self) -> State:
+        """All but the evidence by name, for a file; see `comband.storage`."""
+        place = {name: i for i, name in enumerate(self.names)}
+        whole = [(d.index, d.round, place[d.leader]) for d in self.dropped]
+        candidates, rounds, leaders = np.array(whole, dtype=np.int64).reshape(-1, 3).T
+        return {
+            "dropped": {
+                "candidates": candidates,
+                "rounds": rounds,
+                "leaders": leaders,
+                "log_evidence": np.array([d.log_evidence for d in self.dropped], dtype=np.float64),
+            },
+            "certified": None if self.certified is None else self.certified.state(),
+            "best_before": None if self.best_before is None else self.best_before.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`, checked: claims must be such as the evidence allows."""
+        names, evidence, current = self.names, self.evidence, self.evidence.epochs[-1]
+        check(state, self.SCHEMA, P=len(names))
+        gone = state["dropped"]
+        columns = (gone[name].tolist() for name in ("candidates", "rounds", "leaders", "log_evidence"))
+        self.dropped = [
+            Dropped(i, names[i], when, names[leader], log) for i, when, leader, log in zip(*columns, strict=True)
+        ]
+        self.alive = np.ones(len(names), dtype=np.bool_)
+        self.alive[gone["candidates"]] = False
+        require(
+            int((~self.alive).sum()) == len(self.dropped)
+            and bool(self.alive[current.leader])
+            and bool(np.isin(self.candidates, current.candidates).all())
+            and bool((gone["log_evidence"] >= self.threshold).all())
+            and not (gone["candidates"] == gone["leaders"]).any(),
+            "candidates must be dropped once each, by evidence, and never the leader.",
+        )
+        self.certified, self.best_before = (
+            None if claim is None else Claim(claim["leader"], float(claim["epsilon"]))
+            for claim in (state["certified"], state["best_before"])
+        )
+        largest, rho = evidence.largest_possible(), evidence.problem.max_reward
+        for claim in (self.certified, self.best_before):
+            require(claim is None or claim.epsilon <= rho, "no claim is about more than a round can bring.")
+            if claim is not None and self.alive[claim.leader]:
+                rivals = self.rivals(claim.leader)
+                possible = largest[np.searchsorted(evidence.seen.columns, rivals)]
+                # Certified epsilons are those of a bisection that ends at ρ, where nothing is claimed.
+                require(
+                    claim.epsilon >= rho
+                    or bool((evidence.against(claim.leader, claim.epsilon, rivals, possible) >= self.threshold).all()),
+                    "a claim must be such as the evidence allows.",
+                )
+        require(
+            self.certified is None
+            or (self.certified.leader == current.leader and self.certified.epsilon <= self.epsilon),
+            "what is certified must be about the leader, and to epsilon.",
+        )

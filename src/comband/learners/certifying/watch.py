@@ -1,0 +1,308 @@
+"""Guards that look for signs that what the promise rests on does not hold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.estimates.guards import DriftGuard, ExposureGuard
+from comband.learners.certifying.epochs import Epoch, Epochs
+from comband.learners.certifying.evidence import Block
+from comband.problem import InputError
+from comband.rounds import Decisions
+from comband.storage import Array, Many, Part, State, check, require
+
+_AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
+_AUDIT_MOST = 20  # of one ask or tell
+_UNANSWERED_CELLS = 100_000  # propensities computed anew at one tell for decisions without answer
+
+
+# ---- what there is to see --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Began:
+    """An epoch, before its first context; it will have `planned_rounds`, unless many candidates are dropped."""
+
+    epoch: Epoch
+    planned_rounds: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """Decisions of an epoch that were just drawn: which of them are answered, and when, cannot matter yet."""
+
+    decisions: Decisions
+    epoch: Epoch
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Told:
+    """Decisions as they were told with their answers."""
+
+    decisions: Decisions
+    epochs: Epochs
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unanswered:
+    """Batches of decisions, and which rows of them were never answered in time."""
+
+    parts: list[tuple[Decisions, NDArray[np.int64]]]
+    epochs: Epochs
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Entered:
+    """Rounds of one epoch that enter the evidence, in the order of decisions; `n_rounds` are all of its so far."""
+
+    block: Block
+    epoch: Epoch
+    current: bool
+    n_rounds: int
+
+
+Moment = Began | Asked | Told | Unanswered | Entered
+
+
+# ---- guards ----------------------------------------------------------------------------------------------------------
+
+
+class Guard(ABC):
+    """Looks at what happens, and warns.
+
+    What it finds out it keeps in attributes that are *replaced*, not altered: a call that fails puts back those from
+    before. `state` and `restore` are for guards whose memory should be saved with the learner.
+    """
+
+    @abstractmethod
+    def observe(self, moment: Moment) -> None:
+        """Something happened; see `Moment` for what there is to see."""
+
+    @property
+    @abstractmethod
+    def warning(self) -> str:
+        """What to look at; empty while there is nothing to warn of."""
+
+    def parts(self) -> tuple[object, ...]:
+        """The objects whose attributes it replaces."""
+        return (self,)
+
+    def state(self) -> State:
+        """What it remembers, for a file; see `comband.storage`."""
+        return {}
+
+    def restore(self, state: State) -> None:  # noqa: B027 (a guard may have nothing to remember)
+        """The inverse of `state`, checked."""
+
+
+class DrawsGuard(Guard):
+    """Whether lists are drawn with their propensities, and told with the contexts and propensities they were drawn
+    with: of one decision in ten these are computed anew.
+    """
+
+    def __init__(self, n_actions: int) -> None:
+        self.exposure = ExposureGuard(n_actions)
+
+    def observe(self, moment: Moment) -> None:
+        """At ask, for which answers come may depend on what is shown; at tell, for contexts may have been altered."""
+        if isinstance(moment, Asked):
+            chosen = _sample(moment.decisions)
+            if len(chosen):
+                sample = moment.decisions[chosen]
+                propensities = moment.epoch.explorer.all_propensities(sample.contexts)
+                self.exposure.update(sample.lists, propensities, sample.propensities)
+        elif isinstance(moment, Told):
+            chosen = _sample(moment.decisions)
+            epochs = moment.decisions.epochs[chosen]
+            for k in np.unique(epochs) if len(chosen) else ():
+                sample = moment.decisions[chosen[epochs == k]]
+                explorer = moment.epochs[k].explorer
+                self.exposure.compare(sample.propensities, explorer.propensities_of(sample.contexts, sample.lists))
+
+    @property
+    def warning(self) -> str:
+        """What does not fit."""
+        return self.exposure.message
+
+    def parts(self) -> tuple[object, ...]:
+        """It, and its e-process."""
+        return self, self.exposure
+
+    def state(self) -> State:
+        """The e-process."""
+        return self.exposure.state()
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        self.exposure = ExposureGuard.from_state(state, self.exposure.n_actions)
+
+
+class UnansweredGuard(Guard):
+    """Whether decisions that were never answered show certain actions more often than they should."""
+
+    def __init__(self, n_actions: int) -> None:
+        self.exposure = ExposureGuard(n_actions, unanswered=True)
+
+    def observe(self, moment: Moment) -> None:
+        """Decisions without answer, as many as there is time for."""
+        if not isinstance(moment, Unanswered):
+            return
+        room = max(1, _UNANSWERED_CELLS // self.exposure.n_classes)
+        for batch, rows in moment.parts:
+            sample = batch[rows[:room]]
+            room -= len(sample)
+            if len(sample):
+                explorer = moment.epochs[int(sample.epochs[0])].explorer
+                self.exposure.update(sample.lists, explorer.all_propensities(sample.contexts))
+
+    @property
+    def warning(self) -> str:
+        """What seems to get lost."""
+        return self.exposure.message
+
+    def parts(self) -> tuple[object, ...]:
+        """It, and its e-process."""
+        return self, self.exposure
+
+    def state(self) -> State:
+        """The e-process."""
+        return self.exposure.state()
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        self.exposure = ExposureGuard.from_state(state, self.exposure.n_actions, unanswered=True)
+
+
+class ChangeGuard(Guard):
+    """Whether rewards for and against the leader come as often late in an epoch as early."""
+
+    def __init__(self) -> None:
+        self.drift = DriftGuard()
+        # Decisions of the current epoch with a reward that speaks for its leader, and with one that speaks against it.
+        self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
+
+    def observe(self, moment: Moment) -> None:
+        """Rounds of the current epoch, in the order of decisions."""
+        if isinstance(moment, Began):
+            self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
+            self.drift.begin(moment.planned_rounds)
+        elif isinstance(moment, Entered) and moment.current:
+            block, first = moment.block, moment.epoch.first_id
+            if len(block.rows):
+                led = block.inside[:, moment.epoch.bets.leader]
+                opposed = ~led & block.inside.any(axis=1)
+                self._in_favour = np.concatenate([self._in_favour, np.unique(block.ids[block.rows[led]])])
+                self._opposed = np.concatenate([self._opposed, np.unique(block.ids[block.rows[opposed]])])
+            self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)
+
+    @property
+    def warning(self) -> str:
+        """What changed."""
+        return self.drift.message
+
+    def parts(self) -> tuple[object, ...]:
+        """It, and its e-process."""
+        return self, self.drift
+
+    SCHEMA: ClassVar = {
+        "drift": DriftGuard.SCHEMA,
+        "in_favour": Array("i8", ("favour",), 0, rising=True),
+        "opposed": Array("i8", ("opposed",), 0, rising=True),
+    }
+
+    def state(self) -> State:
+        """The e-process, and the decisions of the current epoch with a reward."""
+        return {"drift": self.drift.state(), "in_favour": self._in_favour, "opposed": self._opposed}
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        check(state, self.SCHEMA)
+        self.drift = DriftGuard.from_state(state["drift"])
+        self._in_favour, self._opposed = state["in_favour"], state["opposed"]
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """A learner's guards: those that every one has, and further ones.
+
+    Parameters
+    ----------
+    n_actions:
+        K.
+    guards:
+        Further ones.
+    """
+
+    def __init__(self, n_actions: int, guards: Sequence[Guard] = ()) -> None:
+        for guard in guards:
+            if not isinstance(guard, Guard):
+                raise InputError(f"guards must be a sequence of Guard, got {type(guard).__name__} in it.")
+        self.draws, self.unanswered, self.change = DrawsGuard(n_actions), UnansweredGuard(n_actions), ChangeGuard()
+        self.further = tuple(guards)
+        self.guards: tuple[Guard, ...] = (self.draws, self.unanswered, self.change, *self.further)
+
+    def observe(self, moment: Moment) -> None:
+        """Let all guards see it."""
+        for guard in self.guards:
+            guard.observe(moment)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the guards say; empty while all is well."""
+        return tuple(text for guard in self.guards if (text := guard.warning))
+
+    def parts(self) -> tuple[object, ...]:
+        """All objects whose attributes the guards replace."""
+        return tuple(part for guard in self.guards for part in guard.parts())
+
+    SCHEMA: ClassVar = {
+        "draws": ExposureGuard.SCHEMA,
+        "unanswered": ExposureGuard.SCHEMA,
+        "change": ChangeGuard.SCHEMA,
+        "further": Many(Part()),
+    }
+
+    def state(self) -> State:
+        """Of each guard what it remembers, for a file; see `comband.storage`."""
+        return {
+            "draws": self.draws.state(),
+            "unanswered": self.unanswered.state(),
+            "change": self.change.state(),
+            "further": [guard.state() for guard in self.further],
+        }
+
+    def restore(self, state: State, epochs: Epochs, n_rounds: int) -> None:
+        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched."""
+        check(state, self.SCHEMA, K=self.draws.exposure.n_actions)
+        further = state["further"]
+        if len(further) != len(self.further):
+            raise InputError(
+                f"it was saved with {len(further)} further guards, and {len(self.further)} are given; give as many, in "
+                "the same order, to load(…, guards=…)."
+            )
+        for guard, part in zip(
+            self.guards, (state["draws"], state["unanswered"], state["change"], *further), strict=True
+        ):
+            guard.restore(part)
+        change, first = state["change"], epochs.current.first_id
+        require(
+            change["drift"]["stretch"] == len(epochs) - 1
+            and change["drift"]["planned"] == epochs.planned_rounds()
+            and change["drift"]["looked"] <= n_rounds,
+            "the drift guard must watch the current epoch.",
+        )
+        for ids in (change["in_favour"], change["opposed"]):
+            within = len(ids) == 0 or first <= int(ids[0]) <= int(ids[-1]) < first + n_rounds
+            require(within, "rewards for and against the leader must be those of its epoch.")
+
+
+def _sample(decisions: Decisions) -> NDArray[np.int64]:
+    return np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
