@@ -44,7 +44,7 @@ class Design:
     """An exploration mixture and what is known about it on the data it was made from.
 
     From totals (`problem.feedback`) read T/(n·q(a)) for w_e, for Q the share q_p(x, a) of a list that
-    `MidzunoLists(mixture)` draws, and |π(x) ∩ a|/m for 1[y ∈ π(x)]; `comband.theory.totals` says what a proxy then
+    `MidzunoLists(mixture)` draws, and #(π(x) ∩ a)/m for 1[y ∈ π(x)]; `comband.theory.totals` says what a proxy then
     bounds.
 
     With event weights w_e = r_e / (n q_e) and Q = Q^γ under the mixture:

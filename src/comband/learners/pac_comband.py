@@ -15,7 +15,7 @@ class PacComband(TwoPhase):
     not grow with K. The answer is the maximiser of Σ_i Σ_{y∈π(x_i)∩a_i} r_i(y)/Q^γ_p̂(x_i, y) over phase 2.
 
     Where the problem's feedback is the total, phase 2 shows `MidzunoLists` of the design made from totals, and what is
-    maximised is Σ_i T_i·|π(x_i) ∩ a_i|/q(x_i, a_i): again the variance does not grow with K (docs/open_problems.md).
+    maximised is Σ_i T_i·#(π(x_i) ∩ a_i)/q(x_i, a_i): again the variance does not grow with K (docs/open_problems.md).
 
     Parameters
     ----------

@@ -27,17 +27,8 @@ COLUMNS = ("lists", "propensities", "epochs", "covered", "arms", "contexts", "ma
 """What a decision must bring back as it was made."""
 
 
-class LearnerSuite(Suite):
-    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`.
-
-    The world is a small shop: 12 items, lists of 3, at most one click, and 6 candidates of different worth.
-    """
-
-    depends_on_batches = False
-    """Whether what is told between two batches changes the second, as for learners that play against an adversary."""
-
-    max_rounds = 20_000
-    """By when it must be done in this world, asked for 100 rounds at a time."""
+class _Shop(Suite):
+    """A small world for learners, and ways to play in it."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -58,69 +49,25 @@ class LearnerSuite(Suite):
         """A new one of yours."""
         raise NotImplementedError("say how to make your learner: def learner(self, seed).")
 
-    def test_finds_the_best_and_stops(self) -> None:
-        """It is done within the budget, and what it returns is within its epsilon of the best."""
-        learner = self.learner(3)
-        outcome = run(learner, self.world, batch_size=100, max_rounds=self.max_rounds, seed=4)
-        expect(learner.done, f"it is not done after {self.max_rounds:,} rounds.")
-        result, truth = outcome.result, self.world.values(self.policies)
-        missing = float(truth.max() - truth[result.index])
-        expect(missing <= result.epsilon, f"it claims epsilon {result.epsilon:.4g}, but is off by {missing:.4g}.")
-        expect(result.policy is self.policies[result.index], "the policy of its result is not the candidate it names.")
-        expect(result.name == self.policies.names[result.index], "the name of its result is not its candidate's.")
-        expect(result.name in str(result), "its result does not print the winner's name.")
-        low, high = result.interval
-        expect(low <= result.value <= high, f"its value {result.value} lies outside its interval ({low}, {high}).")
-        counted = outcome.history["rounds"].tolist()
-        expect(result.rounds == learner.rounds == counted[-1], "result, learner and status count different rounds.")
-        expect(counted == list(range(100, counted[-1] + 1, 100)), "its status does not count every answered round.")
+    def _sample(self, n: int, *, seed: int = 0) -> Batch:
+        return self.world.sample(n, np.random.default_rng(seed))
 
-    def test_the_same_seed_gives_the_same_run(self) -> None:
-        """All randomness comes from the seed; another seed gives another run."""
-        first, second = self.learner(1), self.learner(1)
-        shown = self._play(first, [50, 50, 50])
-        expect(shown == self._play(second, [50, 50, 50]), "with the same seed it shows other lists.")
-        expect(_standing(first) == _standing(second), "with the same seed it ends in another state.")
-        expect(shown != self._play(self.learner(2), [50, 50, 50]), "with another seed it shows the same lists.")
+    def _play(self, learner: Learner, sizes: Sequence[int]) -> list[list[int]]:
+        """Play batches of these sizes on one stream of rounds; the lists shown."""
+        rng, shown = np.random.default_rng(9), []
+        for n in sizes:
+            shown += _one_batch(learner, self.world.sample(n, rng)).lists.tolist()
+        return shown
 
-    def test_batches_do_not_matter(self) -> None:
-        """However rounds are cut into batches, the lists are the same."""
-        if self.depends_on_batches:
-            return
-        whole = self._play(self.learner(1), [150])
-        for sizes in ([1, 49, 100], [10] * 15):
-            expect(self._play(self.learner(1), sizes) == whole, f"in batches of {sizes} it shows other lists.")
-
-    def test_goes_on_from_a_file(self) -> None:
-        """Saved, loaded and continued is the same as never having stopped."""
-        rng = np.random.default_rng(6)
-        batches = [self.world.sample(n, rng) for n in (60, 1, 139, 200, 100)]
-        for stop in (0, 1, 3):
-            straight, resumed = self.learner(5), self.learner(5)
-            for i, batch in enumerate(batches):
-                if i == stop:
-                    resumed = self._through_a_file(resumed)
-                for learner in (straight, resumed):
-                    _one_batch(learner, batch)
-                same = _standing(straight) == _standing(resumed)
-                expect(same, f"loaded before batch {stop}, it stands elsewhere after batch {i}.")
-            expect(str(straight.result()) == str(resumed.result()), "loaded, it comes to another result.")
-            X = batches[0].contexts
-            expect(straight.ask(X).lists.tolist() == resumed.ask(X).lists.tolist(), "loaded, it shows other lists.")
-
-    def test_pending_decisions_survive_saving(self) -> None:
-        """Decisions made before a save can be answered after the load."""
-        learner = self.learner(5)
-        batch = self._sample(40)
-        decisions = learner.ask(batch.contexts)
-        rewards = batch.answer(decisions.lists)
-        learner.tell(decisions[:10], rewards[:10])
+    def _through_a_file(self, learner: Learner) -> Learner:
         with tempfile.TemporaryDirectory() as folder:
-            decisions.save(Path(folder) / "pending.npz")
-            pending = Decisions.load(Path(folder) / "pending.npz")
-        receipt = self._through_a_file(learner).tell(pending, rewards)
-        counts = receipt.accepted, receipt.duplicates, receipt.conflicts
-        expect(counts == (30, 10, ()), f"30 of 40 were open and 10 answered; accepted, repeated, conflicts: {counts}.")
+            path = Path(folder) / "learner.npz"
+            learner.save(path)
+            return type(learner).load(path, self.policies)
+
+
+class _Answers(_Shop):
+    """Answers late, in parts, repeated, altered and bad."""
 
     def test_late_partial_and_shuffled_answers_count_once(self) -> None:
         """In any order and in any parts, the same answers lead to the same leader and value."""
@@ -184,45 +131,6 @@ class LearnerSuite(Suite):
         accepted = learner.tell(decisions, np.zeros((5, 3))).accepted
         expect(accepted == 5, f"after refused rewards the right ones are told: 5 are due, {accepted} accepted.")
 
-    def test_empty_batches_are_fine(self) -> None:
-        """No contexts, no decisions, no answers."""
-        learner = self.learner(2)
-        decisions = learner.ask(np.empty((0, 8)))
-        expect(len(decisions) == 0, f"it makes {len(decisions)} decisions for no contexts.")
-        accepted = learner.tell(decisions, np.empty((0, 3))).accepted
-        expect(accepted == 0, f"it accepts {accepted} answers to no decisions.")
-
-    def test_files_of_others_are_refused(self) -> None:
-        """A file of another class, or made with other candidates, is not loaded."""
-        learner = self.learner(2)
-        kind: Any = type(learner)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "learner.npz"
-            learner.save(path)
-            others = self.policies.subset([1, 0, 2, 3, 4, 5])
-            refusal(InputError, "it loads a file that was saved with other candidates.", kind.load, path, others)
-            other: Any = type("Other", (kind,), {})
-            refusal(InputError, "another class loads its file.", other.load, path, self.policies)
-
-    def test_candidates_are_known_by_what_they_show(self) -> None:
-        """Candidates that keep their names but show other lists are refused by `load`."""
-        learner = self.learner(2)
-        kind: Any = type(learner)
-        others = PolicySet([*reversed(list(self.policies))], self.policies.names)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "learner.npz"
-            learner.save(path)
-            kind.load(path, others)  # nothing was asked yet: only names can be compared
-            for size in (1, 1, 40):
-                self._play(learner, [size])
-                learner.save(path)
-                refusal(InputError, "it loads a file with candidates of other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
-            again.save(path)
-            refusal(InputError, "saved twice, its file is loaded with other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
-            expect(_standing(again) == _standing(learner), "loaded twice, it stands elsewhere.")
-
     def test_altered_decisions_are_refused(self) -> None:
         """A decision must come back as it was made: a learner trusts its own record alone."""
         for column in COLUMNS:
@@ -263,6 +171,72 @@ class LearnerSuite(Suite):
             reused.tell(decisions, batch.answer(decisions.lists))
         expect(_standing(usual) == _standing(reused), "contexts that are altered after ask change what it learns.")
 
+
+class _Saving(_Shop):
+    """Files and copies."""
+
+    def test_goes_on_from_a_file(self) -> None:
+        """Saved, loaded and continued is the same as never having stopped."""
+        rng = np.random.default_rng(6)
+        batches = [self.world.sample(n, rng) for n in (60, 1, 139, 200, 100)]
+        for stop in (0, 1, 3):
+            straight, resumed = self.learner(5), self.learner(5)
+            for i, batch in enumerate(batches):
+                if i == stop:
+                    resumed = self._through_a_file(resumed)
+                for learner in (straight, resumed):
+                    _one_batch(learner, batch)
+                same = _standing(straight) == _standing(resumed)
+                expect(same, f"loaded before batch {stop}, it stands elsewhere after batch {i}.")
+            expect(str(straight.result()) == str(resumed.result()), "loaded, it comes to another result.")
+            X = batches[0].contexts
+            expect(straight.ask(X).lists.tolist() == resumed.ask(X).lists.tolist(), "loaded, it shows other lists.")
+
+    def test_pending_decisions_survive_saving(self) -> None:
+        """Decisions made before a save can be answered after the load."""
+        learner = self.learner(5)
+        batch = self._sample(40)
+        decisions = learner.ask(batch.contexts)
+        rewards = batch.answer(decisions.lists)
+        learner.tell(decisions[:10], rewards[:10])
+        with tempfile.TemporaryDirectory() as folder:
+            decisions.save(Path(folder) / "pending.npz")
+            pending = Decisions.load(Path(folder) / "pending.npz")
+        receipt = self._through_a_file(learner).tell(pending, rewards)
+        counts = receipt.accepted, receipt.duplicates, receipt.conflicts
+        expect(counts == (30, 10, ()), f"30 of 40 were open and 10 answered; accepted, repeated, conflicts: {counts}.")
+
+    def test_files_of_others_are_refused(self) -> None:
+        """A file of another class, or made with other candidates, is not loaded."""
+        learner = self.learner(2)
+        kind: Any = type(learner)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.npz"
+            learner.save(path)
+            others = self.policies.subset([1, 0, 2, 3, 4, 5])
+            refusal(InputError, "it loads a file that was saved with other candidates.", kind.load, path, others)
+            other: Any = type("Other", (kind,), {})
+            refusal(InputError, "another class loads its file.", other.load, path, self.policies)
+
+    def test_candidates_are_known_by_what_they_show(self) -> None:
+        """Candidates that keep their names but show other lists are refused by `load`."""
+        learner = self.learner(2)
+        kind: Any = type(learner)
+        others = PolicySet([*reversed(list(self.policies))], self.policies.names)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.npz"
+            learner.save(path)
+            kind.load(path, others)  # nothing was asked yet: only names can be compared
+            for size in (1, 1, 40):
+                self._play(learner, [size])
+                learner.save(path)
+                refusal(InputError, "it loads a file with candidates of other lists.", kind.load, path, others)
+            again = kind.load(path, self.policies)
+            again.save(path)
+            refusal(InputError, "saved twice, its file is loaded with other lists.", kind.load, path, others)
+            again = kind.load(path, self.policies)
+            expect(_standing(again) == _standing(learner), "loaded twice, it stands elsewhere.")
+
     def test_copies_refuse_each_others_decisions(self) -> None:
         """Loaded, copied or unpickled, each goes its own way: the same decision must not count in two."""
         learner = self.learner(1)
@@ -290,6 +264,60 @@ class LearnerSuite(Suite):
             expect(one.tell(made[i], nothing).accepted == 500, "a copy refuses its own decisions.")
         expect(all(_standing(one) == _standing(learner) for one in copies), "told the same, copies stand elsewhere.")
 
+
+class LearnerSuite(_Answers, _Saving):
+    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`.
+
+    The world is a small shop: 12 items, lists of 3, at most one click, and 6 candidates of different worth.
+    """
+
+    depends_on_batches = False
+    """Whether what is told between two batches changes the second, as for learners that play against an adversary."""
+
+    max_rounds = 20_000
+    """By when it must be done in this world, asked for 100 rounds at a time."""
+
+    def test_finds_the_best_and_stops(self) -> None:
+        """It is done within the budget, and what it returns is within its epsilon of the best."""
+        learner = self.learner(3)
+        outcome = run(learner, self.world, batch_size=100, max_rounds=self.max_rounds, seed=4)
+        expect(learner.done, f"it is not done after {self.max_rounds:,} rounds.")
+        result, truth = outcome.result, self.world.values(self.policies)
+        missing = float(truth.max() - truth[result.index])
+        expect(missing <= result.epsilon, f"it claims epsilon {result.epsilon:.4g}, but is off by {missing:.4g}.")
+        expect(result.policy is self.policies[result.index], "the policy of its result is not the candidate it names.")
+        expect(result.name == self.policies.names[result.index], "the name of its result is not its candidate's.")
+        expect(result.name in str(result), "its result does not print the winner's name.")
+        low, high = result.interval
+        expect(low <= result.value <= high, f"its value {result.value} lies outside its interval ({low}, {high}).")
+        counted = outcome.history["rounds"].tolist()
+        expect(result.rounds == learner.rounds == counted[-1], "result, learner and status count different rounds.")
+        expect(counted == list(range(100, counted[-1] + 1, 100)), "its status does not count every answered round.")
+
+    def test_the_same_seed_gives_the_same_run(self) -> None:
+        """All randomness comes from the seed; another seed gives another run."""
+        first, second = self.learner(1), self.learner(1)
+        shown = self._play(first, [50, 50, 50])
+        expect(shown == self._play(second, [50, 50, 50]), "with the same seed it shows other lists.")
+        expect(_standing(first) == _standing(second), "with the same seed it ends in another state.")
+        expect(shown != self._play(self.learner(2), [50, 50, 50]), "with another seed it shows the same lists.")
+
+    def test_batches_do_not_matter(self) -> None:
+        """However rounds are cut into batches, the lists are the same."""
+        if self.depends_on_batches:
+            return
+        whole = self._play(self.learner(1), [150])
+        for sizes in ([1, 49, 100], [10] * 15):
+            expect(self._play(self.learner(1), sizes) == whole, f"in batches of {sizes} it shows other lists.")
+
+    def test_empty_batches_are_fine(self) -> None:
+        """No contexts, no decisions, no answers."""
+        learner = self.learner(2)
+        decisions = learner.ask(np.empty((0, 8)))
+        expect(len(decisions) == 0, f"it makes {len(decisions)} decisions for no contexts.")
+        accepted = learner.tell(decisions, np.empty((0, 3))).accepted
+        expect(accepted == 0, f"it accepts {accepted} answers to no decisions.")
+
     def test_its_status_prints_in_few_lines(self) -> None:
         """Two or three lines that fit a terminal."""
         learner = self.learner(1)
@@ -297,22 +325,6 @@ class LearnerSuite(Suite):
         lines = str(learner.status()).splitlines()
         expect(2 <= len(lines) <= 3, f"its status has {len(lines)} lines.")
         expect(all(len(line) <= 90 for line in lines), "its status has a line of more than 90 characters.")
-
-    def _sample(self, n: int, *, seed: int = 0) -> Batch:
-        return self.world.sample(n, np.random.default_rng(seed))
-
-    def _play(self, learner: Learner, sizes: Sequence[int]) -> list[list[int]]:
-        """Play batches of these sizes on one stream of rounds; the lists shown."""
-        rng, shown = np.random.default_rng(9), []
-        for n in sizes:
-            shown += _one_batch(learner, self.world.sample(n, rng)).lists.tolist()
-        return shown
-
-    def _through_a_file(self, learner: Learner) -> Learner:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "learner.npz"
-            learner.save(path)
-            return type(learner).load(path, self.policies)
 
 
 def altered(decisions: Decisions, column: str, problem: Problem) -> Any:

@@ -1,9 +1,9 @@
 """Full-bandit feedback: what estimates from totals of Midzuno's lists are worth, with constants.
 
-R(π) = T·|π∩a|/q(a) and D = (R(π) − R(ℓ))/(1−f), f = (m−1)/(K−1), are those of `comband.estimates.totals`. Uniform
+R(π) = T·#(π∩a)/q(a) and D = (R(π) − R(ℓ))/(1−f), f = (m−1)/(K−1), are those of `comband.estimates.totals`. Uniform
 rounds with their totals estimate F(p) = −E (K/m)·T·log q_p(x, a) without bias. It is the paper's potential with
-|π∩a|/m ∈ [0, 1] where the paper has a bit, so that N₁ and the certificate on held-out rounds are those of rewards of
-single actions: only |π∩a|/m ≤ 1, its variance ≤ its mean, and T ≤ ρ enter their proofs (docs/open_problems.md).
+#(π∩a)/m ∈ [0, 1] where the paper has a bit, so that N₁ and the certificate on held-out rounds are those of rewards of
+single actions: only #(π∩a)/m ≤ 1, its variance ≤ its mean, and T ≤ ρ enter their proofs (docs/open_problems.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from comband.theory.letters import all_letters
 
 
 def fill_moment(problem: Problem) -> float:
-    """E N(N−1) for N = |π∩a|, a an action of π and m−1 uniform others: (m−1)²/(K−1)·(2 + (m−2)²/(K−2)).
+    """E N(N−1) for N = #(π∩a), a an action of π and m−1 uniform others: (m−1)²/(K−1)·(2 + (m−2)²/(K−2)).
 
     N = 1 + H, H hypergeometric with E H = (m−1)²/(K−1), E H(H−1) = (m−1)²(m−2)²/((K−1)(K−2)). Lists around an action
     that is not in π have fewer of its actions: the m of π compete for m−1 places, and one of them may be called first.
@@ -25,9 +25,9 @@ def fill_moment(problem: Problem) -> float:
 
 
 def total_range(problem: Problem, *, floor: float) -> float:
-    """The largest D = T(|π∩a| − |ℓ∩a|)/((1−f)·q(a)): ρK/(γ(1−f)), as q(a) ≥ |a|·γ/K.
+    """The largest D = T(#(π∩a) − #(ℓ∩a))/((1−f)·q(a)): ρK/(γ(1−f)), as q(a) ≥ #a·γ/K.
 
-    The value estimate T(|π∩a| − fm)/((1−f)q(a)) lies in an interval of the same length.
+    The value estimate T(#(π∩a) − fm)/((1−f)q(a)) lies in an interval of the same length.
     """
     gamma, K, _, _, rho = all_letters(problem, floor)
     return rho * K / (gamma * (1 - problem.fill_share))
@@ -36,7 +36,7 @@ def total_range(problem: Problem, *, floor: float) -> float:
 def total_variance(problem: Problem, *, floor: float, proxy: float | None = None) -> float:
     """A bound on E (R(π)/(1−f))², free of K but for the share of rare overlaps; E D² is at most twice that.
 
-    T² ≤ ρT gives E R² ≤ ρ·E Σ_y r(y)·E[N²/q(a)], a made of y and a uniform fill, N = |π∩a|. Of N² = N + N(N−1), the
+    T² ≤ ρT gives E R² ≤ ρ·E Σ_y r(y)·E[N²/q(a)], a made of y and a uniform fill, N = #(π∩a). Of N² = N + N(N−1), the
     first part is m times the variance proxy V = E Σ_y r(y) E[(N/m)/q(a)], which `proxy` bounds (2s/(1−γ) by the
     gradient route's N₁; without a floor to design for, γ = 1, K/m·s). The second is at most s·K/(γm) times
     `fill_moment`, since q(a) ≥ γm/K. So E R² ≤ ρ·(m·V + s·κ), κ = fill_moment·K/(γm), about 2m/γ for K ≫ m².
