@@ -57,7 +57,7 @@ def test_uniform_lists_are_uniform() -> None:
     assert np.abs(counts / n - 0.1).max() < hoeffding_radius(n, 1e-6, tests=10)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 4))
+@given(st.integers(0, 2**32), st.sampled_from([*range(1, 21), 32, 33, 100]), st.integers(1, 4))
 @settings(deadline=None, max_examples=300)
 def test_top_lists_equal_a_sort(seed: int, n_actions: int, n_blocks: int) -> None:
     rng = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def test_top_lists_equal_a_sort(seed: int, n_actions: int, n_blocks: int) -> Non
     assert (top_lists(spoilt, rank, m)[:, 0, 0] < 0).tolist() == [False, True, False]
 
 
-@given(st.integers(0, 2**32), st.integers(1, 20), st.integers(0, 5))
+@given(st.integers(0, 2**32), st.sampled_from([*range(1, 21), 100, 512, 513, 1100]), st.integers(0, 9))
 @settings(deadline=None, max_examples=200)
 def test_linear_top_lists_equal_scores_and_a_sort(seed: int, n_actions: int, d: int) -> None:
     rng = np.random.default_rng(seed)
@@ -86,7 +86,12 @@ def test_linear_top_lists_equal_scores_and_a_sort(seed: int, n_actions: int, d: 
     which = np.array([2, 0])
     scores = np.einsum("nd,dpk->npk", X, weights)[:, which]
     expected = top_lists(np.ascontiguousarray(scores), rank[which], m)
-    assert linear_top_lists(X, weights, which, rank, m).tolist() == expected.tolist()
+    for precision in (np.float64, np.float32):
+        lists = np.full((4, 2, m), -7, dtype=np.int32)
+        linear_top_lists(X.astype(precision), weights.astype(precision), which, rank, lists, 0, 1)
+        assert (lists[:, 1] == -7).all()
+        linear_top_lists(X.astype(precision), weights.astype(precision), which, rank, lists, 1, 2)
+        assert lists.tolist() == expected.tolist()
 
 
 @given(st.integers(0, 2**32), st.integers(0, 6))

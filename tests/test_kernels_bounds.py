@@ -43,6 +43,12 @@ def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = O
     return betting.add_paired_log_wealth(INSIDE, ROWS, weights, leader, levels, STAKES, np.zeros((2, 3)))
 
 
+def linear(which: np.ndarray = ROWS[:1], n_lists: int = 1, last: int = 1) -> Any:
+    empty = np.empty((n_lists, 1, 1), dtype=np.int32)
+    rank = np.zeros((1, 3), dtype=np.int32)
+    return lists.linear_top_lists(np.ones((1, 2)), np.ones((2, 1, 3)), which, rank, empty, 0, last)
+
+
 BOTH = np.zeros(2, dtype=np.int64)
 DONE = np.zeros(4, dtype=np.bool_)
 DECISIONS = (ROWS, SHOWN, np.ones((2, 2), dtype=np.uint64), BOTH, DONE[:2], BOTH, np.zeros(2, dtype=np.uint64))
@@ -104,8 +110,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "value bets, sums too small": lambda: betting.add_value_log_wealth(
         INSIDE, ROWS, ONES, STAKES, np.zeros((1, 3)), np.zeros((2, 3))
     ),
-    "linear scores, policy out of range": lambda: lists.linear_top_lists(
-        np.ones((1, 2)), np.ones((2, 1, 3)), np.array([1]), np.zeros((1, 3), dtype=np.int32), 1
+    "linear scores, policy out of range": lambda: linear(which=np.array([1])),
+    "linear scores, too few lists": lambda: linear(n_lists=0),
+    "linear scores, lists out of range": lambda: linear(last=2),
+    "packed pass, group out of range": lambda: packed.packed_pass(
+        np.zeros((1, 1, 2, 16), dtype=np.uint32), np.ones(64, dtype=np.float32), np.zeros(16), 0, 2
     ),
     "top lists, rank too small": lambda: lists.top_lists(np.ones((1, 1, 3)), np.zeros((1, 2), dtype=np.int32), 1),
     "packed scores, too few numbers": lambda: packed.packed_scores(BITS, np.ones(64), np.empty(3)),
@@ -115,7 +124,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
         BITS, np.ones(64, dtype=np.float32), np.empty((3, 3)), dense=True
     ),
     "packed pass, too few numbers": lambda: packed.packed_pass(
-        np.zeros((1, 1, 2, 16), dtype=np.uint32), np.ones(32, dtype=np.float32), np.empty(16)
+        np.zeros((1, 1, 2, 16), dtype=np.uint32), np.ones(32, dtype=np.float32), np.empty(16), 0, 1
     ),
     "sparse scores, event out of range": lambda: packed.sparse_scores(
         np.array([0, 2]), np.array([0, 7], dtype=np.int32), np.ones(2), np.empty(1)

@@ -60,7 +60,7 @@ def test_single_precision_pass_stays_within_its_bound(way: Any, blocks: int, n: 
     events = np.arange(A.shape[1]).reshape(blocks, -1)[::skip].ravel()
     for c in (np.full(len(events), 1 / 3), np.random.default_rng(1).exponential(size=len(events))):
         scores = np.empty(groups * LANES)
-        way(np.ascontiguousarray(lanes)[::skip], c.astype(np.float32), scores)
+        way(np.ascontiguousarray(lanes)[::skip], c.astype(np.float32), scores, 0, groups)
         np.testing.assert_allclose(scores[:n], A[:, events] @ c, rtol=SCREEN / 2)
         assert not scores[n:].any()
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 _FEW = 6  # up to so many events of a round, each of their sets is looked up
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, int, float]:
     """The two columns of a histogram that a value z ≠ 0 lies between, and the share of the first."""
     sign = 1 if z > 0 else -1
@@ -29,7 +29,7 @@ def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, 
     return column, column - sign, share
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
     """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
 
@@ -49,7 +49,7 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
             counts[p, other] += 1 - share
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def split_shared(
     bits: NDArray[np.uint64],
     starts: NDArray[np.int64],
@@ -135,7 +135,7 @@ def split_shared(
     return largest
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _end_of_round(rows: NDArray[np.int64], first: int) -> int:
     """One beyond the last event of the round that begins with event `first`."""
     stop = first + 1
@@ -144,7 +144,7 @@ def _end_of_round(rows: NDArray[np.int64], first: int) -> int:
     return stop
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_paired_log_wealth(
     inside: NDArray[np.bool_],
     rows: NDArray[np.int64],
@@ -206,7 +206,7 @@ def add_paired_log_wealth(
         first = stop
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_value_log_wealth(
     inside: NDArray[np.bool_],
     rows: NDArray[np.int64],

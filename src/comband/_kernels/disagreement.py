@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _all_actions(lists: Any, n_actions: int) -> bool:
     """Whether lists (n, S, m) hold actions only; without a way out of its loops, which lets them vectorise."""
     n, n_policies, m = lists.shape
@@ -21,7 +21,7 @@ def _all_actions(lists: Any, n_actions: int) -> bool:
     return wrong == 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _clipped_sum(t: float, weight: Any, lower: Any, size: int) -> tuple[float, float]:
     """Σ_a clip(t·weight, lower, 1), and its derivative by log t."""
     total, slope = 0.0, 0.0
@@ -33,7 +33,7 @@ def _clipped_sum(t: float, weight: Any, lower: Any, size: int) -> tuple[float, f
     return total, slope
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def clipped(weight: Any, lower: Any, size: int, m: int, last: float, q: Any) -> float:
     """q = clip(t·weight, lower, 1) with Σq = m; returns log t, the best `last` to begin with in a similar case.
 
@@ -75,7 +75,7 @@ def clipped(weight: Any, lower: Any, size: int, m: int, last: float, q: Any) -> 
     return small
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities: Any) -> None:
     """Take m of the actions union[:size], each with its probability: points u, u+1, … on the line of cumulated
     probabilities, of which no cell is longer than 1.
@@ -91,7 +91,7 @@ def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities
             taken += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def disagreement_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -161,17 +161,18 @@ def disagreement_lists(
         last = clipped(weight, lower, size, m, last, q)
         systematic(union, q, size, u[i], shown[i], propensities[i])
         for k in range(asked.shape[1]):
-            if not 0 <= asked[i, k] < n_actions:
+            y = asked[i, k]
+            if not 0 <= y < n_actions:
                 raise IndexError("disagreement_lists: an action that was asked for is out of range")
-            if place[asked[i, k]] >= 0:
-                of_asked[i, k] = q[place[asked[i, k]]]
+            if place[y] >= 0:
+                of_asked[i, k] = q[place[y]]
         for a in range(size):
             place[union[a]] = -1
         sizes[i] = size
     return shown, propensities, covered, sizes, of_asked
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray[np.int64]:
     """How many actions outside the leader's list stand in some other of lists (n, S, m), for each context."""
     n, n_policies, m = lists.shape

@@ -68,7 +68,7 @@ def _apart(a: float, b: float, c: float) -> float:
 _fma = _fused if get_host_cpu_features().get("fma", True) else _apart
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log(x: float) -> float:
     """Natural logarithm of a positive normal number to within an ulp (fdlibm's polynomial).
 
@@ -89,7 +89,7 @@ def _log(x: float) -> float:
     return result
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _wright_omega(u: float) -> float:
     """The root z of z + log z = u from scratch, by Fritsch-Shafer-Crowley steps."""
     if u < -1.0:
@@ -107,14 +107,14 @@ def _wright_omega(u: float) -> float:
     return z
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _split(p: float, scale: float) -> tuple[float, float]:
     """z = scale/p and v = 1/(1+z), from one division."""
     divided = 1.0 / (p * (p + scale))
     return scale * (p + scale) * divided, p * p * divided
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     """The weight whose residual u - z - log z is zero, from a weight p = scale/z where it is r.
 
@@ -139,7 +139,7 @@ def _advance(p: float, z: float, v: float, r: float) -> tuple[float, float]:
     return p * w * divided, g * divided
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _residual(loss: float, eta: float, theta: float, z: float) -> float:
     return _fma(eta, loss, theta) - z - _log(z)
 
@@ -181,7 +181,7 @@ def _lane_sums(typing_context: Any, address: Any, n: Any) -> Any:
     return types.float64(types.intp, types.intp), generate
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum(values: NDArray[np.float64]) -> float:
     """The sum of numbers that lie side by side; always in the same order."""
     n = values.size
@@ -191,7 +191,7 @@ def _sum(values: NDArray[np.float64]) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_advance(
     weights: NDArray[np.float64],
     residuals: NDArray[np.float64],
@@ -217,7 +217,7 @@ def _ftrl_advance(
     return _sum(weights), _sum(first), _sum(second)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _higher_derivatives(weights: NDArray[np.float64], scale: float, terms: NDArray[np.float64]) -> tuple[float, float]:
     """The sums of the third and fourth derivatives: p v^3 (6-8v+3v^2) and p v^4 (24-58v+50v^2-15v^3)."""
     n = weights.size
@@ -232,7 +232,7 @@ def _higher_derivatives(weights: NDArray[np.float64], scale: float, terms: NDArr
     return _sum(third), _sum(fourth)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_aim(
     losses: NDArray[np.float64],
     shift: float,
@@ -274,7 +274,7 @@ def _ftrl_aim(
     return step * (1.0 + a2 * step / a1)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_pass(
     losses: NDArray[np.float64],
     shift: float,
@@ -317,7 +317,7 @@ def _ftrl_pass(
     return s0, s1, s2, s3, s4
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_move(
     delta: float, scale: float, weights: NDArray[np.float64], terms: NDArray[np.float64]
 ) -> tuple[float, float, float]:
@@ -341,7 +341,7 @@ def _ftrl_move(
     return s0, s1, s2
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_nudge(delta: float, scale: float, weights: NDArray[np.float64]) -> float:
     """As `_ftrl_move` for |delta| <= 1e-4, where three derivatives are exact to rounding. Returns the sum of p."""
     s0 = 0.0
@@ -357,7 +357,7 @@ def _ftrl_nudge(delta: float, scale: float, weights: NDArray[np.float64]) -> flo
     return s0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _ftrl_step(s0: float, s1: float, s2: float, s3: float, s4: float) -> float:
     """The step in theta towards sum p = 1: Halley on log(sum), and near the root the quartic model.
 
@@ -376,7 +376,7 @@ def _ftrl_step(s0: float, s1: float, s2: float, s3: float, s4: float) -> float:
     return step
 
 
-@njit(cache=True, error_model="numpy", fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _minimum(values: NDArray[np.float64]) -> float:
     low = float(values[0])
     for i in range(values.size):
@@ -384,7 +384,7 @@ def _minimum(values: NDArray[np.float64]) -> float:
     return low
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def ftrl_solve(
     losses: NDArray[np.float64], eta: float, scale: float, theta: float, old_shift: float, weights: NDArray[np.float64]
 ) -> tuple[float, float, float, int]:
@@ -445,7 +445,7 @@ def ftrl_solve(
     return theta, shift, s0, passes
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax_solve(losses: NDArray[np.float64], eta: float, weights: NDArray[np.float64]) -> float:
     """Minimise L.p + (1/eta) sum p log p over the simplex: weights proportional to exp(-eta L)."""
     if len(losses) == 0 or len(weights) != len(losses):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
     """Uniform m-subsets of {0 … K−1} from uniforms u (n, m), O(m) each: Floyd's algorithm with a small hash table.
 
@@ -43,7 +45,7 @@ def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
     return lists
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> NDArray[np.int32]:
     """The m best of each row of scores (n, B, K), best first; equal scores go by `rank` (B, K), lowest first.
 
@@ -56,76 +58,114 @@ def top_lists(scores: NDArray[np.float64], rank: NDArray[np.int32], m: int) -> N
     best = np.empty(m, dtype=scores.dtype)
     for i in range(n):
         for b in range(n_blocks):
-            _top(scores[i, b], rank[b], best, lists[i, b])
+            _top(scores[i, b], 0, rank[b], best, lists[i, b], 0)
     return lists
 
 
-@njit(cache=True)
+_TILE = 512  # actions whose weights stay in the cache while a batch goes by
+
+
+@njit(cache=True, nogil=True)
 def linear_top_lists(
-    X: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    X: NDArray[np.floating[Any]],
+    weights: NDArray[np.floating[Any]],
     which: NDArray[np.int64],
     rank: NDArray[np.int32],
-    m: int,
-) -> NDArray[np.int32]:
-    """`top_lists` of the scores X @ W_p, for X (n, d), weights (d, P, K) and the policies at `which`.
+    lists: NDArray[np.int32],
+    first: int,
+    last: int,
+) -> None:
+    """`top_lists` of the scores X @ W_p, for X (n, d) and weights (d, P, K) of one precision: lists[:, b] is that of
+    policy which[b], for b in first … last − 1.
 
-    Scores stay in the cache, and are summed in one order: a context gets the same list in any batch.
+    Weights are read once for all contexts, a tile of actions at a time. Scores stay in the cache, and each is summed in
+    one order: a context gets the same list in any batch.
     """
     n, d = X.shape
-    if d != len(weights) or len(rank) != weights.shape[1] or rank.shape[1] != weights.shape[2] or m > rank.shape[1]:
+    m, n_actions = lists.shape[2], weights.shape[2]
+    if d != len(weights) or len(rank) != weights.shape[1] or rank.shape[1] != n_actions or m > n_actions:
         raise IndexError("linear_top_lists: shapes do not fit together")
-    lists = np.empty((n, len(which), m), dtype=np.int32)
-    scores = np.empty(weights.shape[2], dtype=np.float64)
-    best = np.empty(m, dtype=np.float64)
-    for b in range(len(which)):
+    if len(lists) != n or lists.shape[1] != len(which) or not 0 <= first <= last <= len(which):
+        raise IndexError("linear_top_lists: a list for each context and policy")
+    scores = np.empty(_TILE, dtype=weights.dtype)
+    best = np.empty((n, m), dtype=weights.dtype)
+    sizes = np.empty(n, dtype=np.int64)
+    for b in range(first, last):
         p = which[b]
         if not 0 <= p < len(rank):
             raise IndexError("linear_top_lists: a policy is out of range")
-        for i in range(n):
-            scores[:] = 0.0
-            for f in range(d):
-                x = X[i, f]
-                row = weights[f, p]
-                for y in range(len(scores)):
-                    scores[y] += x * row[y]
-            _top(scores, rank[p], best, lists[i, b])
-    return lists
+        sizes[:] = 0
+        for start in range(0, n_actions, _TILE):
+            tile = scores[: min(_TILE, n_actions - start)]
+            for i in range(n):
+                if sizes[i] >= 0:
+                    _linear_scores(X[i], weights, p, start, tile)
+                    sizes[i] = _top(tile, start, rank[p], best[i], lists[i, b], sizes[i])
 
 
-@njit(cache=True)
-def _top(
-    scores: NDArray[np.float64], rank: NDArray[np.int32], best: NDArray[np.float64], chosen: NDArray[np.int32]
-) -> None:
-    """One pass in memory order: all but the few actions that enter the list cost a single comparison."""
+@njit(cache=True, nogil=True)
+def _linear_scores(x: Any, weights: Any, p: int, start: int, scores: Any) -> None:
+    """Σ_f x_f W_p[f, y] for actions y from `start` on, each summed from f = 0 on, four features a pass."""
+    d, stop = len(x), start + len(scores)
+    scores[:] = 0
+    f = 0
+    while f + 4 <= d:
+        x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
+        w0, w1 = weights[f, p, start:stop], weights[f + 1, p, start:stop]
+        w2, w3 = weights[f + 2, p, start:stop], weights[f + 3, p, start:stop]
+        for y in range(len(scores)):
+            scores[y] = (((scores[y] + x0 * w0[y]) + x1 * w1[y]) + x2 * w2[y]) + x3 * w3[y]
+        f += 4
+    while f < d:
+        x0, w0 = x[f], weights[f, p, start:stop]
+        for y in range(len(scores)):
+            scores[y] += x0 * w0[y]
+        f += 1
+
+
+@njit(cache=True, nogil=True)
+def _top(scores: Any, first: int, rank: Any, best: Any, chosen: Any, size: int) -> int:
+    """Go on with a list of the best of which `size` are found by the scores of actions from `first` on; how many there
+    are then, or −1 if a score is NaN, which chosen[0] says too.
+
+    In memory order: all but the few actions that enter the list cost a single comparison, by 32 at a time.
+    """
     m = len(chosen)
-    size = 0
-    threshold = -np.inf
-    for y in range(len(scores)):
-        value = scores[y]
-        if value < threshold:
-            continue
-        if value != value:
-            chosen[0] = -1
-            return
-        if size < m:
-            k = size
-            size += 1
-        elif value == threshold and rank[y] > rank[chosen[m - 1]]:
-            continue
-        else:
-            k = m - 1
-        while k > 0 and (best[k - 1] < value or (best[k - 1] == value and rank[chosen[k - 1]] > rank[y])):
-            best[k] = best[k - 1]
-            chosen[k] = chosen[k - 1]
-            k -= 1
-        best[k] = value
-        chosen[k] = y
+    threshold = best[m - 1] if size == m else -np.inf
+    for block in range(0, len(scores), 32):
+        end = min(block + 32, len(scores))
         if size == m:
-            threshold = best[m - 1]
+            better = 0
+            for y in range(block, end):  # without a way out, which lets it vectorise
+                better |= 0 if scores[y] < threshold else 1
+            if better == 0:
+                continue
+        for y in range(block, end):
+            value = scores[y]
+            if value < threshold:
+                continue
+            if value != value:
+                chosen[0] = -1
+                return -1
+            if size < m:
+                k = size
+                size += 1
+            elif value == threshold and rank[first + y] > rank[chosen[m - 1]]:
+                continue
+            else:
+                k = m - 1
+            while k > 0 and (best[k - 1] < value or (best[k - 1] == value and rank[chosen[k - 1]] > rank[first + y])):
+                best[k] = best[k - 1]
+                chosen[k] = chosen[k - 1]
+                k -= 1
+            best[k] = value
+            chosen[k] = first + y
+            if size == m:
+                threshold = best[m - 1]
+    return size
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
     """Whether every row (n, m) holds distinct actions in 0 … n_actions − 1."""
     n, m = lists.shape
@@ -146,7 +186,7 @@ def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def valid_rewards(rewards: NDArray[np.float64], least: float, most: float) -> bool:
     """Whether all are 0 or in [least, 1] and no row sums above `most`."""
     for i in range(rewards.shape[0]):
@@ -161,7 +201,7 @@ def valid_rewards(rewards: NDArray[np.float64], least: float, most: float) -> bo
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def valid_propensities(propensities: NDArray[np.float64], least: float, most: float) -> bool:
     """Whether all are in [least, most], or NaN throughout their row."""
     n, m = propensities.shape
@@ -178,7 +218,7 @@ def valid_propensities(propensities: NDArray[np.float64], least: float, most: fl
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def valid_events(
     rows: NDArray[np.int64],
     n_rewarded: int,
@@ -202,7 +242,7 @@ def valid_events(
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor: float) -> NDArray[np.int64]:
     """A policy for each row of u (n, ≥ 1), by the first number: −1 with probability `floor`, else by its weight."""
     last = len(cumulative) - 1
@@ -218,7 +258,7 @@ def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor
     return drawn
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def inclusion(
     lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
 ) -> NDArray[np.float64]:
@@ -229,26 +269,28 @@ def inclusion(
     result = np.empty(shown.shape, dtype=np.float64)
     mass = np.zeros(n_actions, dtype=np.float64)
     wanted = np.zeros(n_actions, dtype=np.bool_)
+    row = np.empty(shown.shape[1], dtype=np.int64)  # read once: another thread may write to what is shown
     for i in range(n):
-        for j in range(shown.shape[1]):
-            if not 0 <= shown[i, j] < n_actions:
+        for j in range(len(row)):
+            row[j] = shown[i, j]
+            if not 0 <= row[j] < n_actions:
                 raise IndexError("inclusion: an action is out of range")
-            wanted[shown[i, j]] = True
+            wanted[row[j]] = True
         block = lists[i]
         for p in range(n_policies):
             for j in range(m):
                 y = np.uint32(block[p, j])  # unsigned: one comparison keeps it in range
                 if y < np.uint32(n_actions) and wanted[y]:
                     mass[y] += weights[p]
-        for j in range(shown.shape[1]):
-            result[i, j] = mass[shown[i, j]]
-        for j in range(shown.shape[1]):
-            mass[shown[i, j]] = 0.0
-            wanted[shown[i, j]] = False
+        for j in range(len(row)):
+            result[i, j] = mass[row[j]]
+        for j in range(len(row)):
+            mass[row[j]] = 0.0
+            wanted[row[j]] = False
     return result
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Whether actions[e] ∈ lists[rows[e], p], for lists (n, P, m): a matrix (E, P)."""
     n_events, n_policies, m = len(rows), lists.shape[1], lists.shape[2]
@@ -267,7 +309,7 @@ def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray
     return found
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def credit(
     lists: NDArray[np.int32],
     rows: NDArray[np.int64],
@@ -280,9 +322,10 @@ def credit(
     if len(actions) != len(rows) or len(amounts) != len(rows) or len(totals) != n_policies:
         raise IndexError("credit: shapes do not fit together")
     for e in range(len(rows)):
-        if not 0 <= rows[e] < len(lists):
+        i = rows[e]
+        if not 0 <= i < len(lists):
             raise IndexError("credit: a row is out of range")
-        block, y, amount = lists[rows[e]], actions[e], amounts[e]
+        block, y, amount = lists[i], actions[e], amounts[e]
         for p in range(n_policies):
             hit = 0
             for j in range(m):

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def round_faults(
     items: NDArray[np.int64],
     rewards: NDArray[np.float64],
@@ -55,7 +55,7 @@ def round_faults(
     return codes
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
     """1 where a list holds an unknown item (code −1), 6 where it repeats one, otherwise 0."""
     n, m = items.shape

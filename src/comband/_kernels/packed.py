@@ -187,7 +187,7 @@ def _lookup_sums(context: Any, words: Any, tables: Any, n: Any, totals: Any) -> 
 _LOOKUPS = 11  # for 32 events, three at a time
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fill_tables(c: Any, tables: Any) -> None:
     """tables[i, k, b] = Σ c over the events 32·i + 3·k + {bits of b}."""
     for i in range(len(c) // 32):
@@ -200,11 +200,13 @@ def _fill_tables(c: Any, tables: Any) -> None:
                 tables[i, k, b] = total
 
 
-@njit(cache=True)
-def _packed_pass_avx2(lanes: Any, c: Any, scores: Any) -> None:
+@njit(cache=True, nogil=True)
+def _packed_pass_avx2(lanes: Any, c: Any, scores: Any, begin: int, end: int) -> None:
     n_blocks, n_groups, rows, width = lanes.shape
     if width != 16 or rows % 2 or len(c) != 32 * rows * n_blocks or len(scores) != width * n_groups:
         raise IndexError("packed_pass: shapes do not fit together")
+    if not 0 <= begin <= end <= n_groups:
+        raise IndexError("packed_pass: a group is out of range")
     if not (_gapless(lanes[:1], 4) and _gapless(scores, 8)):
         raise IndexError("packed_pass: the numbers do not follow one another")
     size = rows * _LOOKUPS * 8
@@ -212,23 +214,25 @@ def _packed_pass_avx2(lanes: Any, c: Any, scores: Any) -> None:
     aligned = (-space.ctypes.data % 64) // 4  # a table within one cache line loads at once
     tables = space[aligned : aligned + size].reshape((rows, _LOOKUPS, 8))
     start, looked, totals = lanes.ctypes.data, tables.ctypes.data, scores.ctypes.data
-    scores[:] = 0.0
+    scores[width * begin : width * end] = 0.0
     for block in range(n_blocks):
         first = start + block * lanes.strides[0]  # blocks may be skipped, a block is contiguous
         _fill_tables(c[32 * rows * block : 32 * rows * (block + 1)], tables)
-        for g in range(n_groups):
+        for g in range(begin, end):
             _lookup_sums(first + 64 * rows * g, looked, rows // 2, totals + 128 * g)
 
 
-@njit(cache=True)
-def _packed_pass_plain(lanes: Any, c: Any, scores: Any) -> None:
+@njit(cache=True, nogil=True)
+def _packed_pass_plain(lanes: Any, c: Any, scores: Any, begin: int, end: int) -> None:
     n_blocks, n_groups, rows, width = lanes.shape
     if len(c) != 32 * rows * n_blocks or len(scores) != width * n_groups:
         raise IndexError("packed_pass: shapes do not fit together")
-    scores[:] = 0.0
+    if not 0 <= begin <= end <= n_groups:
+        raise IndexError("packed_pass: a group is out of range")
+    scores[width * begin : width * end] = 0.0
     inner, outer = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     for block in range(n_blocks):
-        for g in range(n_groups):
+        for g in range(begin, end):
             outer[:] = 0
             for i in range(rows):
                 inner[:] = 0
@@ -244,13 +248,14 @@ def _packed_pass_plain(lanes: Any, c: Any, scores: Any) -> None:
                     outer[:] = 0
 
 
-def packed_pass(lanes: Any, c: Any, scores: Any) -> None:
-    """scores[j] = Σ_e c_e A[e, j] for all columns, in single precision, folded into double once a block.
+def packed_pass(lanes: Any, c: Any, scores: Any, begin: int, end: int) -> None:
+    """scores[j] = Σ_e c_e A[e, j] for the columns of groups begin … end − 1, in single precision, folded into double
+    once a block.
 
     lanes (blocks, groups, words, 16) uint32: bit e of lanes[b, g, w, l] is event 32·(words·b + w) + e of column
     16·g + l. c (32 · blocks · words,) float32, scores (16 · groups,) float64. Words of a block come in pairs.
     """
-    (_packed_pass_avx2 if _AVX2 else _packed_pass_plain)(lanes, c, scores)
+    (_packed_pass_avx2 if _AVX2 else _packed_pass_plain)(lanes, c, scores, begin, end)
 
 
 # A processor that is named by hand may be another one than this.
@@ -259,7 +264,7 @@ _AVX2 = bool(get_host_cpu_features().get("avx2")) and not any(
 )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _gapless(table: Any, size: int) -> bool:
     """Whether numbers of `size` bytes follow one another in memory, as loops over addresses need them."""
     expected = size
@@ -270,7 +275,7 @@ def _gapless(table: Any, size: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def packed_scores(columns: Any, c: Any, scores: Any) -> None:
     """scores[j] = Σ_e c_e A[e, j] in double: columns (k, words) uint64, c (64 · words,) float64."""
     k, words = columns.shape
@@ -282,7 +287,7 @@ def packed_scores(columns: Any, c: Any, scores: Any) -> None:
         scores[j] = _masked_sum_64(here, values, words)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def packed_coverage(columns: Any, p: Any, coverage: Any) -> None:
     """coverage[e] = Σ_j p_j A[e, j]: columns (k, words) uint64, coverage (64 · words,) float64."""
     k, words = columns.shape
@@ -306,7 +311,7 @@ def _lowest_bit(context: Any, word: Any) -> Any:
     return signature, lambda _c, builder, _s, args: builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def packed_gram(columns: Any, d: Any, gram: Any, *, dense: bool) -> None:
     """gram[i, j] = Σ_e d_e A[e, i] A[e, j], from columns (k, words) uint64 and d (64 · words,) float32.
 
@@ -326,7 +331,7 @@ def packed_gram(columns: Any, d: Any, gram: Any, *, dense: bool) -> None:
             gram[j, i] = gram[i, j]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _gram_by_pairs(columns: Any, d: Any, gram: Any) -> None:
     k, words = columns.shape
     block = 32
@@ -341,7 +346,7 @@ def _gram_by_pairs(columns: Any, d: Any, gram: Any) -> None:
                 gram[i, j] += _masked_sum_both(a, b, values + 256 * first, n)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _gram_by_events(columns: Any, d: Any, gram: Any) -> None:
     k, words = columns.shape
     members, sizes = np.empty((64, k), dtype=np.int32), np.empty(64, dtype=np.int64)
@@ -363,7 +368,7 @@ def _gram_by_events(columns: Any, d: Any, gram: Any) -> None:
                     row[members[e, y]] += weight
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
     """scores[j] = Σ_e c_e A[e, j]: events of column j are events[starts[j] : starts[j + 1]]."""
     if len(starts) != len(scores) + 1 or starts[0] < 0 or starts[len(scores)] > len(events):
@@ -379,7 +384,7 @@ def sparse_scores(starts: Any, events: Any, c: Any, scores: Any) -> None:
         scores[j] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def take_bits(bits: Any, columns: Any, taken: Any) -> None:
     """Bit columns[j] of each row becomes its bit j: bits (n, words) uint64, taken (n, words') uint64."""
     n_columns = len(columns)
@@ -398,7 +403,7 @@ def take_bits(bits: Any, columns: Any, taken: Any) -> None:
             taken[i, w] = word
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def transpose_bits(rows: Any, columns: Any) -> None:
     """Bit j of rows[i] becomes bit i of columns[j]: rows (n, P/8) uint8, columns (P, >= n/8) uint8.
 

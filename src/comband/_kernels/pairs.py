@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _check_pairs(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int64],
@@ -31,7 +31,7 @@ def _check_pairs(
             raise IndexError("pairs: a pair is out of range")
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True)
 def pair_products(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int64],
@@ -52,7 +52,7 @@ def pair_products(
     return result
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True)
 def pair_sums(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int64],

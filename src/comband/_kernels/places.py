@@ -17,13 +17,13 @@ from comband._kernels.disagreement import _all_actions, clipped, systematic
 _RESIDUE = 1e-11
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _seed(u: float) -> np.uint64:
     """The 53 bits of a uniform number."""
     return np.uint64(u * 9007199254740992.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _next(state: np.uint64) -> tuple[np.uint64, float]:
     """SplitMix64: the next state and a uniform number of 53 bits (Steele, Lea & Flood 2014)."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
@@ -34,7 +34,7 @@ def _next(state: np.uint64) -> tuple[np.uint64, float]:
     return state, (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def shuffle_lists(lists: NDArray[np.int32], propensities: NDArray[np.float64], u: NDArray[np.float64]) -> None:
     """Put each of lists (n, m), and its propensities with it, into an order that is uniformly random: row i by u[i]."""
     n, m = lists.shape
@@ -52,7 +52,7 @@ def shuffle_lists(lists: NDArray[np.int32], propensities: NDArray[np.float64], u
 # ---- examination -----------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def examination_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -133,17 +133,18 @@ def examination_lists(
         last = clipped(weight, lower, size, m, last, q)
         systematic(union, q, size, u[i, 0], shown[i], propensities[i])
         for k in range(asked.shape[1]):
-            if not 0 <= asked[i, k] < n_actions:
+            y = asked[i, k]
+            if not 0 <= y < n_actions:
                 raise IndexError("examination_lists: an action that was asked for is out of range")
-            if place[asked[i, k]] >= 0:
-                of_asked[i, k] = q[place[asked[i, k]]]
+            if place[y] >= 0:
+                of_asked[i, k] = q[place[y]]
         for a in range(size):
             place[union[a]] = -1
     shuffle_lists(shown, propensities, u[:, 1])
     return shown, propensities, covered, of_asked
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def examination_needs(
     lists: NDArray[np.int32], leader: int, factors: NDArray[np.float64], n_actions: int
 ) -> NDArray[np.float64]:
@@ -178,7 +179,7 @@ def examination_needs(
 # ---- pairs of item and place -----------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def pair_needs(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray[np.int64]:
     """The most disputed items of one place, or disputed places of one item, for each of lists (n, S, m): 1/φ for the
     largest floor φ on all pairs that are not the leader's.
@@ -211,7 +212,7 @@ def pair_needs(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray
     return needs
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fill_place(weight: Any, shrink: Any, low: Any, size: int, k: int, q: Any) -> None:
     """q[:, k] = max(t·shrink·weight, low) with t such that the place is filled, Σ = 1: floors are taken one after the
     other, which only lowers t.
@@ -235,7 +236,7 @@ def _fill_place(weight: Any, shrink: Any, low: Any, size: int, k: int, q: Any) -
         q[a, k] = max(t * shrink[a] * weight[a, k], low[a, k])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _pair_design(
     lists: Any,
     leader: int,
@@ -311,7 +312,7 @@ def _pair_design(
     return size, worst <= 1.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _repair(size: int, m: int, low: Any, weight: Any, q: Any) -> None:
     """Items that sum to more than one shrink towards their floors; places that lack something take it from items with
     room, first from those that somebody shows there. There is room: all items together have size − Σq ≥ m − Σq.
@@ -343,7 +344,7 @@ def _repair(size: int, m: int, low: Any, weight: Any, q: Any) -> None:
                     rest -= step
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _drop(k: int, a: int, position: Any, members: Any, count: Any) -> None:
     """Item a is no longer fractional in place k."""
     i, last = position[a, k], members[k, count[k] - 1]
@@ -353,14 +354,14 @@ def _drop(k: int, a: int, position: Any, members: Any, count: Any) -> None:
     count[k] -= 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _coin(state: np.uint64, up: float, down: float) -> tuple[np.uint64, float]:
     """+up or −down, with mean zero."""
     state, uniform = _next(state)
     return state, (up if uniform * (up + down) < down else -down)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _round_matrix(f: Any, size: int, m: int, state: np.uint64, members: Any, position: Any, out: Any) -> np.uint64:
     """Round f (size, m + 1) to zeros and ones with the same means: dependent rounding along cycles.
 
@@ -464,7 +465,7 @@ def _round_matrix(f: Any, size: int, m: int, state: np.uint64, members: Any, pos
     return state
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def pair_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -512,11 +513,12 @@ def pair_lists(
                 shown[i, k] = union[out[k]]
                 propensities[i, k] = q[out[k], k]
         for j in range(asked.shape[1]):
-            if not 0 <= asked[i, j] < n_actions * m:
+            pair = asked[i, j]
+            if not 0 <= pair < n_actions * m:
                 raise IndexError("pair_lists: a pair that was asked for is out of range")
-            a = place[asked[i, j] // m]
+            a = place[pair // m]
             if a >= 0:
-                of_asked[i, j] = q[a, asked[i, j] % m]
+                of_asked[i, j] = q[a, pair % m]
         for a in range(size):
             place[union[a]] = -1
     return shown, propensities, covered, of_asked

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
     """A 64-bit print of the positive rewards of each row and their places; 0 for a row without any, and only for it."""
     bits = rewards.view(np.uint64)
@@ -21,7 +21,7 @@ def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
     return prints
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def all_below(numbers: Any, limit: int) -> bool:
     """Whether all whole numbers (n,) lie in 0 … limit − 1."""
     for i in range(len(numbers)):  # noqa: SIM110 - a generator is no loop to the compiler
@@ -30,7 +30,7 @@ def all_below(numbers: Any, limit: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def any_open(propensities: NDArray[np.float64]) -> bool:
     """Whether some row (n, m) is not known, that is NaN."""
     for i in range(propensities.shape[0]):
@@ -40,7 +40,7 @@ def any_open(propensities: NDArray[np.float64]) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def event_rows(
     rewards: NDArray[np.float64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -67,13 +67,13 @@ def event_rows(
     return where, place, rewarded, rows
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _stir(state: np.uint64, word: np.uint64) -> np.uint64:
     state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
     return np.uint64(state ^ (state >> np.uint64(29)))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True, inline="always")
 def _shown_print(i: int, ids: NDArray[np.int64], lists: NDArray[np.int32], bits: NDArray[np.uint64]) -> np.uint64:
     state = _stir(np.uint64(0x9E3779B97F4A7C15), np.uint64(ids[i]))
     for j in range(lists.shape[1]):
@@ -81,14 +81,14 @@ def _shown_print(i: int, ids: NDArray[np.int64], lists: NDArray[np.int32], bits:
     return state
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _plan_print(i: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], arms: NDArray[np.int64]) -> np.uint64:
     """A print of what drew the list of row i."""
     state = _stir(np.uint64(0x3C6EF372FE94F82B), np.uint64(epochs[i]))
     return _stir(_stir(state, np.uint64(arms[i])), np.uint64(covered[i]))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def issue_rows(
     ids: NDArray[np.int64],
     lists: NDArray[np.int32],
@@ -118,7 +118,7 @@ def issue_rows(
         done[tail + i] = False
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def compare_rows(
     ids: NDArray[np.int64],
     lists: NDArray[np.int32],
@@ -184,7 +184,7 @@ def compare_rows(
     return differs, new, n_faults, n_new
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def settle_rows(
     ids: NDArray[np.int64], new: NDArray[np.bool_], done: NDArray[np.bool_], head: int, low: int, issued: int
 ) -> int:
@@ -209,7 +209,7 @@ _LARGE = np.uint64(0xBB67AE8584CAA73B)
 _NAN = np.float64(np.nan)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def float_prints(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     """A 64-bit print of each row of numbers; −0 is 0, and all NaN are one."""
     n, d = rows.shape
@@ -226,7 +226,7 @@ def float_prints(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     return prints
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def int_prints(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The same of whole numbers: that of the equal floats, where there are any."""
     n, d = rows.shape
@@ -246,7 +246,7 @@ def int_prints(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     return prints
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def word_prints(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The same of words that stand for values: row i holds those before `ends[i]`."""
     prints = np.empty(len(ends), dtype=np.uint64)
@@ -262,7 +262,7 @@ def word_prints(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[n
     return prints
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def csr_prints(ends: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
     """The same of the entries of a sparse matrix that are not zero; row i holds those before `ends[i]`."""
     prints = np.empty(len(ends), dtype=np.uint64)

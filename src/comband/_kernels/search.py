@@ -7,7 +7,7 @@ from typing import Any
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def line_search(w: Any, Q: Any, direction: Any, slope: float, limit: float) -> float:
     """The t in [0, limit] that minimises slope·t − Σ_e w_e log(Q_e + t·direction_e), convex in t.
 

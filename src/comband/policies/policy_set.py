@@ -6,16 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from comband._kernels.lists import contains, linear_top_lists, top_lists, valid_lists
+from comband._kernels.lists import contains, top_lists, valid_lists
 from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.lists import check_lists
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
 from comband.policies.families import Cover
-from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy, check_features
+from comband.policies.scored import (
+    BLOCK,
+    FEW_FEATURES,
+    ScoredPolicy,
+    check_features,
+    check_precision,
+    in_precision,
+    linear_lists,
+)
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
 from comband.problem import InputError, Problem, as_column, as_floats, check_problem
 
@@ -61,12 +69,15 @@ class PolicySet:
         *,
         names: Sequence[str] | None = None,
         seed: int = 0,
+        dtype: DTypeLike = np.float64,
     ) -> PolicySet:
-        """P linear scorers from weights (P, d, K); ties as in `ScoredPolicy`."""
-        stack = as_floats("weights", weights)
+        """P linear scorers from weights (P, d, K); ties and `dtype` as in `ScoredPolicy`."""
+        precision = check_precision(dtype)
+        as_given = isinstance(weights, np.ndarray) and weights.dtype == precision
+        stack = np.asarray(weights) if as_given else as_floats("weights", weights)
         if stack.ndim != 3:
             raise InputError(f"weights must have shape (policies, features, n_actions), got {stack.shape}.")
-        return cls([ScoredPolicy(w, problem, seed=seed) for w in stack], names)
+        return cls([ScoredPolicy(w, problem, seed=seed, dtype=precision) for w in stack], names)
 
     @classmethod
     def from_lists(cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None) -> PolicySet:
@@ -243,9 +254,9 @@ class _Linear:
         d, m = len(self._weights), self._list_size
         rows = check_features(X, d)
         if isinstance(rows, np.ndarray) and d <= FEW_FEATURES:
-            lists = np.asarray(linear_top_lists(np.ascontiguousarray(rows), self._weights, which, self._rank, m))
+            lists = linear_lists(rows, self._weights, which, self._rank, m)
         else:
-            lists = self._by_products(rows, which)
+            lists = self._by_products(in_precision(rows, self._weights.dtype), which)
         if (lists[:, :, 0] < 0).any():
             raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
         return lists
@@ -330,7 +341,7 @@ def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]
     groups: dict[Any, list[int]] = {}
     for i, policy in enumerate(policies):
         if type(policy) is ScoredPolicy and policy.weights is not None:
-            key: Any = (_Linear, policy.weights.shape, policy.problem.list_size)
+            key: Any = (_Linear, policy.weights.shape, policy.weights.dtype, policy.problem.list_size)
         elif type(policy) is TabulatedPolicy:
             key = (_Table, policy.lists.shape)
         elif type(policy) is BlendedPolicy:

@@ -19,6 +19,7 @@ from comband._kernels.packed import packed_pass, packed_scores, sparse_scores, t
 from comband.bits import Bools, Words, pack, words_for
 from comband.solvers.columns import Columns
 from comband.solvers.potential import Floats
+from comband.threads import cut, for_each
 
 BLOCK_WORDS = 32  # 2048 events: their sums by threes take 22 kB of the first-level cache in a pass
 LANES = 16  # columns that lie side by side
@@ -26,6 +27,7 @@ LANES = 16  # columns that lie side by side
 SCREEN = 64 * 2.0**-24
 # A bit costs 1/8 byte and an index 4: below a density of 1/32 the indices are smaller.
 SPARSE_BELOW = 1 / 32
+_PIECE = 100_000  # words of 16 columns, or events: a piece of work that is worth a thread
 Bytes = npt.NDArray[np.uint8]
 WORTHWHILE = 0.02  # columns beyond the best must exceed the average by this share of the gap
 
@@ -69,8 +71,9 @@ class PackedIncidence:
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, π] for every policy, within a relative error of `SCREEN`."""
         scale = float(gains.max()) or 1.0
-        scores = np.empty(LANES * self.lanes.shape[1])
-        packed_pass(self.lanes, (gains / scale).astype(np.float32), scores)
+        scores, c = np.empty(LANES * self.lanes.shape[1]), (gains / scale).astype(np.float32)
+        groups = cut(self.lanes.shape[1], _PIECE // max(self.n_words, 1))
+        for_each(lambda part: packed_pass(self.lanes, c, scores, *part), groups)
         scores *= scale
         return scores[: self.n_policies]
 
@@ -107,7 +110,12 @@ class SparseIncidence:
     def scores(self, gains: Floats) -> Floats:
         """Σ_e c_e A[e, π] for every policy, in double precision."""
         scores = np.empty(self.n_policies)
-        sparse_scores(self._starts, self._events, gains, scores)
+
+        def add(part: tuple[int, int]) -> None:
+            first, last = part
+            sparse_scores(self._starts[first : last + 1], self._events, gains, scores[first:last])
+
+        for_each(add, cut(self.n_policies, _PIECE * self.n_policies // max(len(self._events), 1)))
         return scores
 
     def columns(self, policies: npt.NDArray[np.intp]) -> Words:
