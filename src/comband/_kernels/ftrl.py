@@ -59,7 +59,7 @@ def _fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-@njit(inline="always")
+@njit(nogil=True, inline="always")
 def _apart(a: float, b: float, c: float) -> float:
     return a * b + c
 
