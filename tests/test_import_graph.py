@@ -94,6 +94,7 @@ def order() -> dict[str, int]:
 def test_every_module_has_its_layer(graph: Graph, order: Mapping[str, int]) -> None:
     there = {part for name in graph if (part := _part(name)) is not None}
     assert there <= set(order), f"name the layer of {sorted(there - set(order))} in CONTRIBUTING.md"
+    assert set(order) <= there, f"CONTRIBUTING.md names layers of {sorted(set(order) - there)}, which are not there"
 
 
 def test_no_circles(graph: Graph) -> None:

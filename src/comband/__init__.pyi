@@ -6,6 +6,7 @@ from comband import environments as environments
 from comband import estimates as estimates
 from comband import evaluation as evaluation
 from comband import experiments as experiments
+from comband import exploration as exploration
 from comband import learners as learners
 from comband import logs as logs
 from comband import oracles as oracles

@@ -1,4 +1,4 @@
-"""What a policy, oracle, environment or learner promises, as suites that an own one can be put through.
+"""What a policy, oracle, environment, explorer or learner promises, as suites that an own one can be put through.
 
 Subclass a suite in a test file and say how to make yours; pytest runs one test per promise:
 
