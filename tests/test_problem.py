@@ -272,3 +272,14 @@ def test_the_setting_loads_no_compiler() -> None:
         "assert not {'numba', 'llvmlite'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_problem_is_shown_as_it_would_be_written() -> None:
+    for problem in (
+        cb.Problem(5, 2),
+        cb.Problem(5, 2, 1.5),
+        cb.Problem(5, 2, places="pairs"),
+        cb.Problem(5, 2, places=[1, 0.5]),
+    ):
+        assert eval(repr(problem), {"Problem": cb.Problem}) == problem
+    assert repr(cb.Problem(5, 2)) == "Problem(n_actions=5, list_size=2)"

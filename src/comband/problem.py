@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -42,7 +42,7 @@ class UnknownDecisionError(InputError):
     """A reward came for a decision that this learner never made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Problem:
     """K actions, lists of m distinct actions, rewards in [0, 1] of which one round holds at most s in all.
 
@@ -112,6 +112,11 @@ class Problem:
                 raise InputError(
                     f"n_actions times list_size must be below 2**31 with places, got {self.n_actions}·{self.list_size}."
                 )
+
+    def __repr__(self) -> str:
+        """As it would be written: what has its default is left out."""
+        stated = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        return f"Problem({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in stated)})"
 
     @property
     def max_reward(self) -> float:

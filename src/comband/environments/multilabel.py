@@ -149,7 +149,7 @@ class MultilabelWorld:
 
     >>> data = MultilabelData([[0.], [1.]], [[1, 0, 0], [0, 1, 1]])
     >>> MultilabelWorld(data, list_size=1).problem
-    Problem(n_actions=3, list_size=1, sparsity=2.0, feedback='items', places=None)
+    Problem(n_actions=3, list_size=1, sparsity=2.0)
     """
 
     def __init__(

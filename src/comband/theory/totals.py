@@ -8,7 +8,7 @@ single actions: only #(π∩a)/m ≤ 1, its variance ≤ its mean, and T ≤ ρ 
 
 from __future__ import annotations
 
-from comband.problem import Problem, check_positive
+from comband.problem import Problem, check_positive, check_problem
 from comband.theory.letters import all_letters
 
 
@@ -18,6 +18,7 @@ def fill_moment(problem: Problem) -> float:
     N = 1 + H, H hypergeometric with E H = (m−1)²/(K−1), E H(H−1) = (m−1)²(m−2)²/((K−1)(K−2)). Lists around an action
     that is not in π have fewer of its actions: the m of π compete for m−1 places, and one of them may be called first.
     """
+    check_problem(problem)
     K, m = problem.n_actions, problem.list_size
     if m == 1:
         return 0.0
