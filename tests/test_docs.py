@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,51 @@ def test_docstrings_run() -> None:
         assert failed == 0, name
         examples += attempted
     assert examples > 10
+
+
+def _exists(name: str) -> bool:
+    """Whether a dotted name below comband can be reached, modules included."""
+    found: object = comband
+    path = "comband"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        if not hasattr(found, part):
+            try:
+                found = importlib.import_module(path)
+            except ModuleNotFoundError:
+                return False
+        else:
+            found = getattr(found, part)
+    return True
+
+
+FOLDERS = [
+    ROOT,
+    ROOT / "src",
+    ROOT / "src" / "comband",
+    ROOT / "docs",
+    ROOT / "tests",
+    ROOT / "benchmarks",
+    ROOT / "examples",
+]
+MENTIONING = sorted(
+    path
+    for pattern in ("docs/*.md", "*.md", "src/comband/**/*.py", "benchmarks/*.py")
+    for path in ROOT.glob(pattern)
+    if path.name not in ("cli.md", "CHANGELOG.md")
+)
+
+
+def test_names_and_files_that_are_mentioned_exist() -> None:
+    """In backticks: comband.some.name, cb.Name, some/file.py."""
+    names, files = set[tuple[str, str]](), set[tuple[str, str]]()
+    for path in MENTIONING:
+        text, where = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+        found = re.findall(r"`(?:cb|comband)((?:\.[A-Za-z]\w*)+)(?:\([^`]*)?`", text)
+        names |= {(where, name) for name in found if "NAME" not in name}
+        found = re.findall(r"`([\w/]+\.(?:py|pyi|md))`", text)
+        files |= {(where, name) for name in found if "NAME" not in name}
+    assert len(names) > 20
+    assert len(files) > 20
+    assert [each for each in sorted(names) if not _exists(f"comband{each[1]}")] == []
+    assert [each for each in sorted(files) if not any((folder / each[1]).exists() for folder in FOLDERS)] == []
