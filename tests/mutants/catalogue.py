@@ -480,7 +480,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{PAIRS}::test_bound_refutes_by_true_wealth",),
     ),
     Mutant(
-        "learners/two_phase.py",
+        "learners/two_phase/report.py",
         "gaps = pairs.bounds(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)",
         "gaps = pairs.bounds(bound=self.problem.max_reward, delta=self.delta)",
         "PAC learners' ε with the range of rewards for that of their estimates",

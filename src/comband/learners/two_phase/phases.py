@@ -1,0 +1,117 @@
+"""What was told in each phase, and which decisions belong to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from comband.problem import Problem
+from comband.rounds import Events, Rounds
+from comband.storage import Part, State, Whole, require
+from comband.totals import TotalRounds, list_weights
+
+EXPLORE, ESTIMATE = 0, 1  # epochs of decisions: the two phases
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Phases:
+    """Events of uniform rounds, of uniform rounds held out of the design, and of rounds from the design.
+
+    late:
+        Uniform rounds that were answered after the design was made, and left aside.
+    first_verify, first_estimate:
+        The first decision that is held out of the design, and the first of phase 2.
+    """
+
+    explored: Events = field(default_factory=Events.none)
+    verified: Events = field(default_factory=Events.none)
+    estimated: Events = field(default_factory=Events.none)
+    late: int = 0
+    first_verify: int = 0
+    first_estimate: int = 0
+
+    def explore(self, events: Events) -> Phases:
+        """With more uniform rounds for the design."""
+        return replace(self, explored=self.explored + events)
+
+    def verify(self, events: Events) -> Phases:
+        """With more rounds that are held out."""
+        return replace(self, verified=self.verified + events)
+
+    def leave(self, late: int) -> Phases:
+        """With more uniform rounds that came too late for the design."""
+        return replace(self, late=self.late + late)
+
+    def estimate(self, events: Events) -> Phases:
+        """With more rounds from the design."""
+        return replace(self, estimated=self.estimated + events)
+
+    SCHEMA: ClassVar = {
+        "late": Whole(0),
+        "first_verify": Whole(0),
+        "first_estimate": Whole(0),
+        "explored": Part(),
+        "verified": Part(),
+        "estimated": Part(),
+    }
+
+    def state(self) -> State:
+        """By name, for a file; see `comband.storage`."""
+        return {
+            "late": self.late,
+            "first_verify": self.first_verify,
+            "first_estimate": self.first_estimate,
+            "explored": self.explored.state(),
+            "verified": self.verified.state(),
+            "estimated": self.estimated.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Phases:
+        """The inverse of `state`; `check` says whether it can be."""
+        events = {name: Events.from_state(state[name]) for name in ("explored", "verified", "estimated")}
+        return cls(
+            **events, late=state["late"], first_verify=state["first_verify"], first_estimate=state["first_estimate"]
+        )
+
+    def check(self, problem: Problem, *, n_explore: int, n_verify: int, floor: float, rounds: int, issued: int) -> None:
+        """Refuse what no learner with these settings can hold after that many rounds and decisions."""
+        over, verifying = self.explored.n_rounds >= n_explore, self.verified.n_rounds < n_verify
+        require(
+            sum(part.n_rounds for part in (self.explored, self.verified, self.estimated)) + self.late == rounds
+            and self.first_verify <= self.first_estimate <= issued
+            and self.verified.n_rounds <= n_verify
+            and (over or self.first_estimate == self.late == self.verified.n_rounds == 0)
+            and (not verifying or self.first_estimate == self.first_verify)
+            and (not verifying or self.estimated.n_rounds == 0),
+            "its phases do not fit its rounds.",
+        )
+        uniform = problem.uniform_propensity
+        if problem.feedback == "total":
+            uniform *= (1 - problem.fill_share) / problem.list_size  # of equal parts: TotalRounds.events
+        for events, phase, first, last in (
+            (self.explored, EXPLORE, 0, self.first_verify if over else issued),
+            (self.verified, EXPLORE, self.first_verify, min(self.first_verify + n_verify, issued)),
+            (self.estimated, ESTIMATE, self.first_estimate, issued),
+        ):
+            events.check(problem, ids=(first, last))
+            if problem.feedback == "total":
+                list_weights(events, problem)  # refuses what no totals can be
+            least = uniform if phase == EXPLORE else floor * uniform
+            require(
+                events.n_rewarded <= events.n_rounds <= last - first
+                and bool((events.epochs == phase).all())
+                and float(events.propensities.min(initial=1.0)) >= least * (1 - 1e-9),
+                "events of a phase must be those of its lists.",
+            )
+        shown = np.concatenate([self.explored.propensities, self.verified.propensities])
+        require(float(shown.max(initial=0.0)) <= uniform * (1 + 1e-9), "lists of phase 1 must be uniform.")
+
+
+def events_of(rounds: Rounds, problem: Problem) -> Events:
+    """What rounds say of single actions; from totals, what they are credited with."""
+    if problem.feedback == "total":
+        return TotalRounds.of(rounds.decisions, rounds.rewards.sum(axis=1), problem).events()
+    return rounds.events()
