@@ -16,9 +16,11 @@ BASE = "import numpy, scipy.sparse, numba"
 # The names that cannot do without scikit-learn: they subclass its estimators, or fit and save them.
 SKLEARN = {"BanditListClassifier", "OnlineListClassifier", "RegressionOracle", "load_model", "save_model"}
 USE = f"import comband; [getattr(comband, name) for name in comband.__all__ if name not in {SKLEARN!r}]"
+START = "from comband import AdaptiveComband, PolicySet, Problem, ScoredPolicy, SyntheticRecommender, run"
 CODE = {
     "import numpy, scipy.sparse, numba": BASE,
     "import comband": "import comband",
+    "what the start page uses": START,
     "all names without scikit-learn": USE,
     "all names": "from comband import *",
     "comband --help": "import sys; sys.argv = ['comband', '--help']; from comband.cli import main; main()",
