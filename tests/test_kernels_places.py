@@ -64,7 +64,8 @@ def examination(
     n = len(lists)
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
     u = np.zeros((n, 2)) if u is None else u
-    result: Any = places.examination_lists(lists, 0, attention, floors, factors, u, K, asked)
+    result: tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]
+    result = places.examination_lists(lists, 0, attention, floors, factors, u, K, asked)
     return result
 
 

@@ -53,7 +53,7 @@ def test_places_do_not_go_with_totals_nor_with_too_many_pairs() -> None:
 @pytest.mark.parametrize("places", [None, "pairs", FACTORS])
 def test_problems_with_places_are_saved(places: Any) -> None:
     problem = cb.Problem(5, 3, 2, places=places)
-    state = {"n_actions": 5, "list_size": 3, "sparsity": 2.0, "feedback": "items"}
+    state: dict[str, Any] = {"n_actions": 5, "list_size": 3, "sparsity": 2.0, "feedback": "items"}
     state["places"] = list(places) if isinstance(places, tuple) else places
     check(state, PROBLEM)
     assert cb.Problem(**state) == problem

@@ -74,7 +74,7 @@ class Problem:
     list_size: int
     sparsity: float | None = None
     feedback: str = "items"
-    places: tuple[float, ...] | Literal["pairs"] | None = None
+    places: Any = None  # what any array of numbers is made into, (m,) floats, or "pairs"
 
     def __post_init__(self) -> None:
         for name in ("n_actions", "list_size"):

@@ -49,7 +49,7 @@ def test_values_match_simulation(make: Any, effect: Any) -> None:
         truth = world.values(policies, shuffled=shuffled)
         for policy, value in zip(policies, truth, strict=True):
             lists = policy.predict(batch.contexts)
-            earned = batch.answer(shuffled_rows(lists, rng) if shuffled else lists).sum(axis=1)
+            earned = batch.answer(shuffled_rows(lists.astype(np.int32), rng) if shuffled else lists).sum(axis=1)
             assert earned.max() <= 3
             assert abs(earned.mean() - value) < radius
     plain = make(None).values(policies)

@@ -65,7 +65,7 @@ def test_the_guard_is_the_plain_product() -> None:
 def test_bets_have_mean_one_where_places_do_not_matter(rewards: tuple[float, ...]) -> None:
     """Over all orders of one set whose items bring these rewards wherever they are, also several at once."""
     guard = PlaceGuard(None, list_size=3)
-    guard.update([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]])
+    guard.update(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]))
     state, means = guard.state(), []
     for order in permutations(rewards):
         again = PlaceGuard.from_state(state, None, list_size=3)

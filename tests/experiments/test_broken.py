@@ -141,7 +141,15 @@ def test_lower_bound_scales(
     x: str, values: Sequence[float], sparsity: Any, gap: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Worlds with another slope than the theorem's are found out."""
-    middle = {"part": "scaling", "learner": "uniform lists", "runs": 40, "K": 24, "m": 2, "s": 4, "epsilon": 0.8}
+    middle: dict[str, Any] = {
+        "part": "scaling",
+        "learner": "uniform lists",
+        "runs": 40,
+        "K": 24,
+        "m": 2,
+        "s": 4,
+        "epsilon": 0.8,
+    }
     settings = [{**middle, x: value, "vary": x if value != values[1] else "none"} for value in values]
     settings = [{**s, "K": 12 * s["m"]} for s in settings]
     check = f"Slope of the rounds needed in {x.replace('epsilon', 'ε')}"

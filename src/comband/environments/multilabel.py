@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -162,7 +161,7 @@ class MultilabelWorld:
         click_probability: float = 1.0,
         noise: float = 0.0,
         feedback: str = "items",
-        place_effect: Sequence[float] | str | None = None,
+        place_effect: ArrayLike | None = None,
         places: Any = None,
     ) -> None:
         self.click_probability = check_number("click_probability", click_probability)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.problem import InputError, Problem, as_floats
 
 PlaceEffect = NDArray[np.float64] | str | None
 
 
-def check_effect(value: Sequence[float] | str | None, problem: Problem) -> PlaceEffect:
+def check_effect(value: ArrayLike | None, problem: Problem) -> PlaceEffect:
     """Return None, "cascade", or probabilities (m,) with which a reward that an item would bring comes, by place."""
     if value is None or (isinstance(value, str) and value == "cascade"):
         return value

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.environments.base import Batch
 from comband.environments.place_effects import check_effect, total_value
@@ -56,7 +55,7 @@ class SyntheticRecommender:
         n_features: int = 8,
         n_relevant: int | None = None,
         decay: float = 0.85,
-        place_effect: Sequence[float] | str | None = None,
+        place_effect: ArrayLike | None = None,
         seed: int | np.random.SeedSequence | np.random.Generator = 0,
     ) -> None:
         s = 1.0 if problem.sparsity is None else problem.sparsity

@@ -19,11 +19,10 @@ judged*, and the bounds that need no overlap take the place of the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions, ValueSums
@@ -51,7 +50,7 @@ def evaluate(
     *,
     max_reward: float,
     min_propensity: float | None = None,
-    places: Sequence[float] | str | None = None,
+    places: ArrayLike | None = None,
     delta: float = 0.05,
 ) -> Evaluation:
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
@@ -131,7 +130,7 @@ def evaluate(
 def _evaluate_places(
     rounds: Rounds | Events,
     policies: PolicySet,
-    places: Sequence[float] | str,
+    places: ArrayLike,
     *,
     max_reward: float,
     min_propensity: float | None,
