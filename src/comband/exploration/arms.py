@@ -42,7 +42,7 @@ class ArmExplorer:
         self.smallest = self.smallest_disputed = 1 / len(shown)
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
-        """A list for each context; `arms` say whose. Uses one number of `rng` a context."""
+        """A list for each context; `arms` say whose. Uses one number of `rng` per context."""
         n, m, A = n_contexts(X), self._problem.list_size, len(self.shown)
         arms = np.minimum((as_generator(rng).random(n) * A).astype(np.int64), A - 1)
         lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))

@@ -97,7 +97,7 @@ class DisagreementExplorer:
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context; `covered` says where the smallest propensity could be kept.
 
-        Uses one number of `rng` a context, in order.
+        Uses one number of `rng` per context, in order.
         """
         rng = as_generator(rng)
         n, m = n_contexts(X), self.problem.list_size

@@ -41,7 +41,7 @@ class Mixture:
     policies:
         The class Π.
     weights:
-        p, one weight a policy, on the simplex.
+        p, one weight per policy, on the simplex.
     problem:
         K and m.
     floor:
@@ -120,7 +120,7 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        Uses exactly 1 + m numbers of `rng` a context, in order: other batches of the same contexts change nothing. A
+        Uses exactly 1 + m numbers of `rng` per context, in order: other batches of the same contexts change nothing. A
         seed in its place gives the same lists at every call.
         """
         rng = as_generator(rng)
