@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import comband as cb
 from comband.contexts import concat_contexts, n_contexts, take_contexts
 from comband.problem import as_generator
+from comband.rounds import EventParts
 from comband.storage import save
 from tests.strategies import problems, random_lists
 
@@ -300,3 +301,38 @@ def test_actions_that_nobody_knows_are_refused_where_the_problem_is_known() -> N
         cb.evaluate(rounds, policies, max_reward=1.0)
     with pytest.raises(cb.InputError, match="show action 1000000"):
         cb.design_exploration(rounds, cb.EnumerationOracle(policies), problem=problem)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_events_are_the_whole_however_they_are_cut(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = make_rounds(KINDS[kind])
+    whole = rounds.events()
+    for size in (1, 2, 3, len(rounds)):
+        parts = EventParts()
+        for start in range(0, len(rounds), size):
+            before, parts = parts, parts + rounds[start : start + size].events()
+            assert before.n_rounds == start
+            assert before.joined().n_rounds == start
+        assert parts.n_rounds == len(rounds)
+        assert_same_events(parts.joined(), whole)
+        assert_same_events(parts.joined(), whole)
+
+
+def test_adding_a_part_of_events_does_not_copy_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    events, parts, copied = make_rounds(np.arange(12)).events(), EventParts(), []
+    join = cb.Events.join
+
+    def counted(some: Any) -> cb.Events:
+        copied.append(sum(part.n_rewarded for part in some))
+        return join(some)
+
+    monkeypatch.setattr(cb.Events, "join", counted)
+    n = 256
+    for _ in range(n):
+        parts = parts + events
+    assert sum(copied) <= n * events.n_rewarded * 9  # each is copied once for each doubling
+    silent = len(copied)
+    for _ in range(n):
+        parts = parts + cb.Events.none(7)
+    assert len(copied) == silent
+    assert parts.n_rounds == n * (events.n_rounds + 7)

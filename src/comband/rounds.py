@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from typing import Any, Self, TypeVar
 
@@ -459,6 +459,39 @@ def events_of_rounds(events: Events, rewarded: NDArray[np.int64]) -> tuple[Event
         arms=events.arms[rewarded],
     )
     return taken, chosen
+
+
+class EventParts:
+    """Events that come in small parts, and are joined when somebody looks. `parts + events` leaves `parts` as it is.
+
+    A part is joined with the one before it once that is no larger: n events are copied O(log n) times each, whatever
+    the parts.
+    """
+
+    __slots__ = ("_parts", "n_rounds")
+
+    def __init__(self, events: Events | None = None) -> None:
+        self._parts: tuple[Events, ...] = () if events is None or not events.n_rewarded else (events,)
+        self.n_rounds = 0 if events is None else events.n_rounds
+
+    def __add__(self, events: Events) -> EventParts:
+        total = EventParts()
+        total.n_rounds = self.n_rounds + events.n_rounds
+        parts = self._parts
+        if events.n_rewarded:
+            while parts and parts[-1].n_rewarded <= events.n_rewarded:
+                events, parts = parts[-1] + events, parts[:-1]
+            parts = (*parts, events)
+        total._parts = parts
+        return total
+
+    def joined(self) -> Events:
+        """All of them, in the order they came."""
+        if not self._parts:
+            return Events.none(self.n_rounds)
+        if len(self._parts) > 1 or self._parts[0].n_rounds != self.n_rounds:
+            self._parts = (replace(Events.join(self._parts), n_rounds=self.n_rounds),)
+        return self._parts[0]
 
 
 def check_decisions(value: Any) -> Decisions:

@@ -100,3 +100,35 @@ def test_only_contexts_with_events_are_evaluated() -> None:
     policies = cb.PolicySet([policy])
     assert policies.contains(np.zeros((9, 1)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)).shape == (0, 1)
     assert policy.asked == 0
+
+
+def test_a_table_makes_no_policy_that_nobody_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cb.Problem(n_actions=5, list_size=2)
+    lists = np.random.default_rng(0).permuted(np.tile(np.arange(5), (7, 3, 1)), axis=2)[:, :, :2].astype(np.int32)
+    one_by_one = cb.PolicySet([cb.TabulatedPolicy(rows, problem) for rows in lists])
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a policy was made")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cb.TabulatedPolicy, "__init__", refuse)
+        together = cb.PolicySet.from_lists(lists, problem)
+        together.check(problem)
+        assert (together.predict([2, 0]) == one_by_one.predict([2, 0])).all()
+    for alone, made in zip(one_by_one, together, strict=True):
+        assert (alone.predict([1]) == made.predict([1])).all()
+    assert (together.subset([4, 1]).predict([0]) == one_by_one.subset([4, 1]).predict([0])).all()
+    assert together[-1] is together[6]
+    assert together[-1].predict([2]).tolist() == lists[-1, 2][None, :].tolist()
+    lists[:] = 0  # the set has its own
+    assert (together.predict([2, 0]) == one_by_one.predict([2, 0])).all()
+    with pytest.raises(cb.InputError, match="5 actions, but the problem asks for 2 of 6"):
+        together.check(cb.Problem(n_actions=6, list_size=2))
+
+
+def test_a_table_at_fault_says_where() -> None:
+    lists = np.zeros((2, 3, 2), dtype=np.int32)
+    lists[:, :, 1] = 1
+    lists[1, 2, 1] = 9
+    with pytest.raises(cb.InputError, match="got 9 in row 2 of lists"):
+        cb.PolicySet.from_lists(lists, cb.Problem(n_actions=5, list_size=2))

@@ -107,7 +107,7 @@ class ValueSums:
     def from_events(cls, events: Events, policies: PolicySet, indices: ArrayLike | None = None) -> ValueSums:
         """Sums for all policies (or those at `indices`); evaluates them on rewarded contexts only."""
         result = cls.zero(len(policies) if indices is None else np.size(indices), n_rounds=events.n_rounds)
-        for values in round_values(events, policies, indices):
+        for values in round_values(events, policies, indices) if len(events) else ():
             result.add(values)
         return result
 

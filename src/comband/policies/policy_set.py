@@ -24,7 +24,7 @@ from comband.policies.scored import (
     in_precision,
     linear_lists,
 )
-from comband.policies.tabulated import TabulatedPolicy, check_context_ids
+from comband.policies.tabulated import Tables, TabulatedPolicy, check_context_ids
 from comband.problem import InputError, Problem, as_column, as_floats, check_problem
 
 
@@ -49,17 +49,28 @@ class PolicySet:
             raise InputError(f"policies must be a list of policies, got {type(policies).__name__}.")
         if len(policies) == 0:
             raise InputError("a policy set needs at least one policy, got none.")
-        for i, policy in enumerate(policies):
-            if not isinstance(policy, Policy):
-                raise InputError(
-                    f"every policy must have predict(X) -> lists (n, m); number {i} is {type(policy).__name__}."
-                )
-        self._policies = tuple(policies)
-        known = [getattr(policy, "problem", None) for policy in self._policies]
+        self._policies: Sequence[Policy]
+        if isinstance(policies, Tables):
+            self._policies = policies
+            known: list[Problem | None] = [policies.problem]
+            self._blocks: list[tuple[NDArray[np.int64], _Block]] = [(np.arange(len(policies)), _Table(policies.lists))]
+        else:
+            for i, policy in enumerate(policies):
+                if not isinstance(policy, Policy):
+                    raise InputError(
+                        f"every policy must have predict(X) -> lists (n, m); number {i} is {type(policy).__name__}."
+                    )
+            self._policies = tuple(policies)
+            known = [getattr(policy, "problem", None) for policy in self._policies]
+            self._blocks = _blocks(self._policies)
+        self.names = _check_names(names, len(policies))
         # K, as far as the policies say it: actions beyond are nobody's.
         self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
-        self.names = _check_names(names, len(policies))
-        self._blocks = _blocks(self._policies)
+        # K and m as the policies say them, with the first policy that says so.
+        self._sizes: dict[tuple[int, int], int] = {}
+        for i, own in enumerate(known):
+            if own is not None:
+                self._sizes.setdefault((own.n_actions, own.list_size), i)
 
     @classmethod
     def linear(
@@ -88,7 +99,7 @@ class PolicySet:
             raise InputError("lists must be an array (policies, contexts, list_size), got unequal parts.") from None
         if table.ndim != 3:
             raise InputError(f"lists must have shape (policies, contexts, list_size), got {table.shape}.")
-        return cls([TabulatedPolicy(rows, problem) for rows in table], names)
+        return cls(Tables(table, problem) if len(table) else [], names)
 
     def __len__(self) -> int:
         return len(self._policies)
@@ -115,11 +126,10 @@ class PolicySet:
 
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
-        for name, policy in zip(self.names, self._policies, strict=True):
-            own = getattr(policy, "problem", problem)
-            if (own.n_actions, own.list_size) != (problem.n_actions, problem.list_size):
+        for (n_actions, list_size), i in self._sizes.items():
+            if (n_actions, list_size) != (problem.n_actions, problem.list_size):
                 raise InputError(
-                    f"{name!r} shows {own.list_size} of {own.n_actions} actions, "
+                    f"{self.names[i]!r} shows {list_size} of {n_actions} actions, "
                     f"but the problem asks for {problem.list_size} of {problem.n_actions}."
                 )
 
@@ -285,8 +295,8 @@ class _Linear:
 class _Table:
     """Tabulated policies over the same contexts, in one look-up; stored as (N, P, m): a context is one place."""
 
-    def __init__(self, policies: Sequence[TabulatedPolicy]) -> None:
-        self._lists = np.stack([policy.lists for policy in policies], axis=1)
+    def __init__(self, lists: NDArray[np.int32]) -> None:
+        self._lists = np.array(lists.transpose(1, 0, 2), order="C")  # a copy: the given ones may be written to
 
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
         ids = check_context_ids(X, len(self._lists))
@@ -349,7 +359,12 @@ def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]
         else:
             key = (_Foreign,)
         groups.setdefault(key, []).append(i)
-    return [(np.array(group), key[0]([policies[i] for i in group])) for key, group in groups.items()]
+    blocks: list[tuple[NDArray[np.int64], _Block]] = []
+    for key, group in groups.items():
+        members: list[Any] = [policies[i] for i in group]
+        made = key[0](np.stack([policy.lists for policy in members]) if key[0] is _Table else members)
+        blocks.append((np.array(group), made))
+    return blocks
 
 
 def _check_names(names: Sequence[str] | None, n_policies: int) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, overload
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -25,6 +28,38 @@ class TabulatedPolicy:
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """Lists (n, m)."""
         return self.lists[check_context_ids(X, len(self.lists))]
+
+
+class Tables(Sequence[TabulatedPolicy]):
+    """Policies of one table (P, N, m), checked as a whole; each is made when somebody looks at it."""
+
+    def __init__(self, lists: NDArray[Any], problem: Problem) -> None:
+        self.problem = check_problem(problem, places=True)
+        self._made: dict[int, TabulatedPolicy] = {}  # a policy is the same object whenever it is looked at
+        P, N, m = lists.shape
+        try:
+            self.lists = check_lists(lists.reshape(P * N, m), problem).reshape(P, N, m)
+        except InputError:
+            for rows in lists:  # says which row of its policy's table is at fault
+                TabulatedPolicy(rows, problem)
+            raise
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+    @overload
+    def __getitem__(self, index: int) -> TabulatedPolicy: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TabulatedPolicy]: ...
+    def __getitem__(self, index: int | slice) -> TabulatedPolicy | list[TabulatedPolicy]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        if i not in self._made:
+            policy = object.__new__(TabulatedPolicy)
+            policy.problem, policy.lists = self.problem, self.lists[i]
+            self._made.setdefault(i, policy)
+        return self._made[i]
 
 
 def check_context_ids(X: Contexts, n_known: int) -> NDArray[np.int64]:

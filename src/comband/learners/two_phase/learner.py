@@ -202,7 +202,8 @@ class TwoPhase(Learner):
     def _learn(self, rounds: Rounds) -> None:
         # Epochs are those of the learner's own record: there are no others than these two.
         uniform = rounds.decisions.epochs == EXPLORE
-        explored, estimated = rounds[np.flatnonzero(uniform)], rounds[np.flatnonzero(~uniform)]
+        explored = rounds if uniform.all() else rounds[np.flatnonzero(uniform)]
+        estimated = rounds if not uniform.any() else rounds[np.flatnonzero(~uniform)]
         if len(estimated):
             events = events_of(estimated, self.problem)
             self._phases = self._phases.estimate(events)
@@ -245,7 +246,7 @@ class TwoPhase(Learner):
         by_gap = printed and self._given[2] is None and self.route in ("gradient", "held-out")
         gap = self._plan().accuracy if by_gap else None
         self._design = design_exploration(
-            self._weighed(self._phases.explored),
+            self._weighed(self._phases.explored.joined()),
             oracle,
             problem=self.problem,
             floor=self.floor,
@@ -259,7 +260,9 @@ class TwoPhase(Learner):
     def _certify(self) -> None:
         """Phase 2 begins when the held-out rounds are in: half of δ is theirs."""
         assert self._design is not None
-        self._certificate = self._design.certify(self._phases.verified, self.delta / 2, n_policies=self.n_policies)
+        self._certificate = self._design.certify(
+            self._phases.verified.joined(), self.delta / 2, n_policies=self.n_policies
+        )
         if self._given[1] is None:
             self._set_estimate_rounds(self._moment(), self.delta / 2)
 
@@ -343,4 +346,4 @@ class TwoPhase(Learner):
             if self.n_verify and not self._verifying:
                 self._certify()
             if self._phases.estimated.n_rounds:
-                self._values = value_sums(self._phases.estimated, self.policies, self.problem)
+                self._values = value_sums(self._phases.estimated.joined(), self.policies, self.problem)

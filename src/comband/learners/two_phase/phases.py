@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comband.problem import Problem
-from comband.rounds import Events, Rounds
+from comband.rounds import EventParts, Events, Rounds
 from comband.storage import Part, State, Whole, require
 from comband.totals import TotalRounds, list_weights
 
@@ -25,9 +25,9 @@ class Phases:
         The first decision that is held out of the design, and the first of phase 2.
     """
 
-    explored: Events = field(default_factory=Events.none)
-    verified: Events = field(default_factory=Events.none)
-    estimated: Events = field(default_factory=Events.none)
+    explored: EventParts = field(default_factory=EventParts)
+    verified: EventParts = field(default_factory=EventParts)
+    estimated: EventParts = field(default_factory=EventParts)
     late: int = 0
     first_verify: int = 0
     first_estimate: int = 0
@@ -63,15 +63,15 @@ class Phases:
             "late": self.late,
             "first_verify": self.first_verify,
             "first_estimate": self.first_estimate,
-            "explored": self.explored.state(),
-            "verified": self.verified.state(),
-            "estimated": self.estimated.state(),
+            "explored": self.explored.joined().state(),
+            "verified": self.verified.joined().state(),
+            "estimated": self.estimated.joined().state(),
         }
 
     @classmethod
     def from_state(cls, state: State) -> Phases:
         """The inverse of `state`; `check` says whether it can be."""
-        events = {name: Events.from_state(state[name]) for name in ("explored", "verified", "estimated")}
+        events = {name: EventParts(Events.from_state(state[name])) for name in ("explored", "verified", "estimated")}
         return cls(
             **events, late=state["late"], first_verify=state["first_verify"], first_estimate=state["first_estimate"]
         )
@@ -91,11 +91,12 @@ class Phases:
         uniform = problem.uniform_propensity
         if problem.feedback == "total":
             uniform *= (1 - problem.fill_share) / problem.list_size  # of equal parts: TotalRounds.events
-        for events, phase, first, last in (
+        for parts, phase, first, last in (
             (self.explored, EXPLORE, 0, self.first_verify if over else issued),
             (self.verified, EXPLORE, self.first_verify, min(self.first_verify + n_verify, issued)),
             (self.estimated, ESTIMATE, self.first_estimate, issued),
         ):
+            events = parts.joined()
             events.check(problem, ids=(first, last))
             if problem.feedback == "total":
                 list_weights(events, problem)  # refuses what no totals can be
@@ -106,7 +107,7 @@ class Phases:
                 and float(events.propensities.min(initial=1.0)) >= least * (1 - 1e-9),
                 "events of a phase must be those of its lists.",
             )
-        shown = np.concatenate([self.explored.propensities, self.verified.propensities])
+        shown = np.concatenate([parts.joined().propensities for parts in (self.explored, self.verified)])
         require(float(shown.max(initial=0.0)) <= uniform * (1 + 1e-9), "lists of phase 1 must be uniform.")
 
 
@@ -114,4 +115,4 @@ def events_of(rounds: Rounds, problem: Problem) -> Events:
     """What rounds say of single actions; from totals, what they are credited with."""
     if problem.feedback == "total":
         return TotalRounds.of(rounds.decisions, rounds.rewards.sum(axis=1), problem).events()
-    return rounds.events()
+    return rounds.events() if rounds.rewards.any() else Events.none(len(rounds))

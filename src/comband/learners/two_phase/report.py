@@ -63,7 +63,8 @@ class Report:
     def selection(self, *, rounds: int) -> PacSelection:
         """The empirical best of phase 2 (one oracle call); before phase 2 has any round, that of phase 1."""
         begun = self.phases.estimated.n_rounds > 0
-        events, floor = (self.phases.estimated, self.floor) if begun else (self.phases.explored, 1.0)
+        parts, floor = (self.phases.estimated, self.floor) if begun else (self.phases.explored, 1.0)
+        events = parts.joined()
         if events.n_rounds == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
         if isinstance(self.policies, PolicySet):
