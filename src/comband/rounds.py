@@ -260,7 +260,7 @@ class Rounds:
             n_rounds=n,
             ids=decisions.ids[taken],
             epochs=decisions.epochs[taken],
-            contexts=decisions.contexts if len(rewarded) == n == 1 else take_contexts(decisions.contexts, rewarded),
+            contexts=take_contexts(decisions.contexts, rewarded),
             rows=rows,
             actions=decisions.lists[where, place],
             rewards=self.rewards[where, place],

@@ -12,6 +12,7 @@ from comband.learners.explore_then_commit import ExploreThenCommit as ExploreThe
 from comband.learners.m_sets import SparseMSets as SparseMSets
 from comband.learners.online_lists import OnlineListClassifier as OnlineListClassifier
 from comband.learners.pac_comband import PacComband as PacComband
+from comband.learners.selector import Selector as Selector
 from comband.learners.single_label import SingleLabelComband as SingleLabelComband
 from comband.learners.two_phase import PacSelection as PacSelection
 from comband.learners.uniform import UniformExploration as UniformExploration

@@ -12,12 +12,13 @@ from comband.contexts import Contexts, n_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
 from comband.policies.constant import ConstantPolicy
-from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_count, check_positive, check_problem
+from comband.problem import InputError, Problem, check_count, check_positive
 from comband.results import Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
+
+_NAME = "best fixed list"
 
 
 class SparseMSets(Learner):
@@ -37,8 +38,6 @@ class SparseMSets(Learner):
     ----------
     problem:
         K, m and s; without a sparsity s = K is used.
-    policies:
-        Only what `load` hands back; leave it out.
     horizon:
         T.
     barrier:
@@ -57,16 +56,12 @@ class SparseMSets(Learner):
     def __init__(
         self,
         problem: Problem,
-        policies: PolicySet | None = None,
         *,
         horizon: int,
         barrier: float = 0.5,
         seed: Seed = 0,
     ) -> None:
-        check_problem(problem)
-        if policies is None:
-            policies = PolicySet([ConstantPolicy(np.arange(problem.list_size), problem)], ["best fixed list"])
-        super().__init__(problem, policies, seed=seed)
+        super().__init__(problem, seed=seed)
         self.horizon = check_count("horizon", horizon)
         self.barrier = check_positive("barrier", barrier)
         if self.barrier >= 1:
@@ -105,7 +100,7 @@ class SparseMSets(Learner):
         value = min(float(-self._losses[top].sum() / max(self.rounds, 1)), rho)
         return Selection(
             policy=ConstantPolicy(top, self.problem),
-            best=Candidate(0, self.policies.names[0], value, (0.0, rho)),
+            best=Candidate(0, _NAME, value, (0.0, rho)),
             epsilon=rho,
             delta=0.0,
             rounds=self.rounds,
@@ -116,7 +111,7 @@ class SparseMSets(Learner):
     @alone
     def status(self) -> Status:
         """Where the learner stands now."""
-        return Status(self.rounds, self.policies.names[0], 1)
+        return Status(self.rounds, _NAME, 1)
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         q = self.marginals

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from comband.classifier import BanditListClassifier
-from comband.contexts import Contexts, concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
+from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
-from comband.learners.atomic import Atomic, Checkpoint, alone
-from comband.learners.base import Seed, restore_rng
-from comband.learners.ledger import Ledger
+from comband.learners.atomic import alone
+from comband.learners.base import Learner, Seed
 from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
@@ -27,15 +25,12 @@ from comband.problem import (
     Problem,
     check_count,
     check_fraction,
-    check_itemised,
     check_number,
     check_positive,
-    check_problem,
-    learner_generator,
 )
-from comband.results import Candidate, Receipt, Selection, Status
-from comband.rounds import Decisions, Rounds, check_decisions
-from comband.storage import PROBLEM, Maybe, Part, Real, State, Text, Whole, check, load, require, save
+from comband.results import Candidate, Selection, Status
+from comband.rounds import Decisions, Rounds
+from comband.storage import Maybe, Part, State, Text, Whole, require
 
 # Contexts on which a label's scores are centred and scaled.
 _REFERENCE = 4096
@@ -48,7 +43,7 @@ Shown = Mapping[bytes, NDArray[np.int32]]
 """For a context (by its key): the labels it has been shown; once for each time, or just once if one time is enough."""
 
 
-class OnlineListClassifier(Atomic):
+class OnlineListClassifier(Learner):
     """Shows lists, learns which labels are confirmed, and gets better at both; `ask` and `tell` as for every learner.
 
     Rounds fall into epochs that grow by `growth`. After each, a `BanditListClassifier` is fitted on all rounds so far,
@@ -97,9 +92,7 @@ class OnlineListClassifier(Atomic):
         n_rounds: int | None = None,
         seed: Seed = 0,
     ) -> None:
-        super().__init__()
-        self.problem = check_problem(problem)
-        check_itemised(problem, type(self).__name__)
+        super().__init__(problem, seed=seed)
         template = BanditListClassifier() if classifier is None else classifier
         if not isinstance(template, BanditListClassifier):
             raise InputError(f"classifier must be a BanditListClassifier, got {type(template).__name__}.")
@@ -113,8 +106,6 @@ class OnlineListClassifier(Atomic):
         self.least_floor = check_fraction("least_floor", least_floor)
         self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds)
         self.epoch = 0
-        self._rng = learner_generator(seed)
-        self._ledger = Ledger()
         self._batches: list[Rounds] = []
         self._shown: dict[bytes, NDArray[np.int32]] = {}
         self._enough = _enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
@@ -125,62 +116,9 @@ class OnlineListClassifier(Atomic):
         self._next_epoch = self.first_epoch
 
     @property
-    def rounds(self) -> int:
-        """How many decisions have been answered."""
-        return self._ledger.answered
-
-    @property
     def done(self) -> bool:
         """Whether the budget is spent; never without one."""
         return self.n_rounds is not None and self.rounds >= self.n_rounds
-
-    def ask(self, X: Contexts) -> Decisions:
-        """A list for each context, with its propensities; `epochs` hold the epoch."""
-        matrix = private_contexts(check_matrix(X))
-        prints = context_prints(matrix)
-        with self._lock:
-            self._check_whole()
-            before, numbers = Checkpoint(self, self._ledger), self._rng.bit_generator.state
-            try:
-                decisions = self._mixture.draw(matrix, self._rng, first_id=self._ledger.issued, epoch=self.epoch)
-                self._ledger.issue(decisions, prints)
-            except BaseException:
-                before.restore()
-                self._rng.bit_generator.state = numbers
-                raise
-        return decisions
-
-    def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
-        """Which of the shown labels were confirmed, (n, m); late, in parts and in any order, as for every learner.
-
-        All of it is taken in or, if anything fails (a fit, say), nothing.
-        """
-        checked = check_rewards(rewards, self.problem, n=len(check_decisions(decisions)))
-        with self._lock:
-            self._check_whole()
-            admission = self._ledger.admit(decisions, checked)
-            before, forgotten = Checkpoint(self), dict[bytes, NDArray[np.int32] | None]()
-            try:
-                if len(admission.rows):
-                    rounds = Rounds(decisions[admission.rows], checked[admission.rows])
-                    self._batches.append(rounds)
-                    self._remember(rounds, forgotten)
-                answered = self.rounds + admission.receipt.accepted
-                if answered >= self._next_epoch:
-                    self._start_epoch(answered)
-                self._torn = True
-                self._ledger.settle(admission)
-                self._torn = False
-            except BaseException:
-                if not self._torn:
-                    before.restore()
-                    for key, labels in forgotten.items():
-                        if labels is None:
-                            self._shown.pop(key, None)
-                        else:
-                            self._shown[key] = labels
-                raise
-            return admission.receipt
 
     @alone
     def model(self) -> BanditListClassifier:
@@ -225,77 +163,97 @@ class OnlineListClassifier(Atomic):
         """Where the learner stands now."""
         return Status(self.rounds, f"epoch {self.epoch}", len(self._mixture.support))
 
-    @alone
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write rounds and state to one npz file; models are fitted again when it is loaded."""
-        save(path, "online list classifier", self.state())
-
     @classmethod
     def load(cls, path: str | os.PathLike[str], classifier: BanditListClassifier | None = None) -> Self:
-        """Go on where `save` stopped, with the same classifier (unfitted) as the one it was made with."""
-        return load(path, "online list classifier", lambda state: cls.from_state(state, classifier))
+        """Go on where `save` stopped, with the same classifier (unfitted) as the one it was made with.
 
-    @alone
-    def state(self) -> State:
-        """All but the classifier, for a file; see `comband.storage`."""
-        return {
-            "problem": asdict(self.problem),
-            "config": {
-                "first_epoch": self.first_epoch,
-                "growth": self.growth,
-                "exploit": self.exploit,
-                "least_floor": self.least_floor,
-                "n_rounds": self.n_rounds,
-            },
-            "classifier": repr(self.classifier),
-            "epoch": self.epoch,
-            "epoch_start": self._epoch_start,
-            "rng": self._rng.bit_generator.state,
-            "ledger": self._ledger.state(),
-            "rounds": self._log().state() if self._batches else None,
-            "checked": None if self._checked is None else self._checked.state(),
-        }
+        Models are fitted again.
+        """
+        return super().load(path, classifier)
 
     @classmethod
     def from_state(cls, state: State, classifier: BanditListClassifier | None = None) -> Self:
         """The inverse of `state`, checked, with the same classifier (unfitted)."""
-        check(state, _SCHEMA)
-        learner = cls(Problem(**state["problem"]), classifier, **state["config"])
-        if repr(learner.classifier) != state["classifier"]:
-            raise InputError(f"it was saved with {state['classifier']}, but it is loaded with {classifier!r}.")
-        learner._rng = restore_rng(state["rng"])
-        learner._ledger = Ledger.from_state(state["ledger"])
-        learner.epoch, learner._epoch_start = state["epoch"], state["epoch_start"]
-        learner._set_next_epoch()
+        return super().from_state(state, classifier)
+
+    def _check_contexts(self, X: Contexts) -> Contexts:
+        return check_matrix(X)
+
+    def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        return self._mixture.draw(X, self._rng, first_id=first_id, epoch=self.epoch)
+
+    def _learn(self, rounds: Rounds) -> None:
+        self._batches.append(rounds[np.arange(len(rounds))])  # a copy: the contexts may be the caller's own
+        answered = self.rounds + len(rounds)
+        if answered >= self._next_epoch:
+            self._start_epoch(answered)
+        shown = self._labels_shown(rounds)
+        self._torn = True
+        self._shown.update(shown)
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "first_epoch": self.first_epoch,
+            "growth": self.growth,
+            "exploit": self.exploit,
+            "least_floor": self.least_floor,
+            "n_rounds": self.n_rounds,
+        }
+
+    _SCHEMA: ClassVar = {
+        "classifier": Text(),
+        "epoch": Whole(0),
+        "epoch_start": Whole(0),
+        "rounds": Maybe(Part()),
+        "checked": Maybe(Part()),
+    }
+
+    def _state(self) -> State:
+        return {
+            "classifier": repr(self.classifier),
+            "epoch": self.epoch,
+            "epoch_start": self._epoch_start,
+            "rounds": self._log().state() if self._batches else None,
+            "checked": None if self._checked is None else self._checked.state(),
+        }
+
+    def _restore(self, state: State) -> None:
+        if repr(self.classifier) != state["classifier"]:
+            raise InputError(f"it was saved with {state['classifier']}, but it is loaded with {self.classifier!r}.")
+        self.epoch, self._epoch_start = state["epoch"], state["epoch_start"]
+        self._set_next_epoch()
         require(
-            (learner.epoch == 0) == (learner._epoch_start == 0)
-            and learner.epoch <= learner._epoch_start <= learner.rounds < learner._next_epoch,
+            (self.epoch == 0) == (self._epoch_start == 0)
+            and self.epoch <= self._epoch_start <= self.rounds < self._next_epoch,
             "its epochs do not fit its rounds.",
         )
         log = None if state["rounds"] is None else Rounds.from_state(state["rounds"])
-        require(learner.rounds == (0 if log is None else len(log)), "it must hold as many rounds as were answered.")
+        require(self.rounds == (0 if log is None else len(log)), "it must hold as many rounds as were answered.")
         if log is not None:
-            shown = log.decisions
-            check_matrix(shown.contexts)
-            check_lists(shown.lists, learner.problem)
-            check_propensities(shown.propensities, shape=shown.lists.shape)
-            check_rewards(log.rewards, learner.problem, n=len(log))
-            require(
-                len(np.unique(shown.ids)) == len(log)
-                and 0 <= int(shown.ids.min(initial=0)) <= int(shown.ids.max(initial=0)) < learner._ledger.issued
-                and 0 <= int(shown.epochs.min(initial=0)) <= int(shown.epochs.max(initial=0)) <= learner.epoch,
-                "its rounds must be its own, each once.",
-            )
-            learner._batches = [log]
-            learner._remember(log)
-            if learner.epoch > 0:
-                before = log[: learner._epoch_start]
-                learner._fitted = (len(before), learner._fit(before))
-                learner._enter(learner._fitted[1], before)
+            self._take_back(log)
         if state["checked"] is not None:
-            learner._checked = ValueSums.from_state(state["checked"], n_policies=1)
-            require(learner._checked.n_rounds <= learner.rounds, "its value must be that of its own rounds.")
-        return learner
+            self._checked = ValueSums.from_state(state["checked"], n_policies=1)
+            require(self._checked.n_rounds <= self.rounds, "its value must be that of its own rounds.")
+
+    def _take_back(self, log: Rounds) -> None:
+        """All rounds so far, from a file."""
+        shown = log.decisions
+        check_matrix(shown.contexts)
+        check_lists(shown.lists, self.problem)
+        check_propensities(shown.propensities, shape=shown.lists.shape)
+        check_rewards(log.rewards, self.problem, n=len(log))
+        require(
+            len(np.unique(shown.ids)) == len(log)
+            and 0 <= int(shown.ids.min(initial=0)) <= int(shown.ids.max(initial=0)) < self._ledger.issued
+            and 0 <= int(shown.epochs.min(initial=0)) <= int(shown.epochs.max(initial=0)) <= self.epoch,
+            "its rounds must be its own, each once.",
+        )
+        self._batches = [log]
+        self._shown.update(self._labels_shown(log))
+        if self.epoch > 0:
+            before = log[: self._epoch_start]
+            self._fitted = (len(before), self._fit(before))
+            self._enter(self._fitted[1], before)
 
     def _log(self) -> Rounds:
         """All rounds so far as one record; joined only when needed, since every join copies."""
@@ -312,18 +270,18 @@ class OnlineListClassifier(Atomic):
             self._batches = [Rounds(joined, np.concatenate([batch.rewards for batch in self._batches]))]
         return self._batches[0]
 
-    def _remember(self, rounds: Rounds, before: dict[bytes, NDArray[np.int32] | None] | None = None) -> None:
-        """Keep which labels were shown; what was kept of the same contexts goes to `before`."""
+    def _labels_shown(self, rounds: Rounds) -> dict[bytes, NDArray[np.int32]]:
+        """For the contexts of these rounds: all labels that they have been shown, these included."""
+        shown: dict[bytes, NDArray[np.int32]] = {}
         if self._enough is None:
-            return
+            return shown
         for key, labels in zip(context_keys(rounds.decisions.contexts), rounds.decisions.lists, strict=True):
-            known = self._shown.get(key)
-            if before is not None:
-                before.setdefault(key, known)
-            if self._enough == 1:
-                self._shown[key] = labels if known is None else np.union1d(known, labels)
+            known = shown.get(key, self._shown.get(key))
+            if known is None:
+                shown[key] = labels
             else:
-                self._shown[key] = labels if known is None else np.concatenate([known, labels])
+                shown[key] = np.union1d(known, labels) if self._enough == 1 else np.concatenate([known, labels])
+        return shown
 
     def _start_epoch(self, answered: int) -> None:
         log = self._log()
@@ -368,25 +326,6 @@ class OnlineListClassifier(Atomic):
         model: BanditListClassifier = clone(self.classifier)
         shown = log.decisions
         return model.fit(shown.contexts, lists=shown.lists, rewards=log.rewards, propensities=shown.propensities)
-
-
-_SCHEMA = {
-    "problem": PROBLEM,
-    "config": {
-        "first_epoch": Whole(1),
-        "growth": Real(1),
-        "exploit": Real(0, 1),
-        "least_floor": Real(0, 1),
-        "n_rounds": Maybe(Whole(1)),
-    },
-    "classifier": Text(),
-    "epoch": Whole(0),
-    "epoch_start": Whole(0),
-    "rng": Part(),
-    "ledger": Part(),
-    "rounds": Maybe(Part()),
-    "checked": Maybe(Part()),
-}
 
 
 class _Balanced:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.learners.atomic import alone
-from comband.learners.base import Learner, Seed
+from comband.learners.base import Seed
+from comband.learners.selector import Selector
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
@@ -21,7 +22,7 @@ from comband.storage import Part, State, require
 _RUNNERS_UP = 3
 
 
-class UniformExploration(Learner):
+class UniformExploration(Selector):
     """Show `n_rounds` uniform lists, estimate every candidate on all of them, return the best.
 
     Each candidate's value is estimated by the mean of Σ_{y∈π(x)∩a} r(y)·K/m. The variance of that grows with K/m

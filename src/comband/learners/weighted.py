@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
-from comband.learners.base import Learner, Seed
+from comband.learners.base import Seed
+from comband.learners.selector import Selector
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
@@ -29,7 +30,7 @@ _NONE = np.full(1, -1)
 _SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
 
 
-class WeightedPolicies(Learner):
+class WeightedPolicies(Selector):
     """Draws the list of a policy π ~ p_t, or with probability γ a uniform list, and learns from weighted rewards.
 
         ĉ_t(π) = −Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y),   Q_t = (1−γ) Σ_π p_t(π) 1[y ∈ π(x_t)] + γ m/K.

@@ -15,7 +15,7 @@ from comband.exploration.base import Exploration
 from comband.exploration.disagreement import DisagreementExploration
 from comband.exploration.recent import RecentContexts
 from comband.learners.atomic import Checkpoint, alone
-from comband.learners.base import Learner, Seed
+from comband.learners.base import Seed
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.planner import Planner
@@ -24,6 +24,7 @@ from comband.learners.certifying.report import Report
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Asked, Began, Entered, Guard, Told, Unanswered, Watch
 from comband.learners.ledger import Admission
+from comband.learners.selector import Selector
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.results import CertificationStatus, Selection
@@ -31,7 +32,7 @@ from comband.rounds import Decisions, Rounds
 from comband.storage import Many, Maybe, Part, State, Whole, require
 
 
-class CertifyingLearner(Learner):
+class CertifyingLearner(Selector):
     """Explores in epochs until one candidate is certified to be within ε of the best, with probability 1 − δ, at any
     time.
 

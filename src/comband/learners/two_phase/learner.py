@@ -15,7 +15,8 @@ from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
 from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
-from comband.learners.base import Learner, Seed
+from comband.learners.base import Seed
+from comband.learners.selector import Selector
 from comband.learners.two_phase.phases import ESTIMATE, EXPLORE, Phases, events_of
 from comband.learners.two_phase.report import Report, certified_moment, measured_moment, value_sums
 from comband.learners.two_phase.selection import PacSelection
@@ -41,7 +42,7 @@ from comband.theory.letters import PacRoute, check_pac_route
 Solver = Literal["corrective", "frank-wolfe"]
 
 
-class TwoPhase(Learner):
+class TwoPhase(Selector):
     """Uniform lists until a design can be made, then lists from the design; the empirical best is the answer.
 
     Decisions asked for before the design is made are uniform, also beyond N₁: those that are answered in time enter the

@@ -1,0 +1,144 @@
+"""Learners that choose among candidates: what they share beyond asking and telling."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels.records import int_prints
+from comband.contexts import Contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.learners.atomic import alone
+from comband.learners.base import Learner, Seed
+from comband.oracles.base import Oracle
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.policies.scored import BLOCK
+from comband.problem import InputError, Problem
+from comband.rounds import Decisions
+from comband.storage import Array, Many, Part, State, Text, check
+
+_WITNESSES = 16  # contexts on which policies are compared
+_WITNESS_SCHEMA = {"contexts": Many(Part()), "lists": Array("u8", ("P",))}
+
+
+class Selector(Learner):
+    """A learner that looks for the best of some candidates.
+
+    Files do not hold the candidates. `load` is given the same ones in the same order, and knows them by their names and
+    by what they show to the first few contexts.
+
+    Parameters
+    ----------
+    problem, seed:
+        As for every learner.
+    policies:
+        The candidates; for learners that say so, an oracle of a class that can only be reached through it.
+    """
+
+    def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
+        super().__init__(problem, seed=seed)
+        self._class = policies
+        if isinstance(policies, PolicySet):
+            policies.check(problem)
+        elif not callable(getattr(policies, "fit", None)):
+            raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
+        # The first few contexts: what policies say to them tells them apart.
+        self._witnesses: tuple[Contexts, ...] = ()
+        self._n_witnesses = 0
+        self._testimony: tuple[int, NDArray[np.uint64]] | None = None  # of how many of them, and what was said
+
+    @property
+    def policies(self) -> PolicySet:
+        """The candidates."""
+        if not isinstance(self._class, PolicySet):
+            raise InputError("these policies are reached only through an oracle: they cannot be listed.")
+        return self._class
+
+    @alone
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state, but for the policies, to one npz file.
+
+        The policies are asked for their lists on a few contexts, by which `load` knows them again.
+        """
+        if not isinstance(self._class, PolicySet):
+            raise InputError("a learner whose policies come from an oracle cannot be saved: they are not in any list.")
+        super().save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], policies: PolicySet, **objects: Any) -> Self:
+        """Go on where `save` stopped, with the same policies in the same order.
+
+        `objects` are arguments of the constructor that are no plain values (guards, an exploration of your own): no
+        file holds them, so give the same ones again.
+
+        Policies that say otherwise than those of the save, on the contexts kept for that, are refused. (Contexts that
+        cannot be saved, objects of your own, are not kept: then only names are compared.)
+        """
+        return super().load(path, policies, **objects)
+
+    @alone
+    def state(self) -> State:
+        """All but the policies, for a file; see `comband.storage`."""
+        named = {"policies": list(self.policies.names), "witnesses": self._pack_witnesses()}
+        return {**super().state(), **named}
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
+        """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
+        check(state, cls._FILE)
+        if state["class"] == cls.__name__ and state["policies"] != list(check_policies(policies).names):
+            raise InputError("it was saved with other policies (names or order differ).")
+        return super().from_state(state, policies, **objects)
+
+    _FILE: ClassVar = {**Learner._FILE, "policies": Many(Text()), "witnesses": Part()}
+
+    @classmethod
+    def _sizes(cls, *given: Any) -> dict[str, int]:
+        return {"P": len(given[0])}
+
+    def _issue(self, decisions: Decisions) -> None:
+        if self._n_witnesses < _WITNESSES and len(decisions):
+            some = np.arange(min(_WITNESSES - self._n_witnesses, len(decisions)))
+            self._witnesses = (*self._witnesses, take_contexts(decisions.contexts, some))
+            self._n_witnesses += len(some)
+
+    def _pack_witnesses(self) -> State:
+        try:
+            contexts = [pack_contexts(part) for part in self._witnesses]
+        except InputError:
+            contexts, witnesses = [], ()
+        else:
+            witnesses = self._witnesses
+        if self._testimony is None or self._testimony[0] != len(witnesses):
+            self._testimony = len(witnesses), _lists_print(self.policies, witnesses, self.problem)
+        return {"contexts": contexts, "lists": self._testimony[1]}
+
+    def _recognise(self, state: State) -> None:
+        witnesses = state["witnesses"]
+        check(witnesses, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
+        self._witnesses = tuple(unpack_contexts(part) for part in witnesses["contexts"])
+        self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
+        said = _lists_print(self.policies, self._witnesses, self.problem)
+        other = np.flatnonzero(said != witnesses["lists"])
+        if len(other):
+            raise InputError(
+                f"it was saved with other policies: {len(other):,} of {len(said):,} now show other lists to the "
+                f"contexts kept for comparison, the first of them {self.policies.names[other[0]]!r}; give the same "
+                "policies in the same order, each of which must always answer a context with the same list."
+            )
+        self._testimony = len(self._witnesses), said
+
+
+def _lists_print(policies: PolicySet, batches: Sequence[Contexts], problem: Problem) -> NDArray[np.uint64]:
+    """A print (P,) of the lists that each policy shows to some contexts."""
+    prints = np.zeros(len(policies), dtype=np.uint64)
+    step = max(1, BLOCK // (len(policies) * problem.list_size))
+    for X in batches:
+        for start in range(0, n_contexts(X), step):
+            lists = policies.predict(take_contexts(X, slice(start, start + step)), problem=problem)
+            rows = lists.transpose(1, 0, 2).reshape(len(policies), -1)
+            prints = int_prints(np.column_stack([prints.view(np.int64), rows]))
+    return prints
