@@ -88,7 +88,7 @@ def test_a_step_that_fails_changes_nothing_and_copies_refuse_each_other(
             learner.ask([None])
     assert learner.ask([None] * 50).lists.tolist() == twin.ask([None] * 50).lists.tolist()
     learner.save(tmp_path / "learner.npz")
-    copy = cb.SparseMSets.load(tmp_path / "learner.npz", learner.policies)
+    copy = cb.SparseMSets.load(tmp_path / "learner.npz")
     with pytest.raises(cb.UnknownDecisionError, match="another copy"):
         copy.tell(learner.ask([None] * 9), np.zeros((9, PROBLEM.list_size)))
 

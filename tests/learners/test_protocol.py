@@ -13,7 +13,7 @@ import pytest
 
 import comband as cb
 from comband.problem import as_generator
-from comband.testing import LearnerSuite
+from comband.testing import LearnerSuite, SelectorSuite
 from comband.testing.learners import COLUMNS, altered
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -42,7 +42,7 @@ MAKERS: dict[str, Callable[[int], cb.Learner]] = {
 ADAPTIVE = {"Exp4CombSparse", "Exp4CombSparse, propensities when rewarded", "Exp4", "EpsilonGreedy"}
 
 
-class TestEveryLearner(LearnerSuite):
+class TestEverySelector(SelectorSuite):
     problem, world, policies = PROBLEM, WORLD, POLICIES
 
     @pytest.fixture(autouse=True, params=[*MAKERS.items()], ids=[*MAKERS])
@@ -61,6 +61,24 @@ class TestEveryLearner(LearnerSuite):
         for name in ("ids", *COLUMNS):
             with pytest.raises(ValueError, match="cannot set WRITEABLE"):
                 getattr(decisions, name).flags.writeable = True
+
+
+class TestFixedLists(LearnerSuite):
+    depends_on_batches = True
+
+    def learner(self, seed: int) -> cb.Learner:
+        return cb.SparseMSets(self.problem, horizon=600, seed=seed)
+
+
+class TestListClassifier(LearnerSuite):
+    depends_on_batches = True
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return (cb.BanditListClassifier(random_state=1),)
+
+    def learner(self, seed: int) -> cb.Learner:
+        return cb.OnlineListClassifier(self.problem, *self.given, first_epoch=80, n_rounds=600, seed=seed)
 
 
 def asked(n: int = 30) -> tuple[cb.Learner, cb.Decisions, Any]:

@@ -29,7 +29,7 @@ from comband.problem import (
     check_positive,
 )
 from comband.results import Candidate, Selection, Status
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, read_only, sign
 from comband.storage import Maybe, Part, State, Text, Whole, require
 
 # Contexts on which a label's scores are centred and scaled.
@@ -183,7 +183,9 @@ class OnlineListClassifier(Learner):
         return self._mixture.draw(X, self._rng, first_id=first_id, epoch=self.epoch)
 
     def _learn(self, rounds: Rounds) -> None:
-        self._batches.append(rounds[np.arange(len(rounds))])  # a copy: the contexts may be the caller's own
+        kept = rounds[np.arange(len(rounds))]  # a copy: the contexts may be the caller's own
+        sign(kept.decisions, read_only(np.zeros(len(kept), dtype=np.int64)))  # who made them no longer matters
+        self._batches.append(kept)
         answered = self.rounds + len(rounds)
         if answered >= self._next_epoch:
             self._start_epoch(answered)
@@ -265,7 +267,6 @@ class OnlineListClassifier(Learner):
                 propensities=np.concatenate([d.propensities for d in decisions]),
                 epochs=np.concatenate([d.epochs for d in decisions]),
                 contexts=concat_contexts([d.contexts for d in decisions]),
-                makers=np.concatenate([d.makers for d in decisions]),
             )
             self._batches = [Rounds(joined, np.concatenate([batch.rewards for batch in self._batches]))]
         return self._batches[0]

@@ -40,10 +40,10 @@ class _Shop(Suite):
         """The shop."""
         return SyntheticRecommender(self.problem, click_rate=0.4, n_users=30, seed=0)
 
-    @cached_property
-    def policies(self) -> PolicySet:
-        """The candidates."""
-        return self.world.candidates(6, seed=1)
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What `load` is given besides the file, because no file holds it."""
+        return ()
 
     def learner(self, seed: int) -> Learner:
         """A new one of yours."""
@@ -63,7 +63,7 @@ class _Shop(Suite):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
-            return type(learner).load(path, self.policies)
+            return type(learner).load(path, *self.given)
 
 
 class _Answers(_Shop):
@@ -207,35 +207,13 @@ class _Saving(_Shop):
         expect(counts == (30, 10, ()), f"30 of 40 were open and 10 answered; accepted, repeated, conflicts: {counts}.")
 
     def test_files_of_others_are_refused(self) -> None:
-        """A file of another class, or made with other candidates, is not loaded."""
+        """A file of another class is not loaded."""
         learner = self.learner(2)
-        kind: Any = type(learner)
+        other: Any = type("Other", (type(learner),), {})
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
-            others = self.policies.subset([1, 0, 2, 3, 4, 5])
-            refusal(InputError, "it loads a file that was saved with other candidates.", kind.load, path, others)
-            other: Any = type("Other", (kind,), {})
-            refusal(InputError, "another class loads its file.", other.load, path, self.policies)
-
-    def test_candidates_are_known_by_what_they_show(self) -> None:
-        """Candidates that keep their names but show other lists are refused by `load`."""
-        learner = self.learner(2)
-        kind: Any = type(learner)
-        others = PolicySet([*reversed(list(self.policies))], self.policies.names)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "learner.npz"
-            learner.save(path)
-            kind.load(path, others)  # nothing was asked yet: only names can be compared
-            for size in (1, 1, 40):
-                self._play(learner, [size])
-                learner.save(path)
-                refusal(InputError, "it loads a file with candidates of other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
-            again.save(path)
-            refusal(InputError, "saved twice, its file is loaded with other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
-            expect(_standing(again) == _standing(learner), "loaded twice, it stands elsewhere.")
+            refusal(InputError, "another class loads its file.", other.load, path, *self.given)
 
     def test_copies_refuse_each_others_decisions(self) -> None:
         """Loaded, copied or unpickled, each goes its own way: the same decision must not count in two."""
@@ -266,7 +244,7 @@ class _Saving(_Shop):
 
 
 class LearnerSuite(_Answers, _Saving):
-    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`.
+    """For any learner: say `learner(seed)`, made for `self.problem`, and what `load` is `given` besides the file.
 
     The world is a small shop: 12 items, lists of 3, at most one click, and 6 candidates of different worth.
     """
@@ -277,16 +255,12 @@ class LearnerSuite(_Answers, _Saving):
     max_rounds = 20_000
     """By when it must be done in this world, asked for 100 rounds at a time."""
 
-    def test_finds_the_best_and_stops(self) -> None:
-        """It is done within the budget, and what it returns is within its epsilon of the best."""
+    def test_is_done_within_its_budget(self) -> None:
+        """It is done within the budget, and its result, its status and itself count the same rounds."""
         learner = self.learner(3)
         outcome = run(learner, self.world, batch_size=100, max_rounds=self.max_rounds, seed=4)
         expect(learner.done, f"it is not done after {self.max_rounds:,} rounds.")
-        result, truth = outcome.result, self.world.values(self.policies)
-        missing = float(truth.max() - truth[result.index])
-        expect(missing <= result.epsilon, f"it claims epsilon {result.epsilon:.4g}, but is off by {missing:.4g}.")
-        expect(result.policy is self.policies[result.index], "the policy of its result is not the candidate it names.")
-        expect(result.name == self.policies.names[result.index], "the name of its result is not its candidate's.")
+        result = outcome.result
         expect(result.name in str(result), "its result does not print the winner's name.")
         low, high = result.interval
         expect(low <= result.value <= high, f"its value {result.value} lies outside its interval ({low}, {high}).")
@@ -325,6 +299,58 @@ class LearnerSuite(_Answers, _Saving):
         lines = str(learner.status()).splitlines()
         expect(2 <= len(lines) <= 3, f"its status has {len(lines)} lines.")
         expect(all(len(line) <= 90 for line in lines), "its status has a line of more than 90 characters.")
+
+
+class SelectorSuite(LearnerSuite):
+    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`."""
+
+    @cached_property
+    def policies(self) -> PolicySet:
+        """The candidates."""
+        return self.world.candidates(6, seed=1)
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The candidates."""
+        return (self.policies,)
+
+    def test_finds_the_best(self) -> None:
+        """What it returns is a candidate within its epsilon of the best."""
+        result = run(self.learner(3), self.world, batch_size=100, max_rounds=self.max_rounds, seed=4).result
+        truth = self.world.values(self.policies)
+        missing = float(truth.max() - truth[result.index])
+        expect(missing <= result.epsilon, f"it claims epsilon {result.epsilon:.4g}, but is off by {missing:.4g}.")
+        expect(result.policy is self.policies[result.index], "the policy of its result is not the candidate it names.")
+        expect(result.name == self.policies.names[result.index], "the name of its result is not its candidate's.")
+
+    def test_other_candidates_are_refused(self) -> None:
+        """A file that was made with other candidates is not loaded."""
+        learner = self.learner(2)
+        kind: Any = type(learner)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.npz"
+            learner.save(path)
+            others = self.policies.subset([1, 0, 2, 3, 4, 5])
+            refusal(InputError, "it loads a file that was saved with other candidates.", kind.load, path, others)
+
+    def test_candidates_are_known_by_what_they_show(self) -> None:
+        """Candidates that keep their names but show other lists are refused by `load`."""
+        learner = self.learner(2)
+        kind: Any = type(learner)
+        others = PolicySet([*reversed(list(self.policies))], self.policies.names)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "learner.npz"
+            learner.save(path)
+            kind.load(path, others)  # nothing was asked yet: only names can be compared
+            for size in (1, 1, 40):
+                self._play(learner, [size])
+                learner.save(path)
+                refusal(InputError, "it loads a file with candidates of other lists.", kind.load, path, others)
+            again = kind.load(path, self.policies)
+            again.save(path)
+            refusal(InputError, "saved twice, its file is loaded with other lists.", kind.load, path, others)
+            again = kind.load(path, self.policies)
+            expect(_standing(again) == _standing(learner), "loaded twice, it stands elsewhere.")
 
 
 def altered(decisions: Decisions, column: str, problem: Problem) -> Any:
