@@ -329,6 +329,16 @@ class OnlineListClassifier(Learner):
         return model.fit(shown.contexts, lists=shown.lists, rewards=log.rewards, propensities=shown.propensities)
 
 
+class _Blank:
+    """No score for anything."""
+
+    def __init__(self, n_actions: int) -> None:
+        self._n_actions = n_actions
+
+    def __call__(self, X: Any) -> NDArray[np.float64]:
+        return np.zeros((n_contexts(X), self._n_actions))
+
+
 class _Balanced:
     """(f_y(x) − μ_y) / σ_y: how unusual a label's score is among its own scores on some reference contexts."""
 
@@ -389,5 +399,5 @@ def _enough_answers(correlation: float) -> int | None:
 
 def _uniform(problem: Problem) -> Mixture:
     """Uniform lists; the mixture needs a policy, which is never asked."""
-    blank = ScoredPolicy(lambda X: np.zeros((n_contexts(X), problem.n_actions)), problem)
+    blank = ScoredPolicy(_Blank(problem.n_actions), problem)
     return Mixture(PolicySet([blank]), [1.0], problem=problem, floor=1.0)
