@@ -59,17 +59,17 @@ def test_orders_follow_the_number_alone() -> None:
 
 
 def examination(
-    lists: NDArray[np.int32], attention: Floats, floors: Floats, factors: Floats, K: int, u: Floats | None = None
+    lists: NDArray[np.int32], attention: Floats, smallest: Floats, factors: Floats, K: int, u: Floats | None = None
 ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
     n = len(lists)
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
     u = np.zeros((n, 2)) if u is None else u
     result: tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]
-    result = places.examination_lists(lists, 0, attention, floors, factors, u, K, asked)
+    result = places.examination_lists(lists, 0, attention, smallest, factors, u, K, asked)
     return result
 
 
-def plain_examination(lists: NDArray[np.int32], attention: Floats, floors: Floats, factors: Floats, K: int) -> Floats:
+def plain_examination(lists: NDArray[np.int32], attention: Floats, smallest: Floats, factors: Floats, K: int) -> Floats:
     """The definition for one context's lists (S, m), leader first, with plain bisection."""
     S, m = lists.shape
     theta = np.zeros((S, K))
@@ -80,7 +80,9 @@ def plain_examination(lists: NDArray[np.int32], attention: Floats, floors: Float
     care = attention @ more**2
     disputed = (more != 0).any(axis=0)
     weight = np.where(disputed, np.sqrt(np.maximum(care, 1e-9) * ((theta > 0).mean(axis=0) + 0.01)), 1e-9)
-    low = np.max([floors[0] * more.max(axis=0), floors[1] * (-more).max(axis=0), floors[2] * theta.max(axis=0)], axis=0)
+    low = np.max(
+        [smallest[0] * more.max(axis=0), smallest[1] * (-more).max(axis=0), smallest[2] * theta.max(axis=0)], axis=0
+    )
     low *= m / factors.sum()
     low /= max(1.0, low.max(), low.sum() / m)
     weight, low = np.where(listed, weight, 0), np.where(listed, low, 0)
@@ -101,14 +103,14 @@ def test_examination_follows_the_definition(K: int, S: int, seed: int, floor: fl
     m = int(rng.integers(1, K + 1))
     lists, attention = some_lists(4, S, m, K, seed)
     factors = rng.uniform(0.1, 1.5, size=m)
-    floors = np.array([floor, 0.3 * floor, min(0.05, floor)])
-    shown, q, covered, of_all = examination(lists, attention, floors, factors, K, rng.random((4, 2)))
+    smallest = np.array([floor, 0.3 * floor, min(0.05, floor)])
+    shown, q, covered, of_all = examination(lists, attention, smallest, factors, K, rng.random((4, 2)))
     for x in range(4):
-        np.testing.assert_allclose(of_all[x], plain_examination(lists[x], attention, floors, factors, K), atol=2e-6)
+        np.testing.assert_allclose(of_all[x], plain_examination(lists[x], attention, smallest, factors, K), atol=2e-6)
     np.testing.assert_allclose(of_all.sum(axis=1), m, atol=1e-9)
     np.testing.assert_allclose(q, np.take_along_axis(of_all, shown.astype(np.int64), 1), atol=1e-15)
     assert all(len(set(row)) == m for row in shown.tolist())
-    # e(y) ≥ φ·g(y) where the floors hold, and they hold if floors of their size fit.
+    # e(y) ≥ φ·g(y) where the smallest hold, and they hold if smallest of their size fit.
     needs = places.examination_needs(lists, 0, factors, K)
     for x in range(4):
         theta = np.zeros((S, K))
@@ -127,13 +129,13 @@ def test_inclusion_is_exact_and_so_is_the_factor() -> None:
     K, m = 9, 3
     factors = np.array([1.0, 0.6, 0.3])
     lists, attention = some_lists(1, 5, m, K, 3)
-    floors = np.array([0.2, 0.06, 0.05])
-    q = examination(lists, attention, floors, factors, K)[3][0]
+    smallest = np.array([0.2, 0.06, 0.05])
+    q = examination(lists, attention, smallest, factors, K)[3][0]
     order = list(dict.fromkeys(lists[0].ravel().tolist()))  # items in the order of their cells
     edges = np.unique(np.r_[0.0, np.cumsum(q[order]) % 1.0, 1.0])
     middles, lengths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     many = np.repeat(lists, len(middles), axis=0)
-    shown = examination(many, attention, floors, factors, K, np.column_stack([middles, middles]))[0]
+    shown = examination(many, attention, smallest, factors, K, np.column_stack([middles, middles]))[0]
     inclusion = np.bincount(shown.ravel(), np.repeat(lengths, m), minlength=K)
     np.testing.assert_allclose(inclusion, q, atol=1e-13)
 
@@ -142,24 +144,24 @@ def test_inclusion_is_exact_and_so_is_the_factor() -> None:
 
 
 def pairs(
-    lists: NDArray[np.int32], attention: Floats, floors: Floats, K: int, u: Floats | None = None, *, draw: bool = True
+    lists: NDArray[np.int32], attention: Floats, smallest: Floats, K: int, u: Floats | None = None, *, draw: bool = True
 ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
     """As the kernel, with the probabilities of all pairs as (n, m, K)."""
     n, _, m = lists.shape
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K * m, dtype=np.int32), (n, K * m)))
     u = np.zeros(n) if u is None else u
-    shown, q, covered, of_all = places.pair_lists(lists, 0, attention, floors, u, K, asked, draw)
+    shown, q, covered, of_all = places.pair_lists(lists, 0, attention, smallest, u, K, asked, draw)
     return shown, q, covered, of_all.reshape(n, K, m).transpose(0, 2, 1)
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 10**6), st.floats(0.001, 1.0))
-def test_pairs_fill_every_place_and_keep_their_floors(K: int, S: int, seed: int, floor: float) -> None:
+def test_pairs_fill_every_place_and_keep_their_smallest(K: int, S: int, seed: int, floor: float) -> None:
     rng = np.random.default_rng(seed)
     m = int(rng.integers(1, K + 1))
     lists, attention = some_lists(4, S, m, K, seed)
-    floors = np.array([floor, 0.3 * floor, min(0.05, floor)])
-    shown, q, covered, Q = pairs(lists, attention, floors, K, rng.random(4))
+    smallest = np.array([floor, 0.3 * floor, min(0.05, floor)])
+    shown, q, covered, Q = pairs(lists, attention, smallest, K, rng.random(4))
     np.testing.assert_allclose(Q.sum(axis=2), 1.0, atol=2e-11)
     assert Q.sum(axis=1).max() <= 1 + 1e-12
     assert Q.min() >= 0
@@ -176,13 +178,13 @@ def test_pairs_fill_every_place_and_keep_their_floors(K: int, S: int, seed: int,
         assert (Q[x][votes > 0] > 0).all()
         if covered[x]:
             assert (Q[x][outside] >= floor - 1e-12).all()
-            assert (Q[x][votes > 0] >= floors.min() - 1e-12).all()
-        least = np.where(votes == S, floors[2], np.where(outside, floors[0], floors[1])) * (votes > 0)
+            assert (Q[x][votes > 0] >= smallest.min() - 1e-12).all()
+        least = np.where(votes == S, smallest[2], np.where(outside, smallest[0], smallest[1])) * (votes > 0)
         assert covered[x] == (max(least.sum(axis=1).max(), least.sum(axis=0).max()) <= 1)
 
 
 def test_pairs_weigh_attention_and_the_share_of_the_item() -> None:
-    """One place, no item in the way and floors too small to matter: probabilities in proportion to the weights."""
+    """One place, no item in the way and smallest too small to matter: probabilities in proportion to the weights."""
     lists = np.array([[[0], [1], [2], [2]]], dtype=np.int32)
     attention = np.array([0.0, 0.5, 0.3, 0.2])
     Q = pairs(lists, attention, np.full(3, 1e-12), 3)[3][0, 0]

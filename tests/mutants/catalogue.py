@@ -63,7 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "learners/certifying/evidence.py",
         "n, n_uncovered = int(here.sum()), int((here & ~covered).sum())",
         "n, n_uncovered = int(here.sum()), 0",
-        "uncovered rounds not counted: contexts that break the floor cost nothing",
+        "uncovered rounds not counted: contexts that break the smallest propensity cost nothing",
         (ADAPTIVE,),
     ),
     Mutant(
@@ -296,9 +296,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/disagreement.py",
-        "lower[a] = floors[1] if leads[a] else floors[0]",
-        "lower[a] = floors[1]",
-        "rivals' actions get the leader's smaller floor",
+        "lower[a] = smallest[1] if leads[a] else smallest[0]",
+        "lower[a] = smallest[1]",
+        "rivals' actions get the leader's smaller propensity",
         (f"{DISAGREEMENT}::test_propensities_follow_the_definition",),
     ),
     Mutant(

@@ -96,20 +96,20 @@ def disagreement_lists(
     lists: NDArray[np.int32],
     leader: int,
     attention: NDArray[np.float64],
-    floors: NDArray[np.float64],
+    smallest: NDArray[np.float64],
     u: NDArray[np.float64],
     n_actions: int,
     asked: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
-    """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementSampling`.
+    """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementExplorer`.
 
-    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, floors (3,) for disputed actions outside the
-    leader's list, disputed ones in it, and undisputed ones; u (n,) uniforms. `asked` (n, k) are further actions whose
-    propensities are wanted. Returns shown lists (n, m), their propensities (n, m), whether the floors hold (n,), how
-    many actions have a positive probability (n,), and the propensities of `asked` (n, k).
+    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) propensities of disputed actions
+    outside the leader's list, disputed ones in it, and undisputed ones; u (n,) uniforms. `asked` (n, k) are further
+    actions whose propensities are wanted. Returns shown lists (n, m), their propensities (n, m), whether the smallest
+    ones hold (n,), how many actions have a positive probability (n,), and the propensities of `asked` (n, k).
     """
     n, n_policies, m = lists.shape
-    if len(attention) != n_policies or len(floors) != 3 or len(u) != n or len(asked) != n:
+    if len(attention) != n_policies or len(smallest) != 3 or len(u) != n or len(asked) != n:
         raise IndexError("disagreement_lists: shapes do not fit together")
     if not _all_actions(lists, n_actions):
         raise IndexError("disagreement_lists: an action is out of range")
@@ -148,11 +148,11 @@ def disagreement_lists(
         for a in range(size):
             if votes[a] == n_policies:
                 weight[a] = 1e-9
-                lower[a] = floors[2]
+                lower[a] = smallest[2]
             else:
                 matters = 1.0 - care[a] if leads[a] else care[a]
                 weight[a] = np.sqrt(max(matters, 1e-9) * (votes[a] / n_policies + 0.01))
-                lower[a] = floors[1] if leads[a] else floors[0]
+                lower[a] = smallest[1] if leads[a] else smallest[0]
             total_lower += lower[a]
         if total_lower > m:
             covered[i] = False

@@ -57,7 +57,7 @@ def examination_lists(
     lists: NDArray[np.int32],
     leader: int,
     attention: NDArray[np.float64],
-    floors: NDArray[np.float64],
+    smallest: NDArray[np.float64],
     factors: NDArray[np.float64],
     u: NDArray[np.float64],
     n_actions: int,
@@ -65,13 +65,13 @@ def examination_lists(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """Draw a list for each context, in random order, with the inclusion probabilities of `ExaminationSampling`.
 
-    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, floors (3,) on e(y) over the largest gain, the
+    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) on e(y) over the largest gain, the
     largest loss and the largest factor of y; factors θ (m,); u (n, 2) uniforms. `asked` (n, k) are further actions
     whose propensities are wanted. Returns shown lists (n, m), their inclusion probabilities q = e·m/Θ (n, m), whether
-    the floors hold (n,), and those of `asked` (n, k).
+    the smallest ones hold (n,), and those of `asked` (n, k).
     """
     n, n_policies, m = lists.shape
-    if len(attention) != n_policies or len(floors) != 3 or u.shape != (n, 2) or len(asked) != n or len(factors) != m:
+    if len(attention) != n_policies or len(smallest) != 3 or u.shape != (n, 2) or len(asked) != n or len(factors) != m:
         raise IndexError("examination_lists: shapes do not fit together")
     if not 0 <= leader < n_policies:
         raise IndexError("examination_lists: the leader is not among the policies")
@@ -122,7 +122,7 @@ def examination_lists(
                 weight[a] = 1e-9
             else:
                 weight[a] = np.sqrt(max(care[a], 1e-9) * (votes[a] / n_policies + 0.01))
-            lower[a] = scale * max(floors[0] * gain[a], max(floors[1] * loss[a], floors[2] * largest[a]))
+            lower[a] = scale * max(smallest[0] * gain[a], max(smallest[1] * loss[a], smallest[2] * largest[a]))
             total += lower[a]
             worst = max(worst, lower[a])
         worst = max(worst, total / m)
@@ -148,7 +148,7 @@ def examination_lists(
 def examination_needs(
     lists: NDArray[np.int32], leader: int, factors: NDArray[np.float64], n_actions: int
 ) -> NDArray[np.float64]:
-    """1/φ for the largest floor φ with e(y) ≥ φ·g(y) for all y, g = max_π (θ_π − θ_ℓ)⁺, for each of lists (n, S, m)."""
+    """1/φ for the largest φ with e(y) ≥ φ·g(y) for all y, g = max_π (θ_π − θ_ℓ)⁺, for each of lists (n, S, m)."""
     n, n_policies, m = lists.shape
     if not 0 <= leader < n_policies or len(factors) != m:
         raise IndexError("examination_needs: the leader is not among the policies, or factors are not one per place")
@@ -182,7 +182,7 @@ def examination_needs(
 @njit(cache=True, nogil=True)
 def pair_needs(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray[np.int64]:
     """The most disputed items of one place, or disputed places of one item, for each of lists (n, S, m): 1/φ for the
-    largest floor φ on all pairs that are not the leader's.
+    largest φ that is no larger than the propensity of any pair that is not the leader's.
     """
     n, n_policies, m = lists.shape
     if not 0 <= leader < n_policies:
@@ -214,8 +214,8 @@ def pair_needs(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray
 
 @njit(cache=True, nogil=True)
 def _fill_place(weight: Any, shrink: Any, low: Any, size: int, k: int, q: Any) -> None:
-    """q[:, k] = max(t·shrink·weight, low) with t such that the place is filled, Σ = 1: floors are taken one after the
-    other, which only lowers t.
+    """q[:, k] = max(t·shrink·weight, low) with t such that the place is filled, Σ = 1: low ones are taken one after
+    the other, which only lowers t.
     """
     t = np.inf
     while True:
@@ -241,7 +241,7 @@ def _pair_design(
     lists: Any,
     leader: int,
     attention: Any,
-    floors: Any,
+    smallest: Any,
     place: Any,
     union: Any,
     q: Any,
@@ -251,7 +251,7 @@ def _pair_design(
 ) -> tuple[int, bool]:
     """Probabilities q[a, k] of pairs (union[a], k) for one context's lists (S, m), and 1 − Σ_k in q[a, m].
 
-    All places sum to one, no item to more. Returns how many items there are, and whether the floors hold.
+    All places sum to one, no item to more. Returns how many items there are, and whether the smallest ones hold.
     """
     n_policies, m = lists.shape
     size = 0
@@ -272,12 +272,12 @@ def _pair_design(
             votes += weight[a, k]
         for k in range(m):
             if weight[a, k] == n_policies:
-                weight[a, k], low[a, k] = 1e-9, floors[2]
+                weight[a, k], low[a, k] = 1e-9, smallest[2]
             elif weight[a, k] > 0.0:
                 leads = lists[leader, k] == union[a]
                 matters = 1.0 - q[a, k] if leads else q[a, k]
                 weight[a, k] = np.sqrt(max(matters, 1e-9) * (votes / n_policies + 0.01))
-                low[a, k] = floors[1] if leads else floors[0]
+                low[a, k] = smallest[1] if leads else smallest[0]
     worst = 0.0
     for k in range(m):
         total = 0.0
@@ -314,16 +314,16 @@ def _pair_design(
 
 @njit(cache=True, nogil=True)
 def _repair(size: int, m: int, low: Any, weight: Any, q: Any) -> None:
-    """Items that sum to more than one shrink towards their floors; places that lack something take it from items with
+    """Items that sum to more than one shrink towards their lowest; places that lack something take it from items with
     room, first from those that somebody shows there. There is room: all items together have size − Σq ≥ m − Σq.
     """
     for a in range(size):
-        total, floor = 0.0, 0.0
+        total, lowest = 0.0, 0.0
         for k in range(m):
             total += q[a, k]
-            floor += low[a, k]
+            lowest += low[a, k]
         if total > 1.0:
-            share = max(1.0 - floor, 0.0) / (total - floor) if total > floor else 1.0
+            share = max(1.0 - lowest, 0.0) / (total - lowest) if total > lowest else 1.0
             total = 0.0
             for k in range(m):
                 q[a, k] = low[a, k] + (q[a, k] - low[a, k]) * share
@@ -470,7 +470,7 @@ def pair_lists(
     lists: NDArray[np.int32],
     leader: int,
     attention: NDArray[np.float64],
-    floors: NDArray[np.float64],
+    smallest: NDArray[np.float64],
     u: NDArray[np.float64],
     n_actions: int,
     asked: NDArray[np.int32],
@@ -478,13 +478,14 @@ def pair_lists(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """Draw a list for each context with the probabilities of `PairSampling` for pairs of item and place.
 
-    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, floors (3,) for disputed pairs outside the
+    lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) for disputed pairs outside the
     leader's list, disputed ones in it, and undisputed ones; u (n,) uniforms; `asked` (n, k) are numbers of pairs whose
     propensities are wanted. Returns shown lists (n, m), the probabilities of each item in its place (n, m), whether the
-    floors hold (n,), and the probabilities of `asked` (n, k). Unless it shall `draw` the first two are left alone.
+    smallest ones hold (n,), and the probabilities of `asked` (n, k). Unless it shall `draw` the first two are left
+    alone.
     """
     n, n_policies, m = lists.shape
-    if len(attention) != n_policies or len(floors) != 3 or len(u) != n or len(asked) != n:
+    if len(attention) != n_policies or len(smallest) != 3 or len(u) != n or len(asked) != n:
         raise IndexError("pair_lists: shapes do not fit together")
     if not 0 <= leader < n_policies:
         raise IndexError("pair_lists: the leader is not among the policies")
@@ -503,7 +504,7 @@ def pair_lists(
     members, position = np.empty((m + 1, most), dtype=np.int32), np.empty((most, m + 1), dtype=np.int32)
     out = np.empty(m, dtype=np.int64)
     for i in range(n):
-        size, covered[i] = _pair_design(lists[i], leader, attention, floors, place, union, q, low, weight, shrink)
+        size, covered[i] = _pair_design(lists[i], leader, attention, smallest, place, union, q, low, weight, shrink)
         if draw:
             f[:size] = q[:size]
             _round_matrix(f, size, m, _seed(u[i]), members, position, out)
