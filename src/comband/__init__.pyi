@@ -41,6 +41,7 @@ from comband.learners import ExploreThenCommit as ExploreThenCommit
 from comband.learners import Learner as Learner
 from comband.learners import OnlineListClassifier as OnlineListClassifier
 from comband.learners import PacComband as PacComband
+from comband.learners import Selector as Selector
 from comband.learners import SingleLabelComband as SingleLabelComband
 from comband.learners import SparseMSets as SparseMSets
 from comband.learners import TwoPhaseComband as TwoPhaseComband

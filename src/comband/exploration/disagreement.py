@@ -41,7 +41,7 @@ class DisagreementExplorer:
         Q(x, y) = clip(t·√(u(y)·(share(y) + .01)), low(y), 1) with t such that Σ_y Q(x, y) = m,
 
     where low(y) ≥ `smallest_disputed` for every disputed action outside the leader's list. A list with exactly these
-    inclusion probabilities is drawn by systematic sampling. Uniform on U(x), m/|U(x)| ≥ 1/S: never worse than a mixture
+    inclusion probabilities is drawn by systematic sampling. Uniform on U(x), m/#U(x) ≥ 1/S: never worse than a mixture
     of the S candidates.
 
     That is a promise made before the context is seen. Where U(x) is too large to keep it (`covered` is False) all

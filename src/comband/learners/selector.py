@@ -48,7 +48,9 @@ class Selector(Learner):
         # The first few contexts: what policies say to them tells them apart.
         self._witnesses: tuple[Contexts, ...] = ()
         self._n_witnesses = 0
-        self._testimony: tuple[int, NDArray[np.uint64]] | None = None  # of how many of them, and what was said
+        self._testimony: tuple[int, NDArray[np.uint64]] | None = (
+            None  # of how many of them, and prints of what was shown
+        )
 
     @property
     def policies(self) -> PolicySet:
@@ -121,15 +123,15 @@ class Selector(Learner):
         check(witnesses, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
         self._witnesses = tuple(unpack_contexts(part) for part in witnesses["contexts"])
         self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
-        said = _lists_print(self.policies, self._witnesses, self.problem)
-        other = np.flatnonzero(said != witnesses["lists"])
+        shown = _lists_print(self.policies, self._witnesses, self.problem)
+        other = np.flatnonzero(shown != witnesses["lists"])
         if len(other):
             raise InputError(
-                f"it was saved with other policies: {len(other):,} of {len(said):,} now show other lists to the "
+                f"it was saved with other policies: {len(other):,} of {len(shown):,} now show other lists to the "
                 f"contexts kept for comparison, the first of them {self.policies.names[other[0]]!r}; give the same "
                 "policies in the same order, each of which must always answer a context with the same list."
             )
-        self._testimony = len(self._witnesses), said
+        self._testimony = len(self._witnesses), shown
 
 
 def _lists_print(policies: PolicySet, batches: Sequence[Contexts], problem: Problem) -> NDArray[np.uint64]:
