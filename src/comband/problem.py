@@ -144,6 +144,11 @@ def check_some_left(problem: Problem) -> None:
         )
 
 
+def has_totals(problem: Any) -> bool:
+    """Whether this is a problem whose feedback is the total of a list."""
+    return isinstance(problem, Problem) and problem.feedback == "total"
+
+
 def check_itemised(problem: Problem, who: str) -> None:
     """Refuse totals for whoever needs the reward of each shown action."""
     if problem.feedback == "total":

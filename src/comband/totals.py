@@ -159,6 +159,13 @@ class TotalRounds:
         return Rounds(replace(self.decisions, propensities=propensities), rewards).events()
 
 
+def first_of_rounds(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which events are the first of their round; those of a round stand together."""
+    first = np.ones(len(rows), dtype=np.bool_)
+    first[1:] = rows[1:] != rows[:-1]
+    return first
+
+
 def filled_shares(propensities: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
     """q(a) = Σ_{y∈a} (Q(y) − f)/(1−f), from Q (n, m), of lists begun with one action and filled up uniformly."""
     f = problem.fill_share

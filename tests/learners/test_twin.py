@@ -80,7 +80,7 @@ def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
     assert status.leader == names[leader]
     assert_same(learner.problem.max_reward if status.certified is None else status.certified, epsilon)
     np.testing.assert_allclose(status.forecast, twin.forecast(), rtol=1e-10)
-    value = twin.sums[leader] / max(twin.counted()[leader], 1)
+    value = twin.value(leader)
     np.testing.assert_allclose(status.reward_lost, value * twin.front - twin.reward, rtol=1e-12, atol=1e-9)
     assert_same(learner.intervals(), twin.intervals())
 

@@ -76,6 +76,7 @@ class Twin:
 
     def __init__(self, learner: cb.learners.CertifyingLearner, lists: NDArray[np.int64]) -> None:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
+        self.most = self.rho  # of E X
         self.epsilon, self.delta, self.patience = learner.epsilon, learner.delta, learner.patience
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
@@ -144,22 +145,32 @@ class Twin:
         X = np.zeros(self.P)
         if rewards is not None:
             self.reward += float(rewards.sum())
-            for y, r, q in zip(asked.shown, rewards, asked.propensities, strict=True):
-                for i in epoch.candidates:
-                    if self.ab_test:  # only the candidate's own rounds count for it
-                        X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
-                    elif y in self.lists[i, asked.context]:
-                        X[i] += r / q
+            X = self.worth(asked, rewards, epoch)
         of = list(epoch.candidates)
         D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]
         assert D.max() <= epoch.bound * (1 + 1e-9)
         assert uncovered or X.max() <= epoch.value_bound * (1 + 1e-9)
-        least, most = (0.0 * X, 0.0 * X + self.rho) if uncovered else (X, X)
+        least, most = (0.0 * X, 0.0 * X + self.most) if uncovered else (X, X)
         value_stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
         self.log_wealth[of] += np.log(1 - epoch.stakes[of] * D)
         self.low[of] += np.log(1 + value_stakes * least[of, None])
         self.high[of] += np.log(1 - value_stakes * most[of, None])
         self.sums[of] += least[of]
+
+    def worth(self, asked: Asked, rewards: Floats, epoch: Facts) -> Floats:
+        """X (P,) of a round."""
+        X = np.zeros(self.P)
+        for y, r, q in zip(asked.shown, rewards, asked.propensities, strict=True):
+            for i in epoch.candidates:
+                if self.ab_test:  # only the candidate's own rounds count for it
+                    X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
+                elif y in self.lists[i, asked.context]:
+                    X[i] += r / q
+        return X
+
+    def value(self, i: int) -> float:
+        """The estimate of a policy's value."""
+        return float(self.sums[i] / max(self.counted()[i], 1))
 
     def evidence(self, leader: int, mu: float) -> Floats:
         """Log-wealth of the bets against "π exceeds the leader by more than μ", (P,)."""
@@ -223,7 +234,11 @@ class Twin:
 
     def intervals(self) -> tuple[Floats, Floats]:
         """Values that no bet refutes, δ/2P on each side."""
-        threshold = np.log(2 * self.P / self.delta)
+        return self.refuted_outside(self.delta)
+
+    def refuted_outside(self, delta: float) -> tuple[Floats, Floats]:
+        """Means of X that no bet refutes."""
+        threshold = np.log(2 * self.P / delta)
 
         def total(sign: int, v: Floats) -> Floats:
             result = (self.low if sign > 0 else self.high).copy()
@@ -235,7 +250,7 @@ class Twin:
 
         ends = []
         for sign in (1, -1):
-            left, right = np.zeros(self.P), np.full(self.P, self.rho)
+            left, right = np.zeros(self.P), np.full(self.P, self.most)
             for _ in range(60):
                 v = (left + right) / 2
                 inside = total(sign, v) >= threshold if sign > 0 else total(sign, v) < threshold

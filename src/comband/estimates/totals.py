@@ -12,14 +12,18 @@ because a pair y ≠ z is together in C(K−2, m−2) lists, f = (m−1)/(K−1)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.estimates.importance import SharedActions, ValueSums
+from comband.estimates.sequences import ValueBets
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.rounds import Events
+from comband.storage import Part, State, check
+from comband.totals import first_of_rounds
 
 
 def total_values(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:
@@ -40,3 +44,97 @@ def total_round_values(events: Events, policies: PolicySet, problem: Problem) ->
     excess = problem.fill_share * np.bincount(events.rows, weights, minlength=events.n_rewarded)
     for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
         yield block.sums(weights) - excess[block.rounds, None]
+
+
+class TotalValueBets:
+    """`ValueBets` from totals: V(π) = E X(π) − f·m·E Z, with X(π) = T·|π∩a|/((1−f)·q(a)) ≥ 0 and Z = T/((1−f)·q(a)).
+
+    X holds an excess that is the same for all candidates, and bets on Z bound it: the intervals of either hold with
+    probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess.
+    """
+
+    def __init__(self, problem: Problem, candidates: ValueBets, lists: ValueBets) -> None:
+        self.problem, self.candidates, self.lists = problem, candidates, lists
+        left = 1 - problem.fill_share
+        self._per_list = problem.fill_share * problem.list_size
+        self._most_of_list = (problem.n_actions if problem.sparsity is None else problem.sparsity) / left
+        self._most = problem.max_reward + self._per_list * self._most_of_list
+
+    @classmethod
+    def zero(cls, n_policies: int, problem: Problem, *, unit: float = 1.0) -> TotalValueBets:
+        """No rounds yet."""
+        return cls(problem, ValueBets.zero(n_policies, unit=unit), ValueBets.zero(1, unit=unit))
+
+    def add(
+        self,
+        candidates: NDArray[np.int64],
+        inside: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        *,
+        bound: float,
+        list_bound: float | None,
+        n_rounds: int,
+        n_uncovered: int = 0,
+    ) -> None:
+        """Enter a block of rounds, as for `ValueBets`; `list_bound` bounds Z, None where lists are not filled up."""
+        most = self.problem.max_reward if list_bound is None else self._most
+        self.candidates.add(
+            candidates,
+            inside,
+            rows,
+            weights,
+            bound=bound,
+            n_rounds=n_rounds,
+            n_uncovered=n_uncovered,
+            max_reward=most,
+        )
+        if list_bound is not None:
+            first = first_of_rounds(rows)
+            self.lists.add(
+                np.zeros(1, dtype=np.int64),
+                np.ones((int(first.sum()), 1), dtype=np.bool_),
+                rows[first],
+                weights[first],
+                bound=list_bound,
+                n_rounds=n_rounds,
+                n_uncovered=n_uncovered,
+                max_reward=self._most_of_list,
+            )
+
+    @property
+    def rounds(self) -> dict[float, NDArray[np.int64]]:
+        """How many rounds count for each policy, by bound."""
+        return self.candidates.rounds
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Estimated values (P,)."""
+        return np.asarray(self.candidates.means - self._per_list * self.lists.means[0])
+
+    def bounds(
+        self, *, delta: float, max_reward: float, indices: ArrayLike | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """As `ValueBets.bounds`."""
+        if not self.lists.rounds:
+            return self.candidates.bounds(delta=delta, max_reward=max_reward, indices=indices)
+        low, high = self.candidates.bounds(delta=delta / 2, max_reward=self._most, indices=indices)
+        (least,), (most,) = self.lists.bounds(delta=delta / 2, max_reward=self._most_of_list)
+        ends = low - self._per_list * most, high - self._per_list * least
+        return np.clip(ends[0], 0.0, max_reward), np.clip(ends[1], 0.0, max_reward)
+
+    SCHEMA: ClassVar = {"candidates": Part(), "lists": Part()}
+
+    def state(self) -> State:
+        """Both by name, for a file; see `comband.storage`."""
+        return {"candidates": self.candidates.state(), "lists": self.lists.state()}
+
+    @classmethod
+    def from_state(cls, state: State, n_policies: int, problem: Problem, *, unit: float = 1.0) -> TotalValueBets:
+        """The inverse of `state`, checked."""
+        check(state, cls.SCHEMA)
+        candidates = ValueBets.from_state(state["candidates"], n_policies, unit=unit)
+        return cls(problem, candidates, ValueBets.from_state(state["lists"], 1, unit=unit))
+
+    def __add__(self, other: TotalValueBets) -> TotalValueBets:
+        return TotalValueBets(self.problem, self.candidates + other.candidates, self.lists + other.lists)

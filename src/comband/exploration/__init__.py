@@ -11,8 +11,10 @@ from comband.exploration.base import (
 )
 from comband.exploration.disagreement import DisagreementExploration, DisagreementExplorer
 from comband.exploration.doubling import DoublingExploration
+from comband.exploration.midzuno import MidzunoExploration, MidzunoExplorer, UniformTotalsExploration
 from comband.exploration.mixture import MixtureExplorer, UniformListsExploration, UniformMixtureExploration
 from comband.exploration.recent import RecentContexts
+from comband.exploration.whole_lists import WholeListExploration, WholeListExplorer
 
 __all__ = [
     "ArmExplorer",
@@ -23,11 +25,16 @@ __all__ = [
     "Drawn",
     "Exploration",
     "Explorer",
+    "MidzunoExploration",
+    "MidzunoExplorer",
     "MixtureExplorer",
     "RecentContexts",
     "Standing",
     "UniformListsExploration",
     "UniformMixtureExploration",
+    "UniformTotalsExploration",
+    "WholeListExploration",
+    "WholeListExplorer",
     "explorer_from_state",
     "register",
 ]

@@ -18,6 +18,7 @@ from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem, as_generator, check_flag
 from comband.rounds import Decisions, Events
 from comband.storage import Array, State, Text, check, require
+from comband.totals import first_of_rounds
 
 
 @register
@@ -33,12 +34,14 @@ class ArmExplorer:
     """
 
     KIND: ClassVar[str] = "arms"
+    FROM_TOTALS: ClassVar[bool] = True
 
     def __init__(
         self, policies: PolicySet, candidates: NDArray[np.int64], *, shown: NDArray[np.int64], problem: Problem
     ) -> None:
         self.candidates, self.shown = candidates, shown
         self._policies, self._problem = policies, problem
+        self._total = problem.feedback == "total"
         self.smallest = self.smallest_disputed = 1 / len(shown)
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
@@ -64,11 +67,14 @@ class ArmExplorer:
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """An event counts for the candidate whose list was shown."""
-        return np.asarray(events.arms[events.rows[chosen], None] == self.candidates)
+        mine = np.asarray(events.arms[events.rows[chosen], None] == self.candidates)
+        # A total comes in m equal parts: the first one stands for all, so that a round is one event.
+        return mine & first_of_rounds(events.rows[chosen])[:, None] if self._total else mine
 
     def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """1/A, not the propensity of the action: only the candidate's own rounds count for it."""
-        return np.full(len(chosen), self.smallest)
+        parts = self._problem.list_size if self._total else 1
+        return np.full(len(chosen), self.smallest / parts)
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """1/A, as for `divisors`."""

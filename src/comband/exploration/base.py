@@ -46,6 +46,9 @@ class Explorer(Protocol):
         In a covered round no action that speaks for a rival and not for the leader has a smaller propensity.
     smallest:
         In a covered round no action of any candidate has a smaller propensity.
+
+    An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round then hold equal parts of its
+    total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists from below.
     """
 
     KIND: ClassVar[str]

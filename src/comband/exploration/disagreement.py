@@ -243,12 +243,12 @@ class DisagreementExploration:
             candidates,
             leader=standing.leader,
             attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
-            smallest_disputed=min(_SHARE * problem.list_size / _room_needed(standing), 1.0),
+            smallest_disputed=min(_SHARE * problem.list_size / room_needed(standing), 1.0),
             problem=problem,
         )
 
 
-def _room_needed(standing: Standing) -> float:
+def room_needed(standing: Standing) -> float:
     """For how many disputed actions a context must have room."""
     K, m = standing.problem.n_actions, standing.problem.list_size
     certain = min(K - m, (len(standing.candidates) - 1) * m)

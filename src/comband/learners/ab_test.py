@@ -14,7 +14,8 @@ from comband.problem import Problem
 class ABTest(CertifyingLearner):
     """Show one candidate's list at a time, drawn uniformly, and credit that candidate alone.
 
-    Evidence and stopping rule are those of `AdaptiveComband`, with D = S·(reward of π's rounds − reward of ℓ's rounds).
+    What is credited is the reward of the whole list, so that totals (`Problem.feedback`) are all it needs. Evidence and
+    stopping rule are those of `AdaptiveComband`, with D = S·(reward of π's rounds − reward of ℓ's rounds).
 
     Parameters
     ----------

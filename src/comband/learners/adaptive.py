@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from comband.exploration.disagreement import DisagreementExploration
+from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
+from comband.problem import Problem, has_totals
 
 
 class AdaptiveComband(CertifyingLearner):
@@ -22,6 +23,9 @@ class AdaptiveComband(CertifyingLearner):
 
     While more than `max_evaluated` candidates are left they are not all asked on every context: uniform lists are
     mixed with the lists of the front runners.
+
+    Where only totals are seen (`Problem.feedback`), one action of a list is drawn so, and the others uniformly
+    (`MidzunoExplorer`); all candidates that are left are then asked on every context.
 
     Parameters
     ----------
@@ -59,7 +63,7 @@ class AdaptiveComband(CertifyingLearner):
         super().__init__(
             problem,
             policies,
-            exploration=exploration,
+            exploration=MidzunoExploration() if has_totals(problem) else exploration,
             epsilon=epsilon,
             delta=delta,
             max_rounds=max_rounds,

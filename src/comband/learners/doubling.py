@@ -23,6 +23,8 @@ class TwoPhaseComband(CertifyingLearner):
         As for every certifying learner.
     """
 
+    FROM_TOTALS = False
+
     def __init__(
         self,
         problem: Problem,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from comband.exploration.midzuno import UniformTotalsExploration
 from comband.exploration.mixture import UniformListsExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
+from comband.problem import Problem, has_totals
 
 
 class UniformLists(CertifyingLearner):
@@ -39,7 +40,7 @@ class UniformLists(CertifyingLearner):
         super().__init__(
             problem,
             policies,
-            exploration=UniformListsExploration(),
+            exploration=UniformTotalsExploration() if has_totals(problem) else UniformListsExploration(),
             epsilon=epsilon,
             delta=delta,
             max_rounds=max_rounds,

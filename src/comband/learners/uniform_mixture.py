@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from comband.exploration.mixture import UniformMixtureExploration
+from comband.exploration.whole_lists import WholeListExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
+from comband.problem import Problem, has_totals
 
 
 class UniformMixture(CertifyingLearner):
@@ -16,7 +17,8 @@ class UniformMixture(CertifyingLearner):
     `AdaptiveComband`.
 
     Every list counts for all candidates that share actions with it; importance weights are at most P. Dropped
-    candidates go on being shown: this baseline does not adapt.
+    candidates go on being shown: this baseline does not adapt. Where only totals are seen (`Problem.feedback`), a list
+    counts for the candidates that show the very same set, weighted by its probability, and only those left are shown.
 
     Parameters
     ----------
@@ -41,7 +43,7 @@ class UniformMixture(CertifyingLearner):
         super().__init__(
             problem,
             policies,
-            exploration=UniformMixtureExploration(),
+            exploration=WholeListExploration() if has_totals(problem) else UniformMixtureExploration(),
             epsilon=epsilon,
             delta=delta,
             max_rounds=max_rounds,

@@ -14,11 +14,12 @@ from comband.contexts import take_contexts
 from comband.estimates.betting import OFFSETS, PairedEvidence, credits_at
 from comband.estimates.grids import log_mean_exp
 from comband.estimates.sequences import ValueBets
+from comband.estimates.totals import TotalValueBets
 from comband.learners.certifying.epochs import Epoch
 from comband.learners.certifying.seen import Propensities, Seen
 from comband.problem import InputError, Problem
 from comband.rounds import Events
-from comband.storage import Array, Real, State, check, require
+from comband.storage import Array, Part, Real, State, check, require
 
 _RECENT_EVENTS = 2000  # events that say how variable a design would be
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
@@ -68,7 +69,11 @@ class Evidence:
         self.problem, self.epochs = problem, epochs
         self.unit = stake_unit(problem)
         self.log_wealth = np.zeros((n_policies, len(OFFSETS)))
-        self.values = ValueBets.zero(n_policies, unit=self.unit)
+        self.values: ValueBets | TotalValueBets = (
+            TotalValueBets.zero(n_policies, problem, unit=self.unit)
+            if problem.feedback == "total"
+            else ValueBets.zero(n_policies, unit=self.unit)
+        )
         self.seen = Seen(n_policies)
         self.n_rounds: list[int] = []  # of each epoch
         self.n_uncovered: list[int] = []
@@ -123,16 +128,30 @@ class Evidence:
         if block.paired is not None:
             all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
             self.log_wealth[slice(None) if all_of_them else candidates] += block.paired.log_wealth
-        self.values.add(
-            candidates,
-            block.inside,
-            block.rows,
-            block.weights,
-            bound=self.epochs[block.epoch].value_bound,
-            n_rounds=block.n_rounds,
-            n_uncovered=block.n_uncovered,
-            max_reward=self.problem.max_reward,
-        )
+        rho, epoch = self.problem.max_reward, self.epochs[block.epoch]
+        if isinstance(self.values, TotalValueBets):
+            smallest = getattr(epoch.explorer, "smallest_list", None)
+            self.values.add(
+                candidates,
+                block.inside,
+                block.rows,
+                block.weights,
+                bound=epoch.value_bound,
+                list_bound=None if smallest is None else rho / smallest,
+                n_rounds=block.n_rounds,
+                n_uncovered=block.n_uncovered,
+            )
+        else:
+            self.values.add(
+                candidates,
+                block.inside,
+                block.rows,
+                block.weights,
+                bound=epoch.value_bound,
+                n_rounds=block.n_rounds,
+                n_uncovered=block.n_uncovered,
+                max_reward=rho,
+            )
         self.n_rounds[block.epoch] += block.n_rounds
         self.n_uncovered[block.epoch] += block.n_uncovered
         self.reward += block.reward
@@ -145,7 +164,7 @@ class Evidence:
         longer = max(self.epochs, other.epochs, key=len)
         total = Evidence(self.problem, len(self.log_wealth), longer)
         total.log_wealth = self.log_wealth + other.log_wealth
-        total.values = self.values + other.values
+        total.values = self.values + other.values  # type: ignore[operator]  # of one problem, so of one kind
         total.seen = self.seen + other.seen
         counts = np.zeros((2, 2, max(len(self.n_rounds), len(other.n_rounds))), dtype=np.int64)
         for i, part in enumerate((self, other)):
@@ -229,7 +248,7 @@ class Evidence:
 
     SCHEMA: ClassVar = {
         "log_wealth": Array("f8", ("P", len(OFFSETS))),
-        "values": ValueBets.SCHEMA,
+        "values": Part(),
         "seen": Seen.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
         "n_uncovered": Array("i8", ("epochs",), 0),
@@ -253,7 +272,11 @@ class Evidence:
         check(state, cls.SCHEMA, P=n_policies)
         evidence = cls(problem, n_policies, epochs)
         evidence.log_wealth = state["log_wealth"]
-        evidence.values = ValueBets.from_state(state["values"], n_policies, unit=evidence.unit)
+        evidence.values = (
+            TotalValueBets.from_state(state["values"], n_policies, problem, unit=evidence.unit)
+            if problem.feedback == "total"
+            else ValueBets.from_state(state["values"], n_policies, unit=evidence.unit)
+        )
         evidence.seen = Seen.from_state(state["seen"], n_policies)
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
         evidence.reward = state["reward"]

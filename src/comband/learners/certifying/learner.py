@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from comband.contexts import Contexts, alike, n_contexts
 from comband.exploration.base import Exploration
 from comband.exploration.disagreement import DisagreementExploration
+from comband.exploration.midzuno import MidzunoExploration
 from comband.exploration.recent import RecentContexts
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
@@ -66,6 +67,8 @@ class CertifyingLearner(Selector):
         Further guards, beside those that every certifying learner has; see `comband.learners.certifying.Guard`.
     """
 
+    FROM_TOTALS = True  # with an exploration for them
+
     def __init__(
         self,
         problem: Problem,
@@ -82,7 +85,9 @@ class CertifyingLearner(Selector):
         seed: Seed = 0,
     ) -> None:
         super().__init__(problem, check_policies(policies), seed=seed)
-        self.exploration: Exploration = DisagreementExploration() if exploration is None else exploration
+        if exploration is None:
+            exploration = MidzunoExploration() if problem.feedback == "total" else DisagreementExploration()
+        self.exploration: Exploration = exploration
         self.epsilon = check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.max_rounds = None if max_rounds is None else check_count("max_rounds", max_rounds)

@@ -12,6 +12,7 @@ from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.verdict import Verdict
 from comband.policies.policy_set import PolicySet
+from comband.problem import InputError
 
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _SMALLEST_TARGET = 0.2  # of epsilon: the gap on which is bet at least
@@ -60,6 +61,11 @@ class Planner:
                 recent=recent,
             )
         )
+        if problem.feedback == "total" and not getattr(explorer, "FROM_TOTALS", False):
+            raise InputError(
+                f"{type(explorer).__name__} needs the rewards of single actions and cannot use totals; it needs a "
+                'problem with feedback="items".'
+            )
         rho = problem.max_reward
         bound = rho / explorer.smallest_disputed
         if len(evidence.seen):
