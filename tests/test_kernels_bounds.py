@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, places, records, search
+from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, places, records, search, totals
 
 LISTS = np.array([[[0, 1], [1, 2]], [[2, 3], [0, 3]]], dtype=np.int32)  # two contexts, two policies, K = 4
 SHOWN = np.array([[0, 1], [2, 3]], dtype=np.int32)
@@ -37,6 +37,10 @@ def outside(lists: np.ndarray) -> np.ndarray:
 
 def disputed(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF) -> Any:
     return disagreement.disagreement_lists(lists, 0, attention, FLOORS, HALF, 4, asked)
+
+
+def first(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF, leader: int = 0) -> Any:
+    return totals.first_actions(lists, leader, attention, FLOORS, HALF, 4, asked)
 
 
 def paired(levels: np.ndarray = LEVELS, leader: int = 0, weights: np.ndarray = ONES) -> Any:
@@ -101,6 +105,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "disagreement, list out of range": lambda: disputed(lists=outside(LISTS)),
     "disagreement, asked out of range": lambda: disputed(asked=BAD),
     "disagreement, attention missing": lambda: disputed(attention=HALF[:1]),
+    "first actions, list out of range": lambda: first(lists=outside(LISTS)),
+    "first actions, asked out of range": lambda: first(asked=BAD),
+    "first actions, asked below all": lambda: first(asked=NEGATIVE),
+    "first actions, attention missing": lambda: first(attention=HALF[:1]),
+    "first actions, no such leader": lambda: first(leader=2),
     "disputed, list out of range": lambda: disagreement.disputed_counts(outside(LISTS), 0, 4),
     "disputed, leader out of range": lambda: disagreement.disputed_counts(LISTS, 2, 4),
     "paired bets, level out of range": lambda: paired(levels=LEVELS + 3),

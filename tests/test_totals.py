@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.exploration import DisagreementExploration, UniformMixtureExploration
 from comband.policies.midzuno import MidzunoLists
 from comband.totals import TotalRounds
 from tests.strategies import random_policies
@@ -142,10 +143,7 @@ LEARNERS: dict[str, Callable[[cb.Problem, cb.PolicySet], Any]] = {
     "Exp4CombSparse": lambda problem, policies: cb.Exp4CombSparse(problem, policies, horizon=9),
     "EpsilonGreedy": lambda problem, policies: cb.EpsilonGreedy(problem, policies, horizon=9),
     "ExploreThenCommit": lambda problem, policies: cb.ExploreThenCommit(problem, policies, horizon=9),
-    "AdaptiveComband": lambda problem, policies: cb.AdaptiveComband(problem, policies, epsilon=0.1),
-    "ABTest": lambda problem, policies: cb.ABTest(problem, policies, epsilon=0.1),
-    "UniformLists": lambda problem, policies: cb.UniformLists(problem, policies, epsilon=0.1),
-    "UniformMixture": lambda problem, policies: cb.UniformMixture(problem, policies, epsilon=0.1),
+    "TwoPhaseComband": lambda problem, policies: cb.TwoPhaseComband(problem, policies, epsilon=0.1),
     "SparseMSets": lambda problem, policies: cb.SparseMSets(problem, horizon=9),
 }
 
@@ -156,6 +154,13 @@ def test_learners_of_single_rewards_say_so(name: str) -> None:
     policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem)
     with pytest.raises(cb.InputError, match=f"{name} learns from the rewards of single actions"):
         LEARNERS[name](problem, policies)
+
+
+def test_explorations_of_single_rewards_say_so() -> None:
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 2]]], PROBLEM)
+    for exploration in (DisagreementExploration(), UniformMixtureExploration()):
+        with pytest.raises(cb.InputError, match="Explorer needs the rewards of single actions"):
+            cb.learners.CertifyingLearner(PROBLEM, policies, exploration=exploration, epsilon=0.1)
 
 
 @pytest.mark.parametrize("feedback", ["items", "total"])

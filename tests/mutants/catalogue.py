@@ -34,6 +34,7 @@ BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand",
 DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
 STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
+TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -189,10 +190,46 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "exploration/arms.py",
-        "return np.full(len(chosen), self.smallest)",
+        "return np.full(len(chosen), self.smallest / parts)",
         "return events.propensities[chosen]",
         "an A/B test divides by the chance of the item where it counts the candidate's own rounds only",
         (AB,),
+    ),
+    # ---- totals ------------------------------------------------------------------------------------------------------
+    Mutant(
+        "exploration/midzuno.py",
+        "return _round_means(events.propensities[chosen], events.rows[chosen]) - self.problem.fill_share",
+        "return _round_means(events.propensities[chosen], events.rows[chosen])",
+        "a total is divided as if its list had not been filled up uniformly",
+        (f"{TOTALS}::test_differences_are_unbiased_and_bounded",),
+    ),
+    Mutant(
+        "exploration/midzuno.py",
+        "self.smallest_disputed = left * self._mixed(smallest_first)",
+        "self.smallest_disputed = problem.list_size * left * self._mixed(smallest_first)",
+        "the bound on D from totals forgets that a list may hold as many disputed actions as it has places",
+        (f"{TOTALS}::test_differences_are_unbiased_and_bounded",),
+    ),
+    Mutant(
+        "estimates/totals.py",
+        "ends = low - self._per_list * most, high - self._per_list * least",
+        "ends = low - self._per_list * least, high - self._per_list * most",
+        "the excess of values from totals is taken off with the wrong end",
+        ("tests/learners/test_twin_totals.py::test_all_evidence_from_totals_is_that_of_the_twin[UniformLists]",),
+    ),
+    Mutant(
+        "policies/midzuno.py",
+        "lists[:, 1:] = rest + (rest >= first[:, None])",
+        "lists[:, 1:] = rest + (rest > first[:, None])",
+        "a list is filled up with its first action again",
+        ("tests/policies/test_midzuno.py",),
+    ),
+    Mutant(
+        "theory/totals.py",
+        "return (m - 1) ** 2 / (K - 1) * (2 +",
+        "return (m - 1) ** 2 / (K - 1) * (1 +",
+        "the variance from totals forgets half of the overlaps",
+        ("tests/theory/test_totals.py::test_fill_moment_by_enumeration",),
     ),
     # ---- bets --------------------------------------------------------------------------------------------------------
     Mutant(
