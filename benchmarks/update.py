@@ -51,7 +51,7 @@ def measure(P: int, n_events: int) -> dict[str, Any]:
     learner.status()
     look.append(time.process_time() - start)
     start = time.process_time()
-    learner._begin_epoch()
+    learner._all.begin_epoch(first_id=learner._ledger.issued)
     leader = time.process_time() - start
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {

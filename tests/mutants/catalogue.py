@@ -89,7 +89,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
     ),
     Mutant(
-        "learners/certifying/evidence.py",
+        "learners/certifying/seen.py",
         "_PRIOR_ROUNDS = 300",
         "_PRIOR_ROUNDS = 1",
         "prior rounds 300 → 1: a few events decide a rival's variance, and stakes are too large",
@@ -689,7 +689,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{STORAGE}::test_readers_beside_several_writers_see_whole_files",),
     ),
     Mutant(
-        "learners/certifying/evidence.py",
+        "learners/certifying/possible.py",
         "largest += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]",
         "largest += 1e9",
         "a file certifies a candidate without evidence",

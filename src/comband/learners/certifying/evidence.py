@@ -21,9 +21,6 @@ from comband.problem import InputError, Problem
 from comband.rounds import Events
 from comband.storage import Array, Part, Real, State, check, require
 
-_RECENT_EVENTS = 2000  # events that say how variable a design would be
-_PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
-
 _credits = lru_cache(maxsize=64)(credits_at)
 
 
@@ -232,19 +229,11 @@ class Evidence:
         return scores
 
     def second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
-        """E D² of each candidate against the one at `leader` under given propensities, from recent events; shrunk
-        towards more.
+        """E D² of each candidate that is left against the one at `leader`, had rounds been drawn with the given
+        propensities; see `Seen.second_moments`.
         """
-        first = max(0, len(self.seen) - _RECENT_EVENTS)
-        total = self.seen.squares(leader, first, propensities)
-        events = self.seen.events
-        n_rounds = self.rounds - (int(events.ids[events.rows[first]]) if first else 0)
-        # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
-        # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
-        average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
-        return np.asarray(
-            (total + _PRIOR_ROUNDS * average + bound * self.problem.max_reward) / (n_rounds + _PRIOR_ROUNDS)
-        )
+        least = bound * self.problem.max_reward
+        return self.seen.second_moments(leader, propensities, n_rounds=self.rounds, of_an_event=least)
 
     SCHEMA: ClassVar = {
         "log_wealth": Array("f8", ("P", len(OFFSETS))),
@@ -268,7 +257,7 @@ class Evidence:
 
     @classmethod
     def from_state(cls, state: State, problem: Problem, n_policies: int, epochs: Sequence[Epoch]) -> Evidence:
-        """The inverse of `state`, checked: it must not exceed what the events that are kept allow."""
+        """The inverse of `state`, of which `comband.learners.certifying.possible` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
         evidence = cls(problem, n_policies, epochs)
         evidence.log_wealth = state["log_wealth"]
@@ -284,49 +273,7 @@ class Evidence:
             len(evidence.n_rounds) <= len(epochs) and bool((state["n_uncovered"] <= state["n_rounds"]).all()),
             "rounds must be those of its epochs.",
         )
-        seen, front = evidence.seen, evidence.rounds
-        events = seen.events
-        events.check(problem, ids=(0, front))
-        of_event = events.epochs[events.rows]
-        require(
-            np.array_equal(seen.columns, epochs[-1].candidates)
-            and 0 <= int(of_event.min(initial=0)) <= int(of_event.max(initial=0)) < len(epochs)
-            and float(events.rewards.sum()) <= evidence.reward * (1 + 1e-9) + 1e-9
-            and evidence.reward <= front * problem.max_reward * (1 + 1e-9),
-            "the events that are kept must be those of its rounds.",
-        )
-        counts: dict[float, NDArray[np.int64]] = {}
-        for epoch, n_rounds in zip(epochs, evidence.n_rounds, strict=False):
-            if n_rounds:
-                of_bound = counts.setdefault(epoch.value_bound, np.zeros(n_policies, dtype=np.int64))
-                of_bound[epoch.candidates] += n_rounds
-        require(
-            list(counts) == list(evidence.values.rounds)
-            and all(np.array_equal(counts[bound], evidence.values.rounds[bound]) for bound in counts)
-            and bool((evidence.log_wealth[seen.columns] <= evidence.largest_possible()).all()),
-            "evidence must not exceed what the events that are kept allow.",
-        )
         return evidence
-
-    def largest_possible(self) -> NDArray[np.float64]:
-        """The most (S, J) that the log-wealth of any candidate that is left can have been, at any time, by the events
-        that are kept: log(1 − λD) ≤ −λD, and −D is at most what the leader earned by events that do not count for the
-        rival.
-        """
-        seen = self.seen
-        events, rows = seen.events, seen.rows
-        of_event, weights = events.epochs[events.rows], events.rewards / events.propensities
-        largest = np.zeros((len(seen.columns), len(OFFSETS)))
-        for k, epoch in enumerate(self.epochs):
-            chosen = np.flatnonzero(of_event == k)
-            if len(chosen) == 0:
-                continue
-            part, earned = rows[chosen], weights[chosen]
-            if epoch.leader in seen.columns:
-                earned = np.where(part.column(int(np.searchsorted(seen.columns, epoch.leader))), earned, 0.0)
-            lost = np.maximum(earned.sum() - part.weighted_sum(earned), 0.0)
-            largest += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]
-        return np.asarray(largest * (1 + 1e-6) + 1e-6)
 
 
 def stake_unit(problem: Problem) -> float:

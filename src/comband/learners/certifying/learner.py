@@ -10,27 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import Contexts, alike, n_contexts
+from comband.contexts import Contexts, n_contexts
 from comband.exploration.base import Exploration
 from comband.exploration.disagreement import DisagreementExploration
 from comband.exploration.midzuno import MidzunoExploration
-from comband.exploration.recent import RecentContexts
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
-from comband.learners.certifying.epochs import Epoch, Epochs
+from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.evidence import Evidence
-from comband.learners.certifying.planner import Planner
+from comband.learners.certifying.parts import Parts
 from comband.learners.certifying.queue import Queue
-from comband.learners.certifying.report import Report
 from comband.learners.certifying.verdict import Verdict
-from comband.learners.certifying.watch import Asked, Began, Entered, Guard, Told, Unanswered, Watch
+from comband.learners.certifying.watch import Asked, Entered, Guard, Told, Unanswered, Watch
 from comband.learners.ledger import Admission
 from comband.learners.selector import Selector
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.results import CertificationStatus, Selection
 from comband.rounds import Decisions, Rounds
-from comband.storage import Many, Maybe, Part, State, Whole, require
+from comband.storage import State
 
 
 class CertifyingLearner(Selector):
@@ -96,43 +94,49 @@ class CertifyingLearner(Selector):
         self.epoch_growth = check_positive("epoch_growth", epoch_growth)
         if self.epoch_growth <= 1:
             raise InputError(f"epoch_growth must be above 1, got {epoch_growth}: epochs must get longer.")
-        self._epochs = Epochs(first_epoch=self.first_epoch, epoch_growth=self.epoch_growth)
-        self._evidence = Evidence(problem, len(policies), self._epochs)
-        self._verdict = Verdict(self._evidence, policies.names, epsilon=self.epsilon, delta=self.delta)
-        self._queue = Queue(self._ledger, patience=self.patience)
-        self._watch = Watch(problem.n_actions, guards)
-        self._recent = RecentContexts(policies, problem)
+        self._all = Parts(
+            problem,
+            policies,
+            self._ledger,
+            exploration=self.exploration,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            max_rounds=self.max_rounds,
+            patience=self.patience,
+            first_epoch=self.first_epoch,
+            epoch_growth=self.epoch_growth,
+            guards=guards,
+            tie_seed=int(self._rng.integers(2**63)),
+        )
         self._moved = False  # whether evidence has come since it was seen if a new epoch is due
-        tie_seed = int(self._rng.integers(2**63))
-        self._planner = Planner(policies, self.exploration, max_rounds=self.max_rounds, tie_seed=tie_seed)
-        self._begin_epoch()
+        self._all.begin_epoch(first_id=0)
 
     # ---- its parts, to look at ---------------------------------------------------------------------------------------
 
     @property
     def epochs(self) -> Epochs:
         """All epochs so far."""
-        return self._epochs
+        return self._all.epochs
 
     @property
     def queue(self) -> Queue:
         """Decisions and answers that are not in the evidence yet."""
-        return self._queue
+        return self._all.queue
 
     @property
     def evidence(self) -> Evidence:
         """What all rounds so far say."""
-        return self._evidence
+        return self._all.evidence
 
     @property
     def verdict(self) -> Verdict:
         """Who is out, and what is certified."""
-        return self._verdict
+        return self._all.verdict
 
     @property
     def watch(self) -> Watch:
         """The guards."""
-        return self._watch
+        return self._all.watch
 
     # ---- the protocol ------------------------------------------------------------------------------------------------
 
@@ -140,65 +144,65 @@ class CertifyingLearner(Selector):
     @alone
     def done(self) -> bool:
         """Whether the promise is kept, or the budget spent."""
-        return self._verdict.certified is not None or (self.max_rounds is not None and self.rounds >= self.max_rounds)
+        spent = self.max_rounds is not None and self.rounds >= self.max_rounds
+        return self._all.verdict.certified is not None or spent
 
     @alone
     def result(self) -> Selection:
         """The certified candidate; before that, the leader with the epsilon that is certified so far."""
         if self.rounds == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
-        return self._report().selection()
+        return self._all.report(self.rounds).selection()
 
     @alone
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
-        return self._report().status()
+        return self._all.report(self.rounds).status()
 
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
-        return self._evidence.values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
-
-    def _report(self) -> Report:
-        return Report(self.policies, self._epochs, self._verdict, self._queue, self._watch, self.rounds)
+        return self._all.evidence.values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
 
     # ---- asking and telling ------------------------------------------------------------------------------------------
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
-        self._queue.check_size(n_contexts(X))
-        number, epoch = len(self._epochs) - 1, self._epochs.current
-        keep = self._recent.room(len(epoch.candidates))
+        parts, number = self._all, len(self._all.epochs) - 1
+        parts.queue.check_size(n_contexts(X))
+        epoch = parts.epochs.current
+        keep = parts.recent.room(len(epoch.candidates))
         drawn = epoch.explorer.draw(X, self._rng, first_id=first_id, epoch=number, keep=keep)
-        self._watch.observe(Asked(drawn.decisions, epoch))
-        self._queue.append(drawn.decisions)
-        self._recent.add(X, drawn.lists, epoch.candidates)
+        parts.watch.observe(Asked(drawn.decisions, epoch))
+        parts.queue.append(drawn.decisions)
+        parts.recent.add(X, drawn.lists, epoch.candidates)
         return drawn.decisions
 
     def _learn(self, rounds: Rounds) -> None:
-        self._watch.observe(Told(rounds.decisions, self._epochs))
-        settled = self._queue.settle(rounds)
+        parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
+        parts.watch.observe(Told(rounds.decisions, epochs))
+        settled = parts.queue.settle(rounds)
         if settled is None:
             return
         if settled.unanswered:
-            self._watch.observe(Unanswered(settled.unanswered, self._epochs))
-        blocks = self._evidence.blocks(settled.epochs, settled.covered, settled.events)
+            parts.watch.observe(Unanswered(settled.unanswered, epochs))
+        blocks = evidence.blocks(settled.epochs, settled.covered, settled.events)
         for block in blocks:
-            epoch, before = self._epochs[block.epoch], self._evidence.rounds_of(block.epoch)
-            current = block.epoch == len(self._epochs) - 1
-            self._watch.observe(Entered(block, epoch, current, before + block.n_rounds))
+            n_rounds, current = evidence.rounds_of(block.epoch) + block.n_rounds, block.epoch == len(epochs) - 1
+            parts.watch.observe(Entered(block, epochs[block.epoch], current, n_rounds))
         self._torn = self._moved = True  # candidates and guards have answered: nothing fails from here on
         for block in blocks:
-            self._evidence.add(block)
-        if self._verdict.may_change() or any(block.paired is not None for block in blocks):
-            self._verdict.judge()
+            evidence.add(block)
+        if parts.verdict.may_change() or any(block.paired is not None for block in blocks):
+            parts.verdict.judge()
 
     def _prepare(self, *, asking: bool) -> None:
         if not self._moved:
             return
-        if self._verdict.certified is None and self._epochs.due(self._queue.front, int(self._verdict.alive.sum())):
+        parts, verdict = self._all, self._all.verdict
+        if verdict.certified is None and parts.epochs.due(parts.queue.front, int(verdict.alive.sum())):
             before = Checkpoint(self, *self._parts())
             try:
-                self._begin_epoch()
+                parts.begin_epoch(first_id=self._ledger.issued)
             except BaseException:
                 before.restore()
                 raise
@@ -210,70 +214,24 @@ class CertifyingLearner(Selector):
             self._prepare(asking=False)
 
     def _failed_to_learn(self, admission: Admission) -> None:
-        self._queue.note_failed(admission.ids[admission.rows])
-
-    def _begin_epoch(self) -> None:
-        self._evidence.seen.forget(self._verdict.alive)
-        if len(self._epochs):
-            self._verdict.end_epoch()
-        self._epochs.append(
-            self._planner.next(self._epochs, self._evidence, self._verdict, self._recent, first_id=self._ledger.issued)
-        )
-        self._watch.observe(Began(self._epochs.current, self._epochs.planned_rounds()))
+        self._all.queue.note_failed(admission.ids[admission.rows])
 
     def _parts(self) -> tuple[object, ...]:
-        evidence = self._evidence
-        mine = (self._epochs, evidence, evidence.seen, self._verdict, self._queue, self._recent)
-        return *mine, *self._watch.parts()
+        return self._all.changing()
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:
-        given = inspect.signature(type(self)).parameters.keys() - _OBJECTS
-        return {name: getattr(self, name) for name in given}
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name not in _OBJECTS}
 
-    _SCHEMA: ClassVar = {
-        "epochs": Many(Epoch.SCHEMA),
-        "evidence": Evidence.SCHEMA,
-        "verdict": Verdict.SCHEMA,
-        "queue": Queue.SCHEMA,
-        "watch": Watch.SCHEMA,
-        "recent": Maybe(Part()),
-        "tie_seed": Whole(0, (1 << 63) - 1),
-    }
+    _SCHEMA: ClassVar = Parts.SCHEMA
 
     def _state(self) -> State:
-        return {
-            "epochs": self._epochs.state(),
-            "evidence": self._evidence.state(),
-            "verdict": self._verdict.state(),
-            "queue": self._queue.state(),
-            "watch": self._watch.state(),
-            "recent": self._recent.state(),
-            "tie_seed": self._planner.tie_seed,
-        }
+        return self._all.state()
 
     def _restore(self, state: State) -> None:
-        problem, policies, epochs, ledger = self.problem, self.policies, self._epochs, self._ledger
-        require(
-            int(state["evidence"]["n_rounds"].sum()) == state["queue"]["front"],
-            "decisions, answers and rounds must be as many as each other.",
-        )
-        epochs.restore(state["epochs"], policies, problem, unit=self._evidence.unit, issued=ledger.issued)
-        self._evidence = Evidence.from_state(state["evidence"], problem, len(policies), epochs)
-        self._verdict = Verdict(self._evidence, policies.names, epsilon=self.epsilon, delta=self.delta)
-        self._verdict.restore(state["verdict"])
-        self._queue = Queue(ledger, patience=self.patience)
-        self._queue.restore(state["queue"], problem, policies, n_epochs=len(epochs))
-        require(self._queue.front >= epochs.current.start, "its current epoch must have begun.")
-        self._watch.restore(state["watch"], epochs, self._evidence.rounds_of(len(epochs) - 1))
-        self._recent = RecentContexts.from_state(state["recent"], policies, problem)
-        kept, recent = [self._evidence.seen.events.contexts, *self._queue.contexts], self._recent
-        require(
-            recent.is_last_of(ledger.issued) and all(alike(recent.contexts, part) for part in kept),
-            "the recent contexts must be as many as were asked for, and of one kind with the others.",
-        )
-        self._planner.tie_seed, self._moved = state["tie_seed"], True
+        self._all.restore(state, self._ledger)
+        self._moved = True
 
 
 _OBJECTS = {"problem", "policies", "seed", "exploration", "guards"}  # no plain values: not saved

@@ -12,6 +12,9 @@ from comband.bits import PackedRows, words_for
 from comband.rounds import Events, events_of_rounds
 from comband.storage import Array, Part, State, check, require
 
+_RECENT_EVENTS = 2000  # events that say how variable a design would be
+_PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
+
 Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.float64]]
 """Q of the actions of some events, given for which candidates each of them counts."""
 
@@ -65,7 +68,9 @@ class Seen:
         return sum(len(events) for events in self._events)
 
     def add(self, events: Events, inside: NDArray[np.bool_], candidates: NDArray[np.int64]) -> None:
-        """Keep events; `inside` (E, S) says for which of the `candidates`, among them all columns, they count."""
+        """Keep events; `inside` (E, S) says for which of the `candidates` they count. Columns of others are dropped."""
+        if len(candidates) < len(self.columns):
+            self._keep(np.flatnonzero(np.isin(self.columns, candidates)))
         if len(candidates) != len(self.columns):
             inside = inside[:, np.searchsorted(candidates, self.columns)]
         self._events.append(events)
@@ -87,9 +92,11 @@ class Seen:
 
     def forget(self, alive: NDArray[np.bool_]) -> None:
         """Drop the columns of those who are not `alive` (P,)."""
-        keep = np.flatnonzero(alive[self.columns])
-        if len(keep) < len(self.columns):
-            self._rows, self.columns = [self.rows.take(keep)], self.columns[keep]
+        self._keep(np.flatnonzero(alive[self.columns]))
+
+    def _keep(self, places: NDArray[np.int64]) -> None:
+        if len(places) < len(self.columns):
+            self._rows, self.columns = [self.rows.take(places)], self.columns[places]
 
     def scores(
         self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], *, unit: float = 1.0
@@ -130,3 +137,18 @@ class Seen:
         # Where the leader listed the action, D ≠ 0 for those who did not.
         total = weights[led].sum() + rows.weighted_sum(np.where(led, -weights, weights))
         return np.asarray(np.maximum(total, 0.0))
+
+    def second_moments(
+        self, leader: int, propensities: Propensities, *, n_rounds: int, of_an_event: float
+    ) -> NDArray[np.float64]:
+        """E D² of each column against the one at `leader` under given propensities, from recent events; shrunk towards
+        more. `n_rounds` are all rounds so far, and `of_an_event` is the most that one event can add to a sum of D².
+        """
+        first = max(0, len(self) - _RECENT_EVENTS)
+        total = self.squares(leader, first, propensities)
+        events = self.events
+        n_rounds -= int(events.ids[events.rows[first]]) if first else 0
+        # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
+        # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
+        average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
+        return np.asarray((total + _PRIOR_ROUNDS * average + of_an_event) / (n_rounds + _PRIOR_ROUNDS))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.possible import largest_possible
 from comband.results import Dropped
 from comband.storage import Array, Maybe, Real, State, Whole, check, require
 
@@ -175,7 +176,7 @@ class Verdict:
             None if claim is None else Claim(claim["leader"], float(claim["epsilon"]))
             for claim in (state["certified"], state["best_before"])
         )
-        largest, rho = evidence.largest_possible(), evidence.problem.max_reward
+        largest, rho = largest_possible(evidence), evidence.problem.max_reward
         for claim in (self.certified, self.best_before):
             require(claim is None or claim.epsilon <= rho, "no claim is about more than a round can bring.")
             if claim is not None and self.alive[claim.leader]:

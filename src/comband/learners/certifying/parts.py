@@ -1,0 +1,124 @@
+"""The parts of a certifying learner, made, saved and restored together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from comband.contexts import alike
+from comband.exploration.base import Exploration
+from comband.exploration.recent import RecentContexts
+from comband.learners.certifying.epochs import Epoch, Epochs
+from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.planner import Planner
+from comband.learners.certifying.possible import check_evidence
+from comband.learners.certifying.queue import Queue
+from comband.learners.certifying.report import Report
+from comband.learners.certifying.verdict import Verdict
+from comband.learners.certifying.watch import Began, Guard, Watch
+from comband.learners.ledger import Ledger
+from comband.policies.policy_set import PolicySet
+from comband.problem import Problem
+from comband.storage import Many, Maybe, Part, State, Whole, require
+
+
+class Parts:
+    """Epochs, queue, evidence, verdict, watch, the recent contexts, and who plans the next epoch.
+
+    Parameters
+    ----------
+    problem, policies, exploration, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards:
+        As for `CertifyingLearner`.
+    ledger:
+        The learner's record of its decisions.
+    tie_seed:
+        Decides ties between candidates that might lead.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        policies: PolicySet,
+        ledger: Ledger,
+        *,
+        exploration: Exploration,
+        epsilon: float,
+        delta: float,
+        max_rounds: int | None,
+        patience: int | None,
+        first_epoch: int,
+        epoch_growth: float,
+        guards: Sequence[Guard],
+        tie_seed: int,
+    ) -> None:
+        self._problem, self._policies = problem, policies
+        self.epochs = Epochs(first_epoch=first_epoch, epoch_growth=epoch_growth)
+        self.queue = Queue(ledger, patience=patience)
+        self.evidence = Evidence(problem, len(policies), self.epochs)
+        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, delta=delta)
+        self.watch = Watch(problem.n_actions, guards)
+        self.recent = RecentContexts(policies, problem)
+        self.planner = Planner(policies, exploration, max_rounds=max_rounds, tie_seed=tie_seed)
+
+    def begin_epoch(self, first_id: int) -> None:
+        """The next epoch, whose first decision will be `first_id`."""
+        self.evidence.seen.forget(self.verdict.alive)
+        if len(self.epochs):
+            self.verdict.end_epoch()
+        self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
+        self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds()))
+
+    def report(self, rounds: int) -> Report:
+        """All of it in words, after so many answers."""
+        return Report(self._policies, self.epochs, self.verdict, self.queue, self.watch, rounds)
+
+    def changing(self) -> tuple[object, ...]:
+        """The objects whose attributes are replaced while decisions are made and answers taken in."""
+        mine = (self.epochs, self.queue, self.evidence, self.evidence.seen, self.verdict, self.recent)
+        return *mine, *self.watch.parts()
+
+    SCHEMA: ClassVar = {
+        "epochs": Many(Epoch.SCHEMA),
+        "queue": Queue.SCHEMA,
+        "evidence": Evidence.SCHEMA,
+        "verdict": Verdict.SCHEMA,
+        "watch": Watch.SCHEMA,
+        "recent": Maybe(Part()),
+        "tie_seed": Whole(0, (1 << 63) - 1),
+    }
+
+    def state(self) -> State:
+        """All of it by name, for a file; see `comband.storage`."""
+        return {
+            "epochs": self.epochs.state(),
+            "queue": self.queue.state(),
+            "evidence": self.evidence.state(),
+            "verdict": self.verdict.state(),
+            "watch": self.watch.state(),
+            "recent": self.recent.state(),
+            "tie_seed": self.planner.tie_seed,
+        }
+
+    def restore(self, state: State, ledger: Ledger) -> None:
+        """The inverse of `state`, whose schema has been compared: the parts must agree with each other."""
+        problem, policies, epochs = self._problem, self._policies, self.epochs
+        require(
+            int(state["evidence"]["n_rounds"].sum()) == state["queue"]["front"],
+            "decisions, answers and rounds must be as many as each other.",
+        )
+        epochs.restore(state["epochs"], policies, problem, unit=self.evidence.unit, issued=ledger.issued)
+        self.evidence = Evidence.from_state(state["evidence"], problem, len(policies), epochs)
+        check_evidence(self.evidence)
+        self.verdict = Verdict(self.evidence, policies.names, epsilon=self.verdict.epsilon, delta=self.verdict.delta)
+        self.verdict.restore(state["verdict"])
+        self.queue = Queue(ledger, patience=self.queue.patience)
+        self.queue.restore(state["queue"], problem, policies, n_epochs=len(epochs))
+        require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
+        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
+        self.recent = RecentContexts.from_state(state["recent"], policies, problem)
+        recent, kept = self.recent.contexts, [self.evidence.seen.events.contexts, *self.queue.contexts]
+        require(
+            self.recent.is_last_of(ledger.issued) and all(alike(recent, part) for part in kept),
+            "the recent contexts must be as many as were asked for, and of one kind with the others.",
+        )
+        self.planner.tie_seed = state["tie_seed"]

@@ -1,0 +1,172 @@
+"""A guard defined here, and used through the constructor's argument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import comband as cb
+from comband.exploration import ArmsExploration, UniformListsExploration
+from comband.learners.certifying import Asked, Began, CertifyingLearner, Entered, Guard, Moment, Told, Unanswered
+from comband.storage import State, Whole, check
+from tests.learners.small_worlds import small_world
+
+WORLD = small_world("clustered", 3)
+
+
+class Silence(Guard):
+    """A toy: warns when rewards stop coming."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.silent = self.longest = 0
+
+    def observe(self, moment: Moment) -> None:
+        if isinstance(moment, Entered):
+            self.silent = 0 if len(moment.block.rows) else self.silent + moment.block.n_rounds
+            self.longest = max(self.longest, self.silent)
+
+    @property
+    def warning(self) -> str:
+        return f"no reward in {self.longest:,} rounds" if self.longest > self.patience else ""
+
+    def state(self) -> State:
+        return {"silent": self.silent, "longest": self.longest}
+
+    def restore(self, state: State) -> None:
+        check(state, {"silent": Whole(0), "longest": Whole(0)})
+        self.silent, self.longest = state["silent"], state["longest"]
+
+
+class Witness(Guard):
+    """Writes down what there is to see, and remembers nothing in files."""
+
+    warning = ""
+
+    def __init__(self) -> None:
+        self.seen: tuple[Moment, ...] = ()
+
+    def observe(self, moment: Moment) -> None:
+        self.seen = (*self.seen, moment)
+
+
+def play(learner: cb.learners.CertifyingLearner, n: int, rng: np.random.Generator, *, silent: bool = False) -> None:
+    decisions = learner.ask(rng.integers(12, size=n))
+    rewards = 1.0 * (rng.random((n, 1)) < 0.3) * (np.arange(decisions.lists.shape[1]) == 0)
+    learner.tell(decisions, 0 * rewards if silent else rewards)
+
+
+def learner_with(*guards: Guard, **options: Any) -> cb.AdaptiveComband:
+    settings: dict[str, Any] = {"epsilon": 0.001, "first_epoch": 100, "seed": 1, "guards": guards} | options
+    return cb.AdaptiveComband(WORLD.problem, WORLD.policies, **settings)
+
+
+def test_a_guard_of_ones_own_warns_in_the_first_line(tmp_path: Path) -> None:
+    learner, rng = learner_with(Silence(150)), np.random.default_rng(0)
+    for _ in range(4):
+        play(learner, 50, rng)
+    assert not learner.result().warnings
+    for _ in range(2):
+        play(learner, 50, rng, silent=True)
+    learner.save(tmp_path / "learner")
+    with pytest.raises(cb.InputError, match="saved with 1 further guards, and 0 are given"):
+        cb.AdaptiveComband.load(tmp_path / "learner", WORLD.policies)
+    again = cb.AdaptiveComband.load(tmp_path / "learner", WORLD.policies, guards=[Silence(150)])
+    assert not again.result().warnings
+    for copy in (learner, again):
+        play(copy, 60, np.random.default_rng(1), silent=True)
+        assert copy.result().warnings == ("no reward in 160 rounds",)
+        assert copy.status().warnings == ("no reward in 160 rounds",)
+        assert "no reward in 160 rounds" in str(copy.result()).splitlines()[0]
+
+
+def test_guards_see_everything_in_order() -> None:
+    witness = Witness()
+    learner, rng = learner_with(witness, patience=60), np.random.default_rng(0)
+    for _ in range(6):
+        decisions = learner.ask(rng.integers(12, size=50))
+        learner.tell(decisions[1:], np.zeros((49, decisions.lists.shape[1])))
+    kinds = [type(moment) for moment in witness.seen]
+    assert kinds[:3] == [Began, Asked, Told]
+    assert {Began, Asked, Told, Unanswered, Entered} == set(kinds)
+    began = [moment.epoch for moment in witness.seen if isinstance(moment, Began)]
+    assert began == list(learner.epochs)
+    assert sum(moment.block.n_rounds for moment in witness.seen if isinstance(moment, Entered)) == learner.queue.front
+    missing = [rows.size for moment in witness.seen if isinstance(moment, Unanswered) for _, rows in moment.parts]
+    assert sum(missing) == learner.status().missing > 0
+
+
+class Faulty(Guard):
+    """Fails once it has seen enough."""
+
+    warning = ""
+
+    def __init__(self, kind: type) -> None:
+        self.kind, self.calls, self.fails = kind, 0, True
+
+    def observe(self, moment: Moment) -> None:
+        if isinstance(moment, self.kind):
+            self.calls += 1
+            if self.calls == 3 and self.fails:
+                raise RuntimeError("this guard is broken")
+
+
+@pytest.mark.parametrize("kind", [Asked, Told, Entered])
+def test_a_guard_that_fails_changes_nothing(kind: type) -> None:
+    """The call fails as a whole; when the guard works again the run is what it would have been."""
+    learners = []
+    for fails in (True, False):
+        guard = Faulty(kind)
+        guard.fails = fails
+        learner, rng = learner_with(guard), np.random.default_rng(0)
+        for _ in range(5):
+            X = rng.integers(12, size=40)
+            try:
+                decisions = learner.ask(X)
+            except RuntimeError:
+                guard.fails = False
+                decisions = learner.ask(X)
+            rewards = 1.0 * (decisions.lists == 3)
+            try:
+                learner.tell(decisions, rewards)
+            except RuntimeError:
+                guard.fails = False
+                assert learner.tell(decisions, rewards).accepted == 40
+        assert guard.calls == 5
+        learners.append(learner)
+    np.testing.assert_array_equal(learners[0].evidence.log_wealth, learners[1].evidence.log_wealth)
+    assert learners[0].queue.front == learners[1].queue.front == 200
+
+
+def test_only_guards_are_taken() -> None:
+    with pytest.raises(cb.InputError, match="guards must be a sequence of Guard, got int in it"):
+        learner_with(3)  # type: ignore[arg-type]
+
+
+def test_learners_differ_by_one_argument(tmp_path: Path) -> None:
+    """`CertifyingLearner` with an exploration is the learner of that name, list by list; and can be saved."""
+    cases: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
+        (UniformListsExploration(), cb.UniformLists, {}),
+        (ArmsExploration(eliminate=True), cb.ABTest, {"eliminate": True}),
+        (None, cb.AdaptiveComband, {}),
+    )
+    for exploration, kind, own in cases:
+        common: dict[str, Any] = {"epsilon": 0.05, "first_epoch": 100, "seed": 4}
+        plain = CertifyingLearner(WORLD.problem, WORLD.policies, exploration=exploration, **common)
+        named = kind(WORLD.problem, WORLD.policies, **common, **own)
+        rngs = [np.random.default_rng(5) for _ in range(2)]
+        for batch in range(6):
+            if batch == 3:
+                plain.save(tmp_path / "plain")
+                given = {} if exploration is None else {"exploration": exploration}
+                plain = CertifyingLearner.load(tmp_path / "plain", WORLD.policies, **given)
+            lists: list[Any] = []
+            for learner, rng in zip((plain, named), rngs, strict=True):
+                decisions = learner.ask(rng.integers(12, size=60))
+                learner.tell(decisions, 1.0 * (decisions.lists == 2))
+                lists.append(decisions.lists)
+            np.testing.assert_array_equal(*lists)
+        assert plain.result().epsilon == named.result().epsilon
