@@ -1,0 +1,214 @@
+"""What was shown."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels.lists import valid_lists, valid_propensities
+from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts, unpack_contexts
+from comband.lists import check_lists, refuse_propensities
+from comband.problem import SMALLEST_PROPENSITY, TOLERANCE, InputError
+from comband.rounds.columns import (
+    ALL,
+    NOBODY,
+    SMALL,
+    all_covered,
+    fill,
+    first_columns,
+    freeze,
+    no_arms,
+    read_only,
+    record_state,
+    rows_of,
+    without_checks,
+)
+from comband.storage import Array, Part, State, check, load, save
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Decisions:
+    """Lists that were (or are about to be) shown, with the probability that each action was in its list.
+
+    Parameters
+    ----------
+    ids:
+        (n,) whole numbers, unique within a learner.
+    lists:
+        (n, m) the shown actions.
+    propensities:
+        (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list. A row of NaN says
+        that they are not computed yet: learners of the EXP4 kind do that on request, and compute them if a reward
+        comes. Such rounds can be told to their learner, but not evaluated or designed on.
+    epochs:
+        (n,) which of the learner's plans drew each list: the number of its epoch, phase or weights.
+    contexts:
+        the n contexts.
+    covered:
+        (n,) whether the smallest propensity that the plan promises holds in this round; True (left out) for all.
+    arms:
+        (n,) the candidate whose whole list was shown and which alone is credited (A/B/n tests); −1 (left out) for none.
+    makers:
+        (n,) which copy of which learner made each decision, whole numbers below 2⁵²; 0 (left out) for none. A learner
+        takes rewards only for decisions of its own, so keep this column with the others.
+    """
+
+    ids: NDArray[np.int64]
+    lists: NDArray[np.int32]
+    propensities: NDArray[np.float64]
+    epochs: NDArray[np.int64]
+    contexts: Contexts
+    covered: NDArray[np.bool_] = field(default_factory=lambda: ALL)
+    arms: NDArray[np.int64] = field(default_factory=lambda: NOBODY)
+    makers: NDArray[np.int64] = field(default_factory=lambda: NOBODY)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        lists, propensities, n = self.lists, self.propensities, self.ids.size
+        fill(self, n)
+        if self.makers is NOBODY:
+            sign(self, _no_makers(n))
+        of_rounds = (self.ids, self.epochs, self.covered, self.arms, self.makers)
+        rows = {(n,), lists.shape[:1], propensities.shape[:1], *(column.shape for column in of_rounds)}
+        if len(rows) > 1 or n_contexts(self.contexts) != n:
+            raise InputError(f"all columns of decisions must have {n} rows, one for each id.")
+        if lists.ndim != 2 or propensities.shape != lists.shape:
+            raise InputError(
+                f"decisions need lists (n, m) and a propensity for each shown action, got lists {lists.shape} and "
+                f"propensities {propensities.shape}."
+            )
+        if not valid_lists(lists, 2**31):
+            check_lists(lists)
+        if not valid_propensities(propensities, SMALLEST_PROPENSITY, 1 + TOLERANCE):
+            refuse_propensities(propensities)
+
+    @classmethod
+    def _of_checked(cls, **columns: Any) -> Decisions:
+        """Rows of decisions that were checked when they were made, or row by row as a log was read."""
+        return without_checks(cls, **columns)
+
+    @classmethod
+    def unsigned(
+        cls,
+        first_id: int,
+        lists: NDArray[np.int32],
+        propensities: NDArray[np.float64],
+        *,
+        epoch: int,
+        contexts: Contexts,
+        covered: NDArray[np.bool_] | None = None,
+    ) -> Decisions:
+        """What was just drawn under one plan, numbered from `first_id`, before a ledger signs it.
+
+        Nothing is checked, and the arrays are closed: only for arrays that nobody else holds.
+        """
+        n, put = len(lists), object.__setattr__
+        record = object.__new__(cls)
+        put(record, "ids", read_only(np.arange(first_id, first_id + n)))
+        put(record, "lists", read_only(lists))
+        put(record, "propensities", read_only(propensities))
+        put(record, "epochs", _epochs(n, epoch) if n <= SMALL else read_only(np.full(n, epoch)))
+        put(record, "contexts", contexts)
+        put(record, "covered", all_covered(n) if covered is None else read_only(covered))
+        put(record, "arms", no_arms(n))
+        put(record, "makers", _no_makers(n))
+        return record
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: Any) -> Decisions:
+        index = rows_of(index, len(self))
+        return Decisions._of_checked(
+            ids=self.ids[index],
+            lists=self.lists[index],
+            propensities=self.propensities[index],
+            epochs=self.epochs[index],
+            contexts=take_contexts(self.contexts, index),
+            covered=self.covered[index],
+            arms=self.arms[index],
+            makers=self.makers[index],
+        )
+
+    def __add__(self, other: Decisions) -> Decisions:
+        sizes = (self.lists.shape[1], other.lists.shape[1])
+        if sizes[0] != sizes[1]:
+            raise InputError(f"decisions to join must have lists of one length, got {sizes[0]} and {sizes[1]}.")
+        return Decisions._of_checked(
+            ids=np.concatenate([self.ids, other.ids]),
+            lists=np.concatenate([self.lists, other.lists]),
+            propensities=np.concatenate([self.propensities, other.propensities]),
+            epochs=np.concatenate([self.epochs, other.epochs]),
+            contexts=concat_contexts([self.contexts, other.contexts]),
+            covered=np.concatenate([self.covered, other.covered]),
+            arms=np.concatenate([self.arms, other.arms]),
+            makers=np.concatenate([self.makers, other.makers]),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        save(path, "decisions", self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return load(path, "decisions", cls.from_state, first=first_decisions)
+
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return record_state(self)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        sizes = check(
+            state,
+            {
+                "ids": Array("i8", ("n",)),
+                "lists": Array("i4", ("n", "m"), 0),
+                "propensities": Array("f8", ("n", "m"), SMALLEST_PROPENSITY, 1 + TOLERANCE, missing=True),
+                "epochs": Array("i8", ("n",)),
+                "contexts": Part(),
+                "covered": Array("?", ("n",)),
+                "arms": Array("i8", ("n",), -1),
+                "makers": Array("i8", ("n",), 0, 2**52),
+            },
+        )
+        return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=sizes["n"])})
+
+
+def check_decisions(value: Any) -> Decisions:
+    """Return `value` if these are decisions."""
+    if not isinstance(value, Decisions):
+        raise InputError(f"decisions must be those that ask gave (Decisions), got {type(value).__name__}.")
+    return value
+
+
+def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
+    """Put down who made them (n,): only for whoever has just made them, before anybody else holds them."""
+    object.__setattr__(decisions, "makers", makers)
+
+
+def _no_makers(n: int) -> NDArray[np.int64]:
+    """0 for each of n rounds."""
+    return _NO_MAKERS[:n] if n <= SMALL else read_only(np.zeros(n, dtype=np.int64))
+
+
+@lru_cache(maxsize=16)
+def _epochs(n: int, epoch: int) -> NDArray[np.int64]:
+    """The same number for each of n rounds."""
+    return read_only(np.full(n, epoch))
+
+
+_NO_MAKERS: NDArray[np.int64] = read_only(np.zeros(SMALL, dtype=np.int64))
+
+
+def first_decisions(state: State) -> State:
+    """As the first release wrote them: without a maker."""
+    state = first_columns(state)
+    return {**state, "makers": np.zeros_like(state["ids"])} if isinstance(state.get("ids"), np.ndarray) else state

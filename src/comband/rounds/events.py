@@ -1,0 +1,223 @@
+"""What mattered: the positive rewards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels.lists import valid_events
+from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts, unpack_contexts
+from comband.lists import refuse_propensities, refuse_rewards
+from comband.problem import SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE, InputError, Problem, check_count
+from comband.rounds.columns import ALL, NOBODY, fill, first_columns, freeze, record_state, without_checks
+from comband.storage import Array, Part, State, Whole, check, load, require, save
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Events:
+    """The positive rewards of `n_rounds` rounds: C rewarded rounds with their contexts, E ≥ C events in them.
+
+    Event e says: in rewarded round `rows[e]`, `actions[e]` was shown with probability `propensities[e]` and
+    answered with `rewards[e]` > 0. Rounds without reward survive only in `n_rounds`. `rows` ascend. `epochs`, `covered`
+    and `arms` are those of the rewarded rounds' decisions.
+
+    Where a log holds conditional propensities only, `propensities` are the divisors of
+    `comband.logs.sequential_propensities`, which may exceed 1 (but not the number of slots).
+    """
+
+    n_rounds: int
+    ids: NDArray[np.int64]
+    epochs: NDArray[np.int64]
+    contexts: Contexts
+    rows: NDArray[np.int64]
+    actions: NDArray[np.int32]
+    rewards: NDArray[np.float64]
+    propensities: NDArray[np.float64]
+    covered: NDArray[np.bool_] = field(default_factory=lambda: ALL)
+    arms: NDArray[np.int64] = field(default_factory=lambda: NOBODY)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        object.__setattr__(self, "n_rounds", check_count("n_rounds", self.n_rounds, least=0))
+        n_events, n_rewarded = self.rows.size, self.ids.size
+        fill(self, n_rewarded)
+        of_events = (self.rows, self.actions, self.rewards, self.propensities)
+        of_rounds = (self.ids, self.epochs, self.covered, self.arms)
+        if any(column.shape != (n_events,) for column in of_events) or any(c.shape != (n_rewarded,) for c in of_rounds):
+            raise InputError("events need one row, action, reward and propensity each, and ids and epochs per round.")
+        if n_contexts(self.contexts) != n_rewarded:
+            raise InputError(f"events need one context for each of the {n_rewarded} rewarded rounds.")
+        if not valid_events(
+            self.rows,
+            n_rewarded,
+            self.actions,
+            self.rewards,
+            self.propensities,
+            SMALLEST_REWARD,
+            SMALLEST_PROPENSITY,
+            _MOST_SLOTS,
+        ):
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Say what is wrong with the events."""
+        refuse_rewards(self.rewards)
+        refuse_propensities(self.propensities, largest=_MOST_SLOTS)
+        if (self.rewards == 0).any():
+            raise InputError("events are positive rewards, got one of 0; leave it out.")
+        if (self.actions < 0).any():
+            raise InputError(f"actions must not be negative, got {self.actions.min()}.")
+        raise InputError(f"rows of events must ascend within 0 … {self.n_rewarded - 1}, the rewarded rounds.")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_rewarded(self) -> int:
+        """C, how many of the rounds had any reward."""
+        return len(self.ids)
+
+    def __add__(self, other: Events) -> Events:
+        return Events.join([self, other])
+
+    @classmethod
+    def join(cls, parts: Sequence[Events]) -> Events:
+        """All parts, one after the other."""
+        # An empty part may be of another context kind (no context was ever seen): it only adds its rounds.
+        kept = [e.contexts for e in parts if e.n_rewarded] or [parts[0].contexts]
+        shifts = np.cumsum([0, *(e.n_rewarded for e in parts)])
+        columns: dict[str, Any] = {name: np.concatenate([getattr(e, name) for e in parts]) for name in _JOINED}
+        columns["n_rounds"] = sum(e.n_rounds for e in parts)
+        columns["contexts"] = concat_contexts(kept)
+        columns["rows"] = np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)])
+        return without_checks(cls, **columns)
+
+    @classmethod
+    def none(cls, n_rounds: int = 0) -> Events:
+        """No event in `n_rounds` rounds: what an empty learner starts from."""
+        return cls(
+            n_rounds=n_rounds,
+            ids=np.empty(0, dtype=np.int64),
+            epochs=np.empty(0, dtype=np.int64),
+            contexts=np.empty((0, 0)),
+            rows=np.empty(0, dtype=np.int64),
+            actions=np.empty(0, dtype=np.int32),
+            rewards=np.empty(0),
+            propensities=np.empty(0),
+        )
+
+    def check(self, problem: Problem, *, ids: tuple[int, int]) -> None:
+        """Refuse events that cannot be those of this problem and of decisions numbered from ids[0] to ids[1] − 1."""
+        pairs = np.unique(np.stack([self.rows, self.actions]), axis=1)
+        sums = np.bincount(self.rows, self.rewards, minlength=1)
+        require(
+            int(self.actions.max(initial=0)) < problem.n_actions
+            and pairs.shape[1] == len(self)
+            and int(np.bincount(self.rows, minlength=1).max()) <= problem.list_size
+            and float(sums.max()) <= problem.max_reward + TOLERANCE,
+            "events must be those of lists and rewards that the problem allows.",
+        )
+        require(
+            len(np.unique(self.ids)) == self.n_rewarded
+            and (self.n_rewarded == 0 or (ids[0] <= int(self.ids.min()) and int(self.ids.max()) < ids[1])),
+            "events must be those of the learner's own decisions, each once.",
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        save(path, "events", self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return load(path, "events", cls.from_state, first=first_columns)
+
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return record_state(self)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        sizes = check(
+            state,
+            {
+                "n_rounds": Whole(0),
+                "ids": Array("i8", ("C",)),
+                "epochs": Array("i8", ("C",)),
+                "contexts": Part(),
+                "rows": Array("i8", ("E",), 0, "C-1"),
+                "actions": Array("i4", ("E",), 0),
+                "rewards": Array("f8", ("E",), SMALLEST_REWARD, 1),
+                "propensities": Array("f8", ("E",), SMALLEST_PROPENSITY, _MOST_SLOTS),
+                "covered": Array("?", ("C",)),
+                "arms": Array("i8", ("C",), -1),
+            },
+        )
+        C = sizes["C"]
+        require(len(np.unique(state["rows"])) == C, "each rewarded round must have an event.")
+        return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=C)})
+
+
+def events_of_rounds(events: Events, rewarded: NDArray[np.int64]) -> tuple[Events, NDArray[np.int64]]:
+    """The events of some rewarded rounds, in that order, of `n_rounds` nothing; and which they were (E′,)."""
+    place = np.full(events.n_rewarded, -1, dtype=np.int64)
+    place[rewarded] = np.arange(len(rewarded))
+    rows = place[events.rows]
+    chosen = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
+    taken = Events(
+        n_rounds=0,
+        ids=events.ids[rewarded],
+        epochs=events.epochs[rewarded],
+        contexts=take_contexts(events.contexts, rewarded),
+        rows=rows[chosen],
+        actions=events.actions[chosen],
+        rewards=events.rewards[chosen],
+        propensities=events.propensities[chosen],
+        covered=events.covered[rewarded],
+        arms=events.arms[rewarded],
+    )
+    return taken, chosen
+
+
+class EventParts:
+    """Events that come in small parts, and are joined when somebody looks. `parts + events` leaves `parts` as it is.
+
+    A part is joined with the one before it once that is no larger: n events are copied O(log n) times each, whatever
+    the parts.
+    """
+
+    __slots__ = ("_parts", "n_rounds")
+
+    def __init__(self, events: Events | None = None) -> None:
+        self._parts: tuple[Events, ...] = () if events is None or not events.n_rewarded else (events,)
+        self.n_rounds = 0 if events is None else events.n_rounds
+
+    def __add__(self, events: Events) -> EventParts:
+        total = EventParts()
+        total.n_rounds = self.n_rounds + events.n_rounds
+        parts = self._parts
+        if events.n_rewarded:
+            while parts and parts[-1].n_rewarded <= events.n_rewarded:
+                events, parts = parts[-1] + events, parts[:-1]
+            parts = (*parts, events)
+        total._parts = parts
+        return total
+
+    def joined(self) -> Events:
+        """All of them, in the order they came."""
+        if not self._parts:
+            return Events.none(self.n_rounds)
+        if len(self._parts) > 1 or self._parts[0].n_rounds != self.n_rounds:
+            self._parts = (replace(Events.join(self._parts), n_rounds=self.n_rounds),)
+        return self._parts[0]
+
+
+_MOST_SLOTS = 10_000.0  # no page has more, and so no divisor of conditional propensities is larger
+
+_JOINED = ("ids", "epochs", "covered", "arms", "actions", "rewards", "propensities")

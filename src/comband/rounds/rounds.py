@@ -1,0 +1,139 @@
+"""What was shown, and what came back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels.lists import valid_rewards
+from comband._kernels.records import any_open, event_rows
+from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.lists import check_lists, check_propensities, check_rewards, refuse_rewards
+from comband.problem import SMALLEST_REWARD, InputError, Problem, as_column, check_problem
+from comband.rounds.columns import freeze, rows_of, without_checks
+from comband.rounds.decisions import Decisions, check_decisions, first_decisions
+from comband.rounds.events import Events
+from comband.storage import Array, Part, State, check, load, require, save
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rounds:
+    """Decisions with the rewards of the shown actions, (n, m)."""
+
+    decisions: Decisions
+    rewards: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        check_decisions(self.decisions)
+        if self.rewards.shape != self.decisions.lists.shape:
+            raise InputError(
+                f"rewards must have the shape of the lists, {self.decisions.lists.shape}, got {self.rewards.shape}."
+            )
+        if not valid_rewards(self.rewards, SMALLEST_REWARD, np.inf):
+            refuse_rewards(self.rewards)
+
+    @classmethod
+    def from_log(
+        cls,
+        contexts: Contexts,
+        *,
+        lists: ArrayLike,
+        rewards: ArrayLike,
+        propensities: ArrayLike,
+        problem: Problem,
+        ids: ArrayLike | None = None,
+    ) -> Rounds:
+        """Rounds from somebody else's log, checked: any logging distribution with known propensities will do."""
+        n = n_contexts(contexts)
+        shown = check_lists(lists, check_problem(problem, places=True), n=n)
+        decisions = Decisions(
+            ids=np.arange(n) if ids is None else as_column("ids", ids, np.dtype(np.int64)),
+            lists=shown,
+            propensities=check_propensities(propensities, shape=shown.shape),
+            epochs=np.zeros(n, dtype=np.int64),
+            contexts=contexts,
+        )
+        return cls(decisions, check_rewards(rewards, problem, n=n))
+
+    @classmethod
+    def _of_checked(cls, decisions: Decisions, rewards: NDArray[np.float64]) -> Rounds:
+        """Rewards that were checked against the problem, or that come out of checked rounds."""
+        return without_checks(cls, decisions=decisions, rewards=rewards)
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    def __getitem__(self, index: Any) -> Rounds:
+        index = rows_of(index, len(self))
+        return Rounds._of_checked(self.decisions[index], self.rewards[index])
+
+    def __add__(self, other: Rounds) -> Rounds:
+        return Rounds(self.decisions + other.decisions, np.concatenate([self.rewards, other.rewards]))
+
+    def events(self) -> Events:
+        """Only the positive rewards: all that design and estimation ever need."""
+        if any_open(self.decisions.propensities):
+            raise InputError(
+                "some propensities are not computed (NaN), so these rounds cannot be weighed; make the learner with "
+                'propensities="always", or leave those rounds out.'
+            )
+        where, place, rewarded, rows = event_rows(np.ascontiguousarray(self.rewards))
+        decisions, n = self.decisions, len(self)
+        taken: Any = rewarded if 0 < len(rewarded) < n else slice(len(rewarded))  # all, none or some
+        return without_checks(
+            Events,
+            n_rounds=n,
+            ids=decisions.ids[taken],
+            epochs=decisions.epochs[taken],
+            contexts=take_contexts(decisions.contexts, rewarded),
+            rows=rows,
+            actions=decisions.lists[where, place],
+            rewards=self.rewards[where, place],
+            propensities=decisions.propensities[where, place],
+            covered=decisions.covered[taken],
+            arms=decisions.arms[taken],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one npz file."""
+        save(path, "rounds", self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return load(path, "rounds", cls.from_state, first=_first_rounds)
+
+    def state(self) -> State:
+        """The columns by name, for a file; see `comband.storage`."""
+        return {"decisions": self.decisions.state(), "rewards": self.rewards}
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The inverse of `state`, checked."""
+        check(state, {"decisions": Part(), "rewards": Array("f8", ("n", "m"), 0, 1)})
+        rounds = cls(Decisions.from_state(state["decisions"]), state["rewards"])
+        require(
+            not np.isnan(rounds.decisions.propensities[rounds.rewards > 0]).any(),
+            "propensities must be known where a reward was seen.",
+        )
+        return rounds
+
+
+def check_rounds(value: Any) -> Rounds:
+    """Return `value` if these are rounds."""
+    if not isinstance(value, Rounds):
+        raise InputError(f"rounds must be Rounds (see Rounds.from_log), got {type(value).__name__}.")
+    return value
+
+
+def _first_rounds(state: State) -> State:
+    """As the first release wrote them: all columns side by side."""
+    return {
+        "decisions": first_decisions({name: part for name, part in state.items() if name != "rewards"}),
+        "rewards": state.get("rewards"),
+    }
