@@ -51,7 +51,7 @@ class CandidateLists:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Lists of some rows: a row has one candidate's list, or with `candidates` None those of all, (n, C, m)."""
+    """Lists (C, n, m) of n rows: a row has one candidate's list (C = 1), or with `candidates` None those of all C."""
 
     rows: NDArray[np.int64]
     contexts: Keys
@@ -131,8 +131,8 @@ def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
         good = ~contexts.bad
         faults.add("missing value", [(int(piece.rows[i]), "no context") for i in np.flatnonzero(~good)])
         rows = piece.rows[good]
-        lists = np.zeros((len(rows), len(who), size), dtype=np.int32)
-        usable = np.zeros((len(rows), len(who)), dtype=bool)
+        lists = np.zeros((len(who), len(rows), size), dtype=np.int32)
+        usable = np.zeros((len(who), len(rows)), dtype=bool)
         for p, name in enumerate(who):
             matrix = as_matrix(_pick([piece.columns[name]], good), as_keys, list_size=size, what="items")
             for i, kind, text in matrix.dropped:
@@ -140,13 +140,16 @@ def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
             codes = items.learn(matrix.values.ravel()).reshape(matrix.values.shape)
             of = f" (candidate {name!r})"
             fine = check_candidate_lists(rows[matrix.kept], codes, matrix.values, faults, of=of)
-            lists[matrix.kept[fine], p] = codes[fine]
-            usable[matrix.kept[fine], p] = True
+            if len(matrix.kept) == len(rows) and fine.all():
+                lists[p], usable[p] = codes, True
+            else:
+                lists[p, matrix.kept[fine]] = codes[fine]
+                usable[p, matrix.kept[fine]] = True
         yield _Batch(rows, contexts.values[good], None, lists, usable)
 
 
 def _single(rows: NDArray[np.int64], contexts: Keys, candidates: NDArray[np.int64], codes: NDArray[np.int64]) -> _Batch:
-    return _Batch(rows, contexts, candidates, codes.astype(np.int32)[:, None, :], np.ones((len(rows), 1), dtype=bool))
+    return _Batch(rows, contexts, candidates, codes.astype(np.int32)[None], np.ones((1, len(rows)), dtype=bool))
 
 
 def _nested(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
@@ -201,12 +204,20 @@ def _assemble(
     lists = np.zeros((len(names), len(distinct), size), dtype=np.int32)
     seen = np.zeros((len(names), len(distinct)), dtype=bool)
     start = 0
-    for batch in batches:
+    while batches:
+        batch = batches.pop(0)  # what is put in its place need not be held twice
         where = place[start : start + len(batch.rows)]
         start += len(batch.rows)
-        for c in range(batch.codes.shape[1]):
+        steps = np.diff(where)
+        ascending = batch.candidates is None and bool((steps > 0).all())
+        places = slice(where[0], where[-1] + 1) if len(where) and bool((steps == 1).all()) else where
+        for c in range(len(batch.codes)):
+            if ascending and batch.good[c].all() and not seen[c, places].any():
+                lists[c, places] = batch.codes[c]  # all of them for the first time
+                seen[c, places] = True
+                continue
             who = np.full(len(where), c) if batch.candidates is None else batch.candidates
-            good = batch.good[:, c]
+            good = batch.good[c]
             again = _repeated(who, where, seen) & good
             some = np.flatnonzero(again)
             described = [
@@ -215,7 +226,7 @@ def _assemble(
             ]
             faults.add("repeated context", described, count=len(some))
             new = good & ~again
-            lists[who[new], where[new]] = batch.codes[new, c]
+            lists[who[new], where[new]] = batch.codes[c, new]
             seen[who[new], where[new]] = True
     complete = seen.all(axis=0)
     if not complete.all():
