@@ -20,6 +20,7 @@ from comband.experiments.catalogue import (
     lower_bound,
     regret,
     single_label,
+    total_certification,
     total_variance,
     uniform_convergence,
 )
@@ -231,3 +232,26 @@ def test_total_variance_needs_the_design(monkeypatch: pytest.MonkeyPatch) -> Non
     assert _verdict(total_variance.CLAIM, begin, _records(total_variance.CLAIM, chosen, 2)) == "supported"
     monkeypatch.setattr(total_variance, "midzuno_moments", uniform)
     assert _verdict(total_variance.CLAIM, begin, _records(total_variance.CLAIM, chosen, 2)) == "not supported"
+
+
+def test_total_certification_needs_more_than_an_ab_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An A/B/n test in the place of AdaptiveComband is not faster than itself."""
+    monkeypatch.setattr(total_certification, "LEARNERS", {"AdaptiveComband": cb.ABTest, "A/B/n test": cb.ABTest})
+    chosen = [{**s, "P": 5, "epsilon": 0.25} for s in _settings(total_certification.CLAIM.quick)]
+    records = _records(total_certification.CLAIM, chosen, 2)
+    begin = "Rounds of AdaptiveComband over those of: A/B/n test"
+    assert _verdict(total_certification.CLAIM, begin, records) == "not supported"
+
+
+def test_total_certification_notices_wrong_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner that names the next candidate instead."""
+
+    class Other(cb.ABTest):
+        def result(self) -> Any:
+            right = super().result()
+            return replace(right, epsilon=0.0, best=replace(right.best, index=(right.best.index + 1) % 5))
+
+    monkeypatch.setattr(total_certification, "LEARNERS", {"AdaptiveComband": Other})
+    chosen = [{**s, "P": 5, "epsilon": 1e-6, "most": 600} for s in _settings(total_certification.CLAIM.quick)]
+    records = _records(total_certification.CLAIM, chosen, 8)
+    assert _verdict(total_certification.CLAIM, "Share of certificates that are wrong", records) == "not supported"

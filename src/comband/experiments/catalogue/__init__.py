@@ -16,6 +16,7 @@ from comband.experiments.catalogue import (
     phase_one_rounds,
     regret,
     single_label,
+    total_certification,
     total_variance,
     uniform_convergence,
 )
@@ -41,4 +42,5 @@ def all_claims(data: Path | None = None) -> list[Claim]:
         minimax_design.CLAIM,
         blends.CLAIM,
         total_variance.CLAIM,
+        total_certification.CLAIM,
     ]
