@@ -4,7 +4,8 @@ python -m benchmarks.compare [--before REV] [--quick] [--learners NAME …] [--j
 
 Each learner plays fixed streams of rounds in both trees: lists, propensities, result and intervals are compared bit for
 bit; where they differ, the largest difference is printed. Then both trees take turns, in processes of their own, at
-asking and telling batches of 1 and of 1000: processor time, and how often candidates were evaluated per round.
+asking and telling batches of 1 and of 1000: processor time, and how often candidates were evaluated per round. A
+learner that is done makes room for a new one.
 `--before` is HEAD by default: what the uncommitted change does. `--learners` are beginnings of names.
 """
 
@@ -142,6 +143,8 @@ def _price(n_rounds: int, learners: tuple[str, ...]) -> dict[str, dict[str, floa
             ask = tell = 0.0
             Counted.asked, calls = 0, max(n_rounds // size, 4)
             for _ in range(calls):
+                if learner.done:
+                    learner = make()
                 X, liked = world.rounds(size, rng)
                 start = time.process_time()
                 decisions = learner.ask(X)
