@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge
 
 import comband as cb
 from comband.environments import LowerBoundInstance, MultilabelData, MultilabelWorld
+from comband.exploration import UniformListsExploration
 from comband.oracles import CachingOracle, TreeOracle
 from comband.policies import BlendedPolicy
 from comband.storage import State
@@ -394,3 +395,19 @@ def test_pytest_runs_one_test_per_promise(tmp_path: Path) -> None:
 def test_suites_need_no_pytest() -> None:
     code = "import sys, comband.testing as t; [getattr(t, name) for name in t.__all__]; print('pytest' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+class _OwnExploration(SelectorSuite):
+    """A certifying learner that is given its exploration: `load` must be given it too."""
+
+    objects: ClassVar[Any] = {"exploration": UniformListsExploration()}
+
+    def learner(self, seed: int) -> Any:
+        return cb.learners.CertifyingLearner(self.problem, self.policies, epsilon=0.05, seed=seed, **self.objects)
+
+
+def test_objects_of_ones_own_are_given_to_load_again() -> None:
+    _OwnExploration().test_goes_on_from_a_file()
+    forgotten = suite(_OwnExploration, learner=lambda self, seed: _OwnExploration().learner(seed), objects={})
+    with pytest.raises(cb.InputError, match=r"another exploration, 'UniformListsExploration', than Disagreement.*load"):
+        forgotten().test_goes_on_from_a_file()  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import json
 import pickle
 import tempfile
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,11 @@ class _Shop(Suite):
         """What `load` is given besides the file, because no file holds it."""
         return ()
 
+    @property
+    def objects(self) -> dict[str, Any]:
+        """What `load` is given by name: arguments of the constructor that are no plain values, such as guards."""
+        return {}
+
     def learner(self, seed: int) -> Learner:
         """A new one of yours."""
         raise NotImplementedError("say how to make your learner: def learner(self, seed).")
@@ -63,7 +68,7 @@ class _Shop(Suite):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
-            return type(learner).load(path, *self.given)
+            return type(learner).load(path, *self.given, **self.objects)
 
 
 class _Answers(_Shop):
@@ -213,7 +218,8 @@ class _Saving(_Shop):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
-            refusal(InputError, "another class loads its file.", other.load, path, *self.given)
+            load = partial(other.load, **self.objects)
+            refusal(InputError, "another class loads its file.", load, path, *self.given)
 
     def test_copies_refuse_each_others_decisions(self) -> None:
         """Loaded, copied or unpickled, each goes its own way: the same decision must not count in two."""
@@ -326,30 +332,30 @@ class SelectorSuite(LearnerSuite):
     def test_other_candidates_are_refused(self) -> None:
         """A file that was made with other candidates is not loaded."""
         learner = self.learner(2)
-        kind: Any = type(learner)
+        load: Any = partial(type(learner).load, **self.objects)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
             others = self.policies.subset([1, 0, 2, 3, 4, 5])
-            refusal(InputError, "it loads a file that was saved with other candidates.", kind.load, path, others)
+            refusal(InputError, "it loads a file that was saved with other candidates.", load, path, others)
 
     def test_candidates_are_known_by_what_they_show(self) -> None:
         """Candidates that keep their names but show other lists are refused by `load`."""
         learner = self.learner(2)
-        kind: Any = type(learner)
+        load: Any = partial(type(learner).load, **self.objects)
         others = PolicySet([*reversed(list(self.policies))], self.policies.names)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "learner.npz"
             learner.save(path)
-            kind.load(path, others)  # nothing was asked yet: only names can be compared
+            load(path, others)  # nothing was asked yet: only names can be compared
             for size in (1, 1, 40):
                 self._play(learner, [size])
                 learner.save(path)
-                refusal(InputError, "it loads a file with candidates of other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
+                refusal(InputError, "it loads a file with candidates of other lists.", load, path, others)
+            again = load(path, self.policies)
             again.save(path)
-            refusal(InputError, "saved twice, its file is loaded with other lists.", kind.load, path, others)
-            again = kind.load(path, self.policies)
+            refusal(InputError, "saved twice, its file is loaded with other lists.", load, path, others)
+            again = load(path, self.policies)
             expect(_standing(again) == _standing(learner), "loaded twice, it stands elsewhere.")
 
 

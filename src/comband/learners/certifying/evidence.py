@@ -185,6 +185,16 @@ class Evidence:
                 total += n_rounds * table[epoch.bets.levels[place]]
         return log_mean_exp(total) if len(rivals) else np.empty(0)
 
+    def against_being_best(self, alive: NDArray[np.bool_], threshold: float) -> NDArray[np.float64]:
+        """Log-evidence against "π is the best", (P,), for those alive against whom it may reach the threshold; −inf for
+        all others.
+        """
+        against = np.full(len(alive), -np.inf)
+        # An average is no larger than the largest.
+        near = np.flatnonzero(alive & (self.log_wealth >= threshold).any(axis=1))
+        against[near] = log_mean_exp(self.log_wealth[near])
+        return against
+
     def claim(self, leader: int, rivals: NDArray[np.int64], threshold: float) -> float:
         """The smallest μ, to one per cent above, at which the log-evidence against every rival reaches the
         threshold.

@@ -18,8 +18,9 @@ from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Began, Guard, Watch
 from comband.learners.ledger import Ledger
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
-from comband.storage import Many, Maybe, Part, State, Whole, require
+from comband.problem import InputError, Problem
+from comband.storage import Many, Maybe, Part, State, Text, Whole, require
+from comband.text import quoted
 
 
 class Parts:
@@ -84,6 +85,7 @@ class Parts:
         "verdict": Verdict.SCHEMA,
         "watch": Watch.SCHEMA,
         "recent": Maybe(Part()),
+        "exploration": Text(),
         "tie_seed": Whole(0, (1 << 63) - 1),
     }
 
@@ -96,12 +98,19 @@ class Parts:
             "verdict": self.verdict.state(),
             "watch": self.watch.state(),
             "recent": self.recent.state(),
+            "exploration": type(self.planner.exploration).__name__,
             "tie_seed": self.planner.tie_seed,
         }
 
     def restore(self, state: State, ledger: Ledger) -> None:
         """The inverse of `state`, whose schema has been compared: the parts must agree with each other."""
         problem, policies, epochs = self._problem, self._policies, self.epochs
+        given = type(self.planner.exploration).__name__
+        if state["exploration"] != given:
+            raise InputError(
+                f"it was saved with another exploration, {quoted(state['exploration'])}, than {given}; give the same "
+                "to load(…, exploration=…)."
+            )
         require(
             int(state["evidence"]["n_rounds"].sum()) == state["queue"]["front"],
             "decisions, answers and rounds must be as many as each other.",

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.possible import largest_possible
 from comband.results import Dropped
@@ -82,10 +81,7 @@ class Verdict:
     def judge(self) -> None:
         """Drop whom the evidence excludes, and see whether all others are certified."""
         evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
-        against = np.full(len(self.alive), -np.inf)
-        # An average is no larger than the largest.
-        near = np.flatnonzero(self.alive & (evidence.log_wealth >= self.threshold).any(axis=1))
-        against[near] = log_mean_exp(evidence.log_wealth[near])
+        against = evidence.against_being_best(self.alive, self.threshold)
         out = against >= self.threshold
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         for i in np.flatnonzero(out):
