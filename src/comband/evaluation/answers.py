@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.estimates.importance import ValueSums
 from comband.results import Candidate
+
+Floats = NDArray[np.float64]
 
 # For every report that shows intervals beside a certificate.
 PAIRED = (
@@ -34,6 +41,33 @@ class EvaluatedCandidate(Candidate):
     effective_rewards: float
     gap_bound: float
     unjudged: str = ""
+
+
+def ranked_candidates(
+    names: Sequence[str],
+    sums: ValueSums,
+    best: int,
+    *,
+    values: Floats,
+    low: Floats,
+    high: Floats,
+    gaps: Floats,
+    unjudged: Mapping[int, str],
+) -> tuple[EvaluatedCandidate, ...]:
+    """All candidates with what is known of each, by the mean of X; the best first among equals."""
+    effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(values), where=sums.squares > 0)
+    return tuple(
+        EvaluatedCandidate(
+            index=int(i),
+            name=names[i],
+            value=float(values[i]),
+            interval=(float(low[i]), float(high[i])),
+            effective_rewards=float(effective[i]),
+            gap_bound=float(gaps[i]),
+            unjudged=unjudged.get(int(i), ""),
+        )
+        for i in np.lexsort((np.arange(len(names)) != best, -sums.means))
+    )
 
 
 @dataclass(frozen=True, slots=True)

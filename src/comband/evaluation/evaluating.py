@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions, ValueSums
-from comband.evaluation.answers import EvaluatedCandidate, Evaluation, LogEvaluation, PropensityCheck
+from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck, ranked_candidates
 from comband.evaluation.coverage import ItemWeights, Sample, bounds_without_overlap
 from comband.evaluation.totals import evaluate_totals
 from comband.logs.reading import LogReading
@@ -227,21 +227,11 @@ def _evaluate(
     epsilon = float(gaps.max())
     means = np.minimum(sums.means, max_reward)
     low, high = np.minimum(low, means), np.maximum(high, means)
-    effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(means), where=sums.squares > 0)
-    ranked = np.lexsort((np.arange(len(policies)) != best, -sums.means))
+    reasons = {} if weights is None else {int(i): weights.reason(int(i)) for i in np.flatnonzero(uncovered)}
     check = None if weights is None else weights.summary(policies)
     result = Evaluation(
-        candidates=tuple(
-            EvaluatedCandidate(
-                index=int(i),
-                name=policies.names[i],
-                value=float(means[i]),
-                interval=(float(low[i]), float(high[i])),
-                effective_rewards=float(effective[i]),
-                gap_bound=float(gaps[i]),
-                unjudged=weights.reason(int(i)) if weights is not None and uncovered[i] else "",
-            )
-            for i in ranked
+        candidates=ranked_candidates(
+            policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged=reasons
         ),
         epsilon=epsilon,
         covered_epsilon=epsilon if uncovered.all() else covered,

@@ -11,7 +11,7 @@ import numpy as np
 
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.totals import total_round_values, total_values
-from comband.evaluation.answers import EvaluatedCandidate, Evaluation, PropensityCheck
+from comband.evaluation.answers import Evaluation, PropensityCheck, ranked_candidates
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_fraction, check_positive
 from comband.totals import TotalRounds
@@ -57,19 +57,10 @@ def evaluate_totals(
     means = np.clip(sums.means, 0.0, max_reward)
     low = np.minimum(values.signed_lower_bounds(threshold=sides, largest=max_reward), means)
     high = np.maximum(values.upper_bounds(threshold=sides, largest=max_reward), means)
-    effective = np.divide(sums.sums**2, sums.squares, out=np.zeros(P), where=sums.squares > 0)
     check = _check_shares(rounds, least, alarm)
     return Evaluation(
-        candidates=tuple(
-            EvaluatedCandidate(
-                index=int(i),
-                name=policies.names[i],
-                value=float(means[i]),
-                interval=(float(low[i]), float(high[i])),
-                effective_rewards=float(effective[i]),
-                gap_bound=float(gaps[i]),
-            )
-            for i in np.lexsort((np.arange(P) != best, -sums.means))
+        candidates=ranked_candidates(
+            policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged={}
         ),
         epsilon=float(gaps.max()),
         covered_epsilon=float(gaps.max()),

@@ -12,10 +12,10 @@ from comband._kernels.disagreement import disagreement_lists
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.exploration.blocks import attention_shares, row_blocks
 from comband.exploration.mixture import MixtureExplorer
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
-from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, as_generator, check_count
 from comband.rounds import Decisions, Events, read_only
@@ -83,11 +83,7 @@ class DisagreementExplorer:
         self.candidates: NDArray[np.int64] = np.asarray(candidates, dtype=np.int64)
         self.leader = leader
         self._given = np.array(attention, dtype=np.float64)
-        weights = self._given.copy()
-        weights[leader] = 0.0
-        total = weights.sum()
-        self.attention = weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights) - 1, 1))
-        self.attention[leader] = 0.0
+        self.attention = attention_shares(self._given, leader)
         self.problem = problem
         self.smallest_disputed = smallest_disputed
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
@@ -192,8 +188,7 @@ class DisagreementExplorer:
         )
 
     def _row_blocks(self, n: int) -> list[slice]:
-        step = max(1, BLOCK // (len(self.candidates) * self.problem.list_size))
-        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+        return row_blocks(n, len(self.candidates), self.problem.list_size)
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
         return self.policies.predict(X, self.candidates, problem=self.problem)

@@ -12,10 +12,10 @@ from comband._kernels.totals import first_actions
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.exploration.blocks import attention_shares, row_blocks
 from comband.exploration.disagreement import room_needed
 from comband.policies.midzuno import filled_lists
 from comband.policies.policy_set import PolicySet
-from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem, as_generator, check_some_left
 from comband.rounds import Decisions, Events, read_only
@@ -75,11 +75,7 @@ class MidzunoExplorer:
         self.candidates: NDArray[np.int64] = np.asarray(candidates, dtype=np.int64)
         self.leader, self.smallest_first, self.uniform = leader, smallest_first, uniform
         self._given = np.array(attention, dtype=np.float64)
-        weights = self._given.copy()
-        weights[leader] = 0.0
-        total = weights.sum()
-        self._attention = weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights) - 1, 1))
-        self._attention[leader] = 0.0
+        self._attention = attention_shares(self._given, leader)
         undisputed = min(_UNDISPUTED / problem.list_size, smallest_first)
         self._lowest = np.array([smallest_first, _LEADER_SHARE * smallest_first, undisputed])
         left = 1 - problem.fill_share
@@ -196,8 +192,7 @@ class MidzunoExplorer:
         return np.asarray(mixed + (1 - mixed) * self.problem.fill_share)
 
     def _row_blocks(self, n: int) -> list[slice]:
-        step = max(1, BLOCK // (len(self.candidates) * self.problem.list_size))
-        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+        return row_blocks(n, len(self.candidates), self.problem.list_size)
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
         return self.policies.predict(X, self.candidates, problem=self.problem)

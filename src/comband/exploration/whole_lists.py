@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from comband._kernels.lists import inclusion
 from comband.bits import PackedRows
-from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.contexts import Contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.exploration.blocks import draw_whole_lists
 from comband.policies.policy_set import PolicySet
-from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import Problem, as_generator
+from comband.problem import Problem
 from comband.rounds import Decisions, Events
 from comband.storage import Array, State, Text, check, require
 from comband.totals import first_of_rounds
@@ -44,21 +44,20 @@ class WholeListExplorer:
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context. Uses one number of `rng` a context."""
-        n, m, S = n_contexts(X), self._problem.list_size, len(self.candidates)
-        who = np.minimum((as_generator(rng).random(n) * S).astype(np.int64), S - 1)
-        lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
-        step = max(1, BLOCK // (S * m))
-        for start in range(0, n, step):
-            rows = slice(start, min(n, start + step))
-            predicted = self._predict(take_contexts(X, rows))
-            lists[rows] = predicted[np.arange(len(predicted)), who[rows]]
-            propensities[rows] = self._shares(predicted, lists[rows])
+        _, lists, propensities = draw_whole_lists(
+            X,
+            rng,
+            n_policies=len(self.candidates),
+            list_size=self._problem.list_size,
+            predict=self._predict,
+            shares=self._shares,
+        )
         return Drawn(
             Decisions(
-                ids=np.arange(first_id, first_id + n),
+                ids=np.arange(first_id, first_id + len(lists)),
                 lists=lists,
                 propensities=propensities,
-                epochs=np.full(n, epoch),
+                epochs=np.full(len(lists), epoch),
                 contexts=X,
             )
         )
