@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -12,7 +13,12 @@ import comband as cb
 from comband import theory
 from comband.estimates.importance import ValueSums
 from comband.estimates.pairs import PairSums
-from comband.estimates.pseudo_inverse import list_overlaps, mixed_list_weights, own_list_weights
+from comband.estimates.pseudo_inverse import (
+    list_overlaps,
+    mixed_list_weights,
+    own_list_weights,
+    pseudo_inverse_values,
+)
 from comband.estimates.totals import total_values
 from comband.totals import TotalRounds
 from tests.total_worlds import TotalWorld, total_world
@@ -146,3 +152,25 @@ def test_pseudo_inverse_is_list_weighting_where_lists_are_independent() -> None:
     Z = own_list_weights(list_overlaps(lists, lists), p)
     np.testing.assert_allclose(Z[0], np.diag(1 / p), atol=1e-12)
     assert problem.list_size == 2
+
+
+@pytest.mark.parametrize("seed", SEEDS[:8])
+def test_pseudo_inverse_values_of_a_mixtures_lists(seed: int) -> None:
+    """Unbiased for every policy over all lists of the mixture, also for policies that it never shows."""
+    world = total_world(seed, most_actions=8)
+    mixture, K, m = world.mixture, world.problem.n_actions, world.problem.list_size
+    mean, largest = np.zeros(len(world.policies)), 0.0
+    for x in range(len(world.rewards)):
+        law = {frozenset(a): mixture.floor / len(world.lists) for a in world.lists.tolist()}
+        for weight, mine in zip(mixture.weights, world.policies.predict([x])[0].tolist(), strict=True):
+            law[frozenset(mine)] += (1 - mixture.floor) * weight
+        for a, total in zip(world.lists, world.totals[x], strict=True):
+            decisions = mixture.draw([x], 0)
+            shown = replace(decisions, lists=a[None], propensities=mixture.propensities([x], a[None]))
+            sums = pseudo_inverse_values(shown, [total], world.policies, mixture)
+            np.testing.assert_allclose(sums.squares, sums.sums**2, rtol=1e-12)
+            mean += law[frozenset(a.tolist())] * sums.sums / len(world.rewards)
+            largest = max(largest, float(np.abs(sums.sums).max()))
+    np.testing.assert_allclose(mean, world.values, rtol=0, atol=1e-11)
+    alpha = m * (K - m) / (K * (K - 1))
+    assert largest <= world.problem.max_reward * m / (mixture.floor * alpha) * (1 + 1e-9)

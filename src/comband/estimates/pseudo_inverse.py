@@ -11,9 +11,16 @@ Reference: Swaminathan et al. (2017), Off-policy evaluation for slate recommenda
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from comband.problem import Problem
+from comband.contexts import take_contexts
+from comband.estimates.importance import ValueSums
+from comband.lists import check_totals
+from comband.policies.mixture import Mixture
+from comband.policies.policy_set import PolicySet
+from comband.policies.scored import BLOCK
+from comband.problem import Problem, check_some_left
+from comband.rounds import Decisions, check_decisions
 
 _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
 
@@ -43,6 +50,7 @@ def mixed_list_weights(
     *,
     floor: float,
     problem: Problem,
+    others: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> NDArray[np.float64]:
     """Z (n, S, L) = π_jᵀC⁻¹a_l for C = γ(αI + β11ᵀ) + (1−γ)Σ_k p_k π_kπ_kᵀ, of any lists a_l.
 
@@ -52,11 +60,14 @@ def mixed_list_weights(
     Parameters
     ----------
     overlaps:
-        (n, S, S) of the candidates with each other.
+        (n, S, S) of the lists in the mixture with each other.
     shown:
-        (n, S, L) of the candidates with the lists in question.
+        (n, S, L) of these with the lists in question.
     p, floor, problem:
         p (S,), γ > 0; K and m.
+    others:
+        Z of other policies than those in the mixture: (n, P, S) and (n, P, L), their overlaps with its lists and with
+        the lists in question.
     """
     n, S, L = shown.shape
     K, m = problem.n_actions, problem.list_size
@@ -69,4 +80,41 @@ def mixed_list_weights(
     with_shown = np.concatenate([np.full((n, 1, L), float(m)), shown], axis=1)
     inner = floor * alpha * np.eye(S + 1) + root[:, None] * gram * root
     correction = np.linalg.solve(inner, root[:, None] * with_shown)
-    return np.asarray((shown - (gram[:, 1:] * root) @ correction) / (floor * alpha))
+    if others is None:
+        of_mixture, of_shown = gram[:, 1:], shown
+    else:
+        of_shown = others[1]
+        of_mixture = np.concatenate([np.full((n, of_shown.shape[1], 1), float(m)), others[0]], axis=2)
+    return np.asarray((of_shown - (of_mixture * root) @ correction) / (floor * alpha))
+
+
+def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: PolicySet, mixture: Mixture) -> ValueSums:
+    """Sums over rounds of T·π(x)ᵀC⁻¹a, unbiased for V(π), and of its square, where `mixture` drew the lists.
+
+    Its floor makes C invertible, so that every policy can be valued; a round is worth at most ρm/(γα) either way, as
+    C ⪰ γα·I. `MidzunoLists` of the same mixture have a smaller variance where K is large (docs/open_problems.md); this
+    is for logs of lists that were not drawn so.
+    """
+    problem = mixture.problem
+    policies.check(problem)
+    check_some_left(problem)
+    T = check_totals(totals, problem, n=len(check_decisions(decisions)))
+    result = ValueSums.zero(len(policies), n_rounds=len(T))
+    support = mixture.support
+    step = max(1, BLOCK // (problem.list_size**2 * (len(policies) + len(support)) * (len(support) + 1)))
+    rewarded = np.flatnonzero(T)
+    for start in range(0, len(rewarded), step):
+        rows = rewarded[start : start + step]
+        X = take_contexts(decisions.contexts, rows)
+        mixed, mine = mixture.policies.predict(X, support, problem=problem), policies.predict(X, problem=problem)
+        shown = np.ascontiguousarray(decisions.lists[rows][:, None])
+        weights = mixed_list_weights(
+            list_overlaps(mixed, mixed),
+            list_overlaps(mixed, shown),
+            mixture.weights[support],
+            floor=mixture.floor,
+            problem=problem,
+            others=(list_overlaps(mine, mixed), list_overlaps(mine, shown)),
+        )
+        result.add(weights[:, :, 0] * T[rows, None])
+    return result
