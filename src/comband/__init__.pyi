@@ -21,6 +21,7 @@ from comband import schedule as schedule
 from comband import solvers as solvers
 from comband import testing as testing
 from comband import theory as theory
+from comband import threads as threads
 from comband import totals as totals
 from comband.classifier import BanditListClassifier as BanditListClassifier
 from comband.design import design_exploration as design_exploration
@@ -74,6 +75,7 @@ from comband.rounds import Events as Events
 from comband.rounds import Rounds as Rounds
 from comband.running import run as run
 from comband.schedule import plan_budget as plan_budget
+from comband.warming import warm_up as warm_up
 
 __version__: str
 __all__: list[str]

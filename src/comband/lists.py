@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels.inputs import as_input
 from comband._kernels.lists import valid_lists, valid_propensities, valid_rewards
 from comband.problem import (
     NO_SUCH_DRAW,
@@ -31,7 +32,7 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
     K = 2**31 if problem is None else problem.n_actions
     if n is not None and array.shape[0] != n:
         raise InputError(f"lists must have one row per context, {n} of them, got {array.shape[0]}.")
-    if array.dtype == np.int32 and array.flags.c_contiguous and valid_lists(array, K):
+    if array.dtype == np.int32 and array.flags.c_contiguous and valid_lists(as_input(array), K):
         return array  # in one compiled pass; what follows is for other types and finds the fault
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
@@ -68,7 +69,7 @@ def check_rewards(rewards: ArrayLike, problem: Problem, *, n: int) -> NDArray[np
         )
     # Relative to a sparsity below 1, where an absolute tolerance could be as large as the bound.
     most = np.inf if problem.sparsity is None else problem.sparsity + TOLERANCE * min(problem.sparsity, 1.0)
-    if valid_rewards(r, SMALLEST_REWARD, most):
+    if valid_rewards(as_input(r), SMALLEST_REWARD, most):
         return r  # in one compiled pass; what follows finds the fault
     refuse_rewards(r)
     sums = r.sum(axis=1)
@@ -125,7 +126,7 @@ def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> ND
     q = as_floats("propensities", propensities)
     if q.shape != shape:
         raise InputError(f"propensities must have the shape of the lists, {shape}, got {q.shape}.")
-    if not valid_propensities(q, SMALLEST_PROPENSITY, 1 + TOLERANCE) or np.isnan(q).any():
+    if not valid_propensities(as_input(q), SMALLEST_PROPENSITY, 1 + TOLERANCE) or np.isnan(q).any():
         refuse_propensities(q)
     return np.minimum(q, 1.0)
 

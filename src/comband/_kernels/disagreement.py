@@ -129,7 +129,7 @@ def disagreement_lists(
     q = np.empty(most)
     last = 0.0
     for i in range(n):
-        size = 0
+        size: Any = np.int64(0)  # of one type from the start: nothing is compiled for a 0
         for p in range(n_policies):
             for k in range(m):
                 y = lists[i, p, k]

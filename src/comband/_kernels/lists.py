@@ -169,6 +169,11 @@ def _top(scores: Any, first: int, rank: Any, best: Any, chosen: Any, size: int) 
 def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
     """Whether every row (n, m) holds distinct actions in 0 … n_actions − 1."""
     n, m = lists.shape
+    size = 4
+    while size < 2 * m:
+        size *= 2
+    keys = np.empty(size, dtype=np.int32)  # a table of what is in the list, as in `uniform_lists`
+    stamp = np.full(size, -1, dtype=np.int64)
     for i in range(n):
         for j in range(m):
             if lists[i, j] < 0 or lists[i, j] >= n_actions:
@@ -179,10 +184,14 @@ def valid_lists(lists: NDArray[np.int32], n_actions: int) -> bool:
                     if lists[i, j] == lists[i, k]:
                         return False
         else:
-            ordered = np.sort(lists[i])
-            for j in range(1, m):
-                if ordered[j] == ordered[j - 1]:
-                    return False
+            for j in range(m):
+                slot = (lists[i, j] * 2654435761) & (size - 1)
+                while stamp[slot] == i:
+                    if keys[slot] == lists[i, j]:
+                        return False
+                    slot = (slot + 1) & (size - 1)
+                stamp[slot] = i
+                keys[slot] = lists[i, j]
     return True
 
 

@@ -92,7 +92,7 @@ def examination_lists(
     total_attention = attention.sum()
     last = 0.0
     for i in range(n):
-        size = 0
+        size: Any = np.int64(0)
         for j in range(n_policies):
             p = leader if j == 0 else (j - 1 if j <= leader else j)  # the leader first
             for k in range(m):

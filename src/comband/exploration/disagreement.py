@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.disagreement import disagreement_lists
+from comband._kernels.inputs import as_input
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
@@ -198,7 +199,9 @@ class DisagreementExplorer:
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
         result: tuple[
             NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]
-        ] = disagreement_lists(predicted, self.leader, self.attention, self._lowest, u, self.problem.n_actions, asked)
+        ] = disagreement_lists(
+            predicted, self.leader, self.attention, self._lowest, u, self.problem.n_actions, as_input(asked)
+        )
         return result
 
 

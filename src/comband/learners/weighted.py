@@ -133,7 +133,11 @@ class WeightedPolicies(Selector):
             self._support = np.flatnonzero(self._weights())
         n, m = n_contexts(X), self.problem.list_size
         u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
-        lists = uniform_lists(u[:, 1:], self.problem.n_actions) if self.floor > 0 else np.empty((n, m), dtype=np.int32)
+        lists = (
+            uniform_lists(np.ascontiguousarray(u[:, 1:]), self.problem.n_actions)
+            if self.floor > 0
+            else np.empty((n, m), dtype=np.int32)
+        )
         drawn = draw_policies(self._cumulative, u, self.floor) if self.floor < 1 else _NONE
         for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
             if policy >= 0:

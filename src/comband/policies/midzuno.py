@@ -93,7 +93,7 @@ def filled_lists(seeds: NDArray[np.int32], u: NDArray[np.float64], problem: Prob
     lists = np.empty((n, m), dtype=np.int32)
     lists[:, 0] = first
     if m > 1:
-        rest = uniform_lists(u[:, 1:m], K - 1)
+        rest = uniform_lists(np.ascontiguousarray(u[:, 1:m]), K - 1)
         lists[:, 1:] = rest + (rest >= first[:, None])  # numbered without the first one
     # How an action came into the list must not show in its place.
     return np.take_along_axis(lists, np.argsort(u[:, m:], axis=1), axis=1)

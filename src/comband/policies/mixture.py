@@ -143,7 +143,7 @@ class Mixture:
         problem = self.problem
         predicted = None if self.floor == 1 else self._predict(X)
         u = rng.random((n, 1 + problem.list_size))
-        shown = uniform_lists(u[:, 1:], problem.n_actions)
+        shown = uniform_lists(np.ascontiguousarray(u[:, 1:]), problem.n_actions)
         if predicted is None:
             propensities = np.empty(shown.shape)
             propensities.fill(problem.uniform_propensity)

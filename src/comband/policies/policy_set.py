@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains, top_lists, valid_lists
 from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
@@ -195,7 +196,7 @@ class PolicySet:
         self, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32], indices: ArrayLike | None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         which = self._which(indices)
-        if self._n_actions is not None and not all_below(actions, self._n_actions):
+        if self._n_actions is not None and not all_below(as_input(actions), self._n_actions):
             raise InputError(
                 f"the rounds show action {int(actions.max(initial=0))}, but the policies know only "
                 f"0 … {self._n_actions - 1}."
@@ -218,7 +219,7 @@ class PolicySet:
             return np.empty(0, dtype=np.int64)
         if which.ndim != 1 or which.dtype.kind not in "iu":
             raise InputError(f"indices must be the numbers of policies, got {which.dtype} of shape {which.shape}.")
-        if not all_below(which, len(self)):
+        if not all_below(as_input(which), len(self)):
             raise InputError(f"indices must lie in 0 … {len(self) - 1}, got {which.min()} … {which.max()}.")
         return which.astype(np.int64, copy=False)
 
@@ -228,7 +229,12 @@ def _check_events(X: Contexts, rows: Any, actions: Any) -> tuple[NDArray[np.int6
     if not (getattr(rows, "dtype", None) == np.int64 and getattr(actions, "dtype", None) == np.int32):
         rows = as_column("rows", rows, np.dtype(np.int64))
         actions = as_column("actions", actions, np.dtype(np.int32))
-    if rows.ndim != 1 or rows.shape != actions.shape or not all_below(rows, n_contexts(X)) or (actions < 0).any():
+    if (
+        rows.ndim != 1
+        or rows.shape != actions.shape
+        or not all_below(as_input(rows), n_contexts(X))
+        or (actions < 0).any()
+    ):
         raise InputError(f"rows and actions must be one number each per event, rows in 0 … {n_contexts(X) - 1}.")
     return rows, actions
 
@@ -329,7 +335,11 @@ class _Foreign:
         if n and all(type(one) is np.ndarray and one.dtype == np.int32 and one.shape == first.shape for one in answers):
             stacked = np.stack(answers, axis=1)
             # In one compiled pass for all; where something is wrong, what follows finds it.
-            if stacked.ndim == 3 and len(stacked) == n and valid_lists(stacked.reshape(-1, stacked.shape[2]), 2**31):
+            if (
+                stacked.ndim == 3
+                and len(stacked) == n
+                and valid_lists(as_input(stacked.reshape(-1, stacked.shape[2])), 2**31)
+            ):
                 return stacked
         parts = []
         for p, answer in zip(which, answers, strict=True):

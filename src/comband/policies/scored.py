@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from comband._kernels.inputs import as_input
 from comband._kernels.lists import linear_top_lists, top_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.problem import InputError, Problem, as_generator, check_problem
@@ -107,7 +108,7 @@ def linear_lists(
 ) -> NDArray[np.int32]:
     """Lists (n, len(which), m) by the scores rows @ weights[:, p] of the policies at `which`, over threads."""
     n, (d, _, K) = len(rows), weights.shape
-    rows = np.ascontiguousarray(in_precision(rows, weights.dtype))
+    rows = as_input(np.ascontiguousarray(in_precision(rows, weights.dtype)))
     lists = np.empty((n, len(which), m), dtype=np.int32)
 
     def some_policies(part: tuple[int, int]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels.inputs import as_input
 from comband._kernels.lists import valid_lists, valid_propensities
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts, unpack_contexts
 from comband.lists import check_lists, refuse_propensities
@@ -82,9 +83,9 @@ class Decisions:
                 f"decisions need lists (n, m) and a propensity for each shown action, got lists {lists.shape} and "
                 f"propensities {propensities.shape}."
             )
-        if not valid_lists(lists, 2**31):
+        if not valid_lists(as_input(lists), 2**31):
             check_lists(lists)
-        if not valid_propensities(propensities, SMALLEST_PROPENSITY, 1 + TOLERANCE):
+        if not valid_propensities(as_input(propensities), SMALLEST_PROPENSITY, 1 + TOLERANCE):
             refuse_propensities(propensities)
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels.inputs import as_input
 from comband._kernels.lists import valid_rewards
 from comband._kernels.records import any_open, event_rows
 from comband.contexts import Contexts, n_contexts, take_contexts
@@ -34,7 +35,7 @@ class Rounds:
             raise InputError(
                 f"rewards must have the shape of the lists, {self.decisions.lists.shape}, got {self.rewards.shape}."
             )
-        if not valid_rewards(self.rewards, SMALLEST_REWARD, np.inf):
+        if not valid_rewards(as_input(self.rewards), SMALLEST_REWARD, np.inf):
             refuse_rewards(self.rewards)
 
     @classmethod
