@@ -118,7 +118,7 @@ def save(path: str | os.PathLike[str], kind: str, state: State) -> None:
                     info.compress_type = method
                     with archive.open(info, "w", force_zip64=True) as file:
                         np.lib.format.write_array(file, array, version=(2, 0), allow_pickle=False)
-            if unpacked <= _most(part.stat().st_size):  # else nobody could tell it from a trap
+            if unpacked <= _largest_unpacked(part.stat().st_size):  # else nobody could tell it from a trap
                 break
 
 
@@ -186,7 +186,7 @@ def _entries(path: str | os.PathLike[str], handle: Any) -> dict[str, NDArray[Any
     with zipfile.ZipFile(handle) as archive:
         infos, size = archive.infolist(), os.fstat(handle.fileno()).st_size
         unpacked = sum(info.file_size for info in infos)
-        if unpacked > _most(size):
+        if unpacked > _largest_unpacked(size):
             raise InputError(
                 f"{path} has {size:,} bytes but would unpack to {unpacked:,}, more than any file that comband writes; "
                 "it was not unpacked."
@@ -226,7 +226,7 @@ def _digest(entries: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     return np.frombuffer(total.digest(), dtype=np.uint8)
 
 
-def _most(size: int) -> int:
+def _largest_unpacked(size: int) -> int:
     return max(_ROOM, _RATIO * size)
 
 
@@ -316,7 +316,9 @@ class Array:
         shape: tuple[Any, ...] = self.shape
         if shape and shape[-1] is ...:
             shape = (*shape[:-1], *value.shape[len(shape) - 1 :])
-        if value.ndim != len(shape) or not all(_is(n, size, sizes) for n, size in zip(value.shape, shape, strict=True)):
+        if value.ndim != len(shape) or not all(
+            _has_size(n, size, sizes) for n, size in zip(value.shape, shape, strict=True)
+        ):
             wanted = ", ".join(str(sizes.get(size, size)) for size in self.shape)
             raise InputError(f"{place} must have the shape ({wanted}), got {value.shape}.")
         if value.size == 0 or value.dtype.kind not in "biuf" or (not self.dtype and self.low is None):
@@ -341,7 +343,7 @@ class Whole:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{place} must be a whole number, got {_short(value)}.")
         _within(value, value, self.low, self.high, place, sizes)
-        if self.size is not None and not _is(value, self.size, sizes):
+        if self.size is not None and not _has_size(value, self.size, sizes):
             raise InputError(f"{place} must be {sizes[self.size]}, got {value}.")
 
 
@@ -413,7 +415,7 @@ class Many:
 
     def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
         """Refuse anything else."""
-        if not isinstance(value, list) or (self.size is not None and not _is(len(value), self.size, sizes)):
+        if not isinstance(value, list) or (self.size is not None and not _has_size(len(value), self.size, sizes)):
             wanted = "" if self.size is None else f" of {sizes.get(str(self.size), self.size)}"
             raise InputError(f"{place} must be a list{wanted}, got {_short(value)}.")
         for i, part in enumerate(value):
@@ -465,7 +467,7 @@ def _compare(value: Any, spec: Any, place: str, sizes: dict[str, int]) -> None:
         spec.compare(value, place, sizes)
 
 
-def _is(n: int, size: Size, sizes: dict[str, int]) -> bool:
+def _has_size(n: int, size: Size, sizes: dict[str, int]) -> bool:
     """Whether `n` is the size of that name; the first that comes names it."""
     if isinstance(size, str) and size.isidentifier():
         return sizes.setdefault(size, n) == n

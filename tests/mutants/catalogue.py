@@ -676,7 +676,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "storage.py",
-        "if unpacked > _most(size):",
+        "if unpacked > _largest_unpacked(size):",
         "if unpacked < 0:",
         "a small file fills the memory",
         (f"{STORAGE}::test_a_bomb_is_not_unpacked",),

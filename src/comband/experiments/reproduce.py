@@ -54,7 +54,7 @@ def reproduce(
         findings.append(Finding(claim, plan, verdict, answers, figure.with_suffix(".svg")))
     summaries = json.dumps([_summary(f) for f in findings], indent=2, allow_nan=False)
     write_text(out / "verdicts.json", summaries + "\n")
-    write_report(findings, out / "report.html", how=_how(quick))
+    write_report(findings, out / "report.html", how=_circumstances(quick))
     return findings
 
 
@@ -81,7 +81,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _how(quick: bool) -> str:
+def _circumstances(quick: bool) -> str:
     size = "The quick form of every experiment" if quick else "The full form of every experiment"
     return (
         f"{size}, by comband {version('comband')} with Python {platform.python_version()}, numpy {np.__version__} and "

@@ -43,7 +43,7 @@ class WholeListExplorer:
         self.smallest = self.smallest_disputed = 1 / len(candidates)
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
-        """A list for each context. Uses one number of `rng` a context."""
+        """A list for each context. Uses one number of `rng` per context."""
         _, lists, propensities = draw_whole_lists(
             X,
             rng,

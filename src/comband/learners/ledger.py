@@ -106,12 +106,12 @@ class Ledger:
                 prints = reward_prints(rewards) if np.count_nonzero(rewards) else None
                 return Admission(_count(n), _all_accepted(n), decisions.ids, None, prints)
             self._write()
-        ids, lists, bits = _shown(decisions)
+        ids, lists, bits = _shown_columns(decisions)
         differs, new, n_faults, n_new = compare_rows(
             ids,
             lists,
             bits,
-            *_plan(decisions),
+            *_plan_columns(decisions),
             context_prints(decisions.contexts),
             np.ascontiguousarray(decisions.makers),
             self._known,
@@ -125,7 +125,7 @@ class Ledger:
         if n_faults:
             row = int(np.flatnonzero(differs)[0])
             raise UnknownDecisionError(
-                f"decision {int(ids[row])} {self._fault(int(differs[row]), int(decisions.makers[row]))}; tell "
+                f"decision {int(ids[row])} {self._what_differs(int(differs[row]), int(decisions.makers[row]))}; tell "
                 f"exactly what ask() returned, all columns of it. {n_faults} of {len(ids)} are unknown, and none was "
                 "taken in."
             )
@@ -237,7 +237,7 @@ class Ledger:
         self._starts, self._makers = np.r_[self._starts[kept], self.issued], np.r_[self._makers[kept], maker]
         self._signature, self._process = read_only(np.array([maker])), os.getpid()
 
-    def _fault(self, differs: int, maker: int) -> str:
+    def _what_differs(self, differs: int, maker: int) -> str:
         if maker and (differs & 16 or (differs & 1 and maker != self._makers[-1])):
             return "was made by another copy of this learner, or by another learner"
         if differs & 1:
@@ -255,7 +255,7 @@ class Ledger:
             self._unwritten = None
 
     def _fill(self, decisions: Decisions, contexts: NDArray[np.uint64], place: int) -> None:
-        issue_rows(*_shown(decisions), *_plan(decisions), contexts, self._known, self._done, place)
+        issue_rows(*_shown_columns(decisions), *_plan_columns(decisions), contexts, self._known, self._done, place)
 
     def _rows(self, column: NDArray[Any]) -> NDArray[Any]:
         return column[self._head : self._head + self.held]
@@ -278,13 +278,13 @@ def _count(n: int) -> NDArray[np.int64]:
 _FIRST: NDArray[np.int64] = read_only(np.zeros(1, dtype=np.int64))
 
 
-def _shown(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+def _shown_columns(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
     lists, propensities = np.ascontiguousarray(decisions.lists), np.ascontiguousarray(decisions.propensities)
     if lists.shape != propensities.shape:
         raise InputError(f"decisions need a propensity for each shown action, {lists.shape}, got {propensities.shape}.")
     return np.ascontiguousarray(decisions.ids), lists, propensities.view(np.uint64)
 
 
-def _plan(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+def _plan_columns(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     epochs, arms = np.ascontiguousarray(decisions.epochs), np.ascontiguousarray(decisions.arms)
     return epochs, np.ascontiguousarray(decisions.covered), arms

@@ -111,7 +111,7 @@ class Evidence:
                     n_uncovered=n_uncovered,
                     max_reward=self.problem.max_reward,
                 )
-                kept = _kept(events, chosen, divisors)
+                kept = _events_to_keep(events, chosen, divisors)
             reward = float(events.rewards[mine].sum())
             blocks.append(Block(int(k), events.ids, rows, inside, weights, paired, n, n_uncovered, reward, kept))
         return blocks
@@ -291,7 +291,7 @@ def stake_unit(problem: Problem) -> float:
     return min(1.0, problem.max_reward)
 
 
-def _kept(events: Events, chosen: NDArray[np.int64], divisors: NDArray[np.float64]) -> Events | None:
+def _events_to_keep(events: Events, chosen: NDArray[np.int64], divisors: NDArray[np.float64]) -> Events | None:
     """The events that later designs need."""
     if len(chosen) == 0:
         return None

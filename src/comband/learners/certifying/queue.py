@@ -97,7 +97,7 @@ class Queue:
         answered[ids[current] - front] = True
         if rounds.rewards.any():
             self._held = self._held + (rounds if current.all() else rounds[current]).events()
-        n = self._enough(answered)
+        n = self._n_settled(answered)
         if n == 0:
             return None
         events = self._held
@@ -116,7 +116,7 @@ class Queue:
         if self.patience is not None:
             self.failed = np.union1d(self.failed, ids[ids >= self.front])
 
-    def _enough(self, answered: NDArray[np.bool_]) -> int:
+    def _n_settled(self, answered: NDArray[np.bool_]) -> int:
         """How many decisions from the front on may enter the evidence."""
         blocking = ~answered
         if self.patience is not None:

@@ -70,7 +70,7 @@ class Seen:
     def add(self, events: Events, inside: NDArray[np.bool_], candidates: NDArray[np.int64]) -> None:
         """Keep events; `inside` (E, S) says for which of the `candidates` they count. Columns of others are dropped."""
         if len(candidates) < len(self.columns):
-            self._keep(np.flatnonzero(np.isin(self.columns, candidates)))
+            self._keep_columns(np.flatnonzero(np.isin(self.columns, candidates)))
         if len(candidates) != len(self.columns):
             inside = inside[:, np.searchsorted(candidates, self.columns)]
         self._events.append(events)
@@ -85,16 +85,16 @@ class Seen:
 
     @property
     def rows(self) -> PackedRows:
-        """The incidence matrix, an event a row and a candidate a column."""
+        """The incidence matrix, an event per row and a candidate a column."""
         if len(self._rows) > 1:
             self._rows = [PackedRows(np.concatenate([part.bits for part in self._rows]), len(self.columns))]
         return self._rows[0]
 
     def forget(self, alive: NDArray[np.bool_]) -> None:
         """Drop the columns of those who are not `alive` (P,)."""
-        self._keep(np.flatnonzero(alive[self.columns]))
+        self._keep_columns(np.flatnonzero(alive[self.columns]))
 
-    def _keep(self, places: NDArray[np.int64]) -> None:
+    def _keep_columns(self, places: NDArray[np.int64]) -> None:
         if len(places) < len(self.columns):
             self._rows, self.columns = [self.rows.take(places)], self.columns[places]
 
