@@ -29,6 +29,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import comband as cb
 from comband.problem import InputError
+from comband.totals import TotalRounds
 from tests.logs.worlds import write_both
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -77,6 +78,7 @@ OTHERS = [
 ANYTHING = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(OTHERS))
 
 TABLE = cb.Problem(8, 2, 1)
+TOTAL = cb.Problem(8, 2, 1, "total")
 LISTS = np.stack([np.random.default_rng(p).permuted(np.tile(np.arange(8), (N, 1)), axis=1)[:, :2] for p in range(4)])
 TABULATED = cb.PolicySet.from_lists(LISTS, TABLE)
 LINEAR = cb.PolicySet.linear(np.random.default_rng(0).standard_normal((3, 2, 8)), TABLE)
@@ -387,6 +389,51 @@ def logs(f: Fuzz) -> None:
     if rounds is not None:
         are_decisions(rounds.decisions, TABLE)
         _judge(f, rounds)
+
+
+def totals(f: Fuzz) -> None:
+    """Logs of totals, their evaluation and design, and a learner that is told them."""
+    n = f.one(0, 1, 5, 30)
+    columns = _columns(f, n)
+    for name in ("epochs", "propensities", "ids"):
+        del columns[name]
+    problem = f.arg(TOTAL, TOTAL, cb.Problem(8, 2, None, "total"), TABLE, cb.Problem(8, 8, 1), odds=10)
+    law = f.one("list_propensities", "first_propensities")
+    columns[law] = f.array(
+        (n,) if law[0] == "l" else (n, 2),
+        lambda rng: rng.uniform(0.01, 0.5, (n, 2))[:, 0 if law[0] == "l" else slice(2)],
+    )
+    values = f.array((n,), lambda rng: rng.uniform(0, 1, n) * (rng.random(n) < 0.5))
+    rounds = f.try_(TotalRounds.from_log, **columns, totals=values, problem=problem)
+    policies = f.arg(f.policies(), odds=8)
+    if rounds is not None:
+        assert ((rounds.shares > 0) & (rounds.totals >= 0)).all()
+        assert len(rounds + rounds) == 2 * n
+        least = float(rounds.shares.min(initial=1.0))
+        answer = f.try_(
+            cb.evaluate,
+            rounds,
+            policies,
+            **f.some(max_reward=(1, 2), min_propensity=(..., least, 1e-3), delta=(..., 0.05)),
+        )
+        if answer is not None:
+            assert 0 <= answer.epsilon <= answer.max_reward
+            for candidate in answer.candidates:
+                is_interval(candidate.value, candidate.interval, answer.max_reward)
+        design = f.try_(cb.design_exploration, rounds, policies, problem=problem, **f.some(floor=(..., 0.5, 0.01)))
+        if design is not None:
+            assert math.isfinite(design.value)
+            f.try_(design.certify, rounds, 0.1, **f.some(least_propensity=(..., least)))
+    kind = f.one(cb.AdaptiveComband, cb.ABTest, cb.UniformMixture, cb.UniformLists)
+    learner = f.try_(kind, TOTAL, policies, **f.some(epsilon=(0.1, 0.5), first_epoch=(..., 5)))
+    for _ in range(3 if learner is not None else 0):
+        decisions = f.try_(learner.ask, np.arange(6) % 3)
+        if decisions is None:
+            break
+        are_decisions(decisions, TOTAL)
+        f.try_(learner.tell, decisions, f.array((6,), lambda rng: rng.integers(0, 2, 6).astype(float)))
+        if learner.rounds:
+            is_selection(learner.result(), TOTAL)
 
 
 def _judge(f: Fuzz, rounds: Any) -> None:
@@ -749,6 +796,7 @@ ENTRIES: dict[str, Callable[[Fuzz], None]] = {
     "Decisions, Rounds": records,
     "Events": events,
     "Rounds.from_log, evaluate, design_exploration": logs,
+    "TotalRounds": totals,
     "Mixture": mixtures,
     "PolicySet": policy_sets,
     "theory": theory,
