@@ -99,7 +99,7 @@ class Exp4CombSparse(WeightedPolicies):
         return schedule.step_size, schedule.barrier
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
-        if self._plan_for(first_id + n_contexts(X)):
+        if self.horizon is None and self._plan_for(first_id + n_contexts(X)):
             # Solved anew in a copy: if the decision fails, the old weights stay.
             self._ftrl, self._edges = copy.deepcopy(self._ftrl), np.empty_like(self._edges)
             self._ftrl.eta = self._step_sizes()[0]

@@ -58,7 +58,7 @@ class WeightedPolicies(Selector):
         self._version = 0
         self._cumulative: NDArray[np.float64] | None = None
         self._edges = np.empty(len(policies))  # where the cumulative weights are kept
-        self._support: NDArray[np.int64] = np.arange(0)  # of the current weights, when the cumulative ones are there
+        self._support: NDArray[np.int64] | None = None  # of the current weights
         self._open: dict[int, int] = {}  # version -> decisions whose propensities are still to be computed
         self._snapshots: dict[int, NDArray[np.float64]] = {}
 
@@ -120,7 +120,7 @@ class WeightedPolicies(Selector):
         self._solve()
         self._version += 1
         self._stale = False
-        self._cumulative = None
+        self._cumulative = self._support = None
 
     def _prepare(self, *, asking: bool) -> None:
         if asking:
@@ -130,7 +130,6 @@ class WeightedPolicies(Selector):
         self._refresh()
         if self._cumulative is None:
             self._cumulative = np.cumsum(self._weights(), out=self._edges)
-            self._support = np.flatnonzero(self._weights())
         n, m = n_contexts(X), self.problem.list_size
         u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
         lists = (
@@ -148,7 +147,7 @@ class WeightedPolicies(Selector):
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
         # The floor or the barrier keeps every propensity away from zero.
-        q = np.full((n, m), np.nan) if later else self._inclusion(X, lists, drawn)
+        q = _unknown((n, m)) if later else self._inclusion(X, lists, drawn)
         decisions = Decisions.unsigned(first_id, lists, q, epoch=self._version, contexts=X)
         if later and n:
             self._open[self._version] = self._open.get(self._version, 0) + n
@@ -199,7 +198,10 @@ class WeightedPolicies(Selector):
         if self.floor == 1:
             result.fill(self.problem.uniform_propensity)
             return result
-        weights, support = self._weights(), self._support  # policies of weight zero are not asked
+        weights = self._weights()
+        if self._support is None:
+            self._support = np.flatnonzero(weights)
+        support = self._support  # policies of weight zero are not asked
         if len(support) == 1 and drawn.min(initial=0) >= 0:  # all rows show the list of the only one
             result.fill(weights[support[0]])
             return self._mix(result)
@@ -268,6 +270,12 @@ class WeightedPolicies(Selector):
     @abstractmethod
     def _restore_weights(self, state: State) -> None:
         """Take back p, and see that it is the one for the losses."""
+
+
+def _unknown(shape: tuple[int, int]) -> NDArray[np.float64]:
+    q = np.empty(shape)
+    q.fill(np.nan)
+    return q
 
 
 def _blocks(rows: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
