@@ -36,3 +36,13 @@ def command_reference() -> str:
 
 
 Path(__file__).with_name("cli.md").write_text(command_reference(), encoding="utf-8")
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """|a| is the size of a set in our docstrings, and would be a substitution in Sphinx's."""
+    lines[:] = [line if "`" in line or ">>>" in line else line.replace("|", r"\|") for line in lines]
+
+
+def setup(app):
+    """Sphinx calls this."""
+    app.connect("autodoc-process-docstring", escape_bars)
