@@ -361,9 +361,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # ---- guards ------------------------------------------------------------------------------------------------------
     Mutant(
-        "estimates/guards.py",
-        "_LEVEL = 0.001",
-        "_LEVEL = 0.1",
+        "estimates/alarm.py",
+        "LEVEL = 0.001",
+        "LEVEL = 0.1",
         "guards cry a hundred times as often",
         (f"{GUARDS}::test_the_level_is_one_in_a_thousand",),
     ),

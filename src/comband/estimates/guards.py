@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln, xlogy, zeta
 
+from comband.estimates.alarm import LEVEL, Alarm
 from comband.estimates.grids import log_mean_exp, stake_grid
 from comband.policies.sparse import SparsePropensities
 from comband.problem import InputError, check_fraction
@@ -22,11 +23,10 @@ _STAKES = stake_grid(5, largest=0.5, per_octave=0.6)
 _EDGES = np.array([0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
 _SINGLE = 5000  # up to so many actions each is watched alone
 _BUCKETS = 1021  # above, actions y with the same y mod this prime are watched together
-_LEVEL = 0.001
 _TOLERANCE = 1e-6
 
 
-class ExposureGuard:
+class ExposureGuard(Alarm):
     """Watches whether actions are shown as often as their propensities say.
 
     For a group g of actions and one round, Z_g = Σ_{y∈g} (1[y shown] − Q(x, y)) has mean zero whatever the context,
@@ -51,7 +51,7 @@ class ExposureGuard:
         The probability of a false alarm, ever.
     """
 
-    def __init__(self, n_actions: int, *, unanswered: bool = False, level: float = _LEVEL) -> None:
+    def __init__(self, n_actions: int, *, unanswered: bool = False, level: float = LEVEL) -> None:
         self.level = check_fraction("level", level)
         self.unanswered = unanswered
         self.n_actions = n_actions
@@ -134,7 +134,7 @@ class ExposureGuard:
 
     @classmethod
     def from_state(
-        cls, state: State, n_actions: int, *, unanswered: bool = False, level: float = _LEVEL
+        cls, state: State, n_actions: int, *, unanswered: bool = False, level: float = LEVEL
     ) -> ExposureGuard:
         """The inverse of `state`, checked; the rest as for a new guard."""
         guard = cls(n_actions, unanswered=unanswered, level=level)
@@ -154,14 +154,9 @@ class ExposureGuard:
         return guard
 
     @property
-    def log_evidence(self) -> float:
-        """The largest log-evidence so far that something is wrong."""
-        return self._peak
-
-    @property
     def alarm(self) -> bool:
-        """Whether something is wrong, at the guard's level."""
-        return self._mismatches > 0 or bool(self._peak >= np.log(1 / self.level))
+        """Whether something is wrong, at the guard's level; a mismatch is certain proof."""
+        return self._mismatches > 0 or super().alarm
 
     @property
     def message(self) -> str:
@@ -260,7 +255,7 @@ _CHANGES = np.unique((16 * 1.4 ** np.arange(28)).astype(np.int64))  # when a cha
 _KINDS = ("the rate of rewards", "the balance of rewards for and against the leader")
 
 
-class DriftGuard:
+class DriftGuard(Alarm):
     """Watches whether the rewards for and against the leader change within stretches of rounds that should be alike.
 
     While leader, candidates and propensities stay the same (an epoch), rounds are independent and alike given the past:
@@ -283,7 +278,7 @@ class DriftGuard:
     taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
     """
 
-    def __init__(self, *, level: float = _LEVEL) -> None:
+    def __init__(self, *, level: float = LEVEL) -> None:
         self.level = check_fraction("level", level)
         self.n_rounds = 0
         self._peak = 0.0
@@ -350,7 +345,7 @@ class DriftGuard:
         }
 
     @classmethod
-    def from_state(cls, state: State, *, level: float = _LEVEL) -> DriftGuard:
+    def from_state(cls, state: State, *, level: float = LEVEL) -> DriftGuard:
         """The inverse of `state`, checked; the rest as for a new guard."""
         check(state, cls.SCHEMA)
         # The peak is that of the last look; what stretches began with since is at most 1 in all.
@@ -366,16 +361,6 @@ class DriftGuard:
         guard._stretch, guard._planned, guard._looked = (state[name] for name in ("stretch", "planned", "looked"))
         guard._halved, guard._worst, guard.n_rounds = state["halved"], state["worst"], state["n_rounds"]
         return guard
-
-    @property
-    def log_evidence(self) -> float:
-        """The largest log-evidence so far that the world changes."""
-        return self._peak
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the world changes, at the guard's level."""
-        return bool(self._peak >= np.log(1 / self.level))
 
     @property
     def message(self) -> str:

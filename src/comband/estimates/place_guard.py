@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from comband.estimates.alarm import LEVEL, Alarm
+from comband.estimates.grids import bisect
 from comband.problem import InputError, check_count, check_fraction, check_places, check_positive
 from comband.storage import Array, Real, State, Whole, check, require
 
-_LEVEL = 0.001
 _SURE = 1.645  # standard errors: an effect that "would have been noticed" would have been, 95 times in 100
 
 
-class PlaceGuard:
+class PlaceGuard(Alarm):
     """Watches whether rewards come from the places as they should, where lists are shown in random order.
 
     If the order is random given the set, then places that do not matter get equal shares of the rewards, p0 = 1/m, and
@@ -56,7 +57,7 @@ class PlaceGuard:
         *,
         list_size: int,
         max_reward: float | None = None,
-        level: float = _LEVEL,
+        level: float = LEVEL,
     ) -> None:
         m = check_count("list_size", list_size)
         factors = check_places(places, m)
@@ -99,16 +100,6 @@ class PlaceGuard:
         return self._counts / max(self.n_rounds, 1)
 
     @property
-    def log_evidence(self) -> float:
-        """The largest log-evidence so far that places work otherwise."""
-        return self._peak
-
-    @property
-    def alarm(self) -> bool:
-        """Whether places work otherwise than the problem says, at the guard's level."""
-        return bool(self._peak >= np.log(1 / self.level))
-
-    @property
     def message(self) -> str:
         """What to do; empty while there is no alarm."""
         if not self.alarm:
@@ -136,13 +127,9 @@ class PlaceGuard:
         m, n = self.list_size, self.n_rounds
         if m == 1 or n == 0:
             return 0.0
-        low, high = 1e-9, 1.0
-        if not self._would_notice(low):
+        if not self._would_notice(1e-9):
             return 0.0
-        while high - low > 1e-3:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._would_notice(middle) else (low, middle)
-        return low
+        return float(bisect(lambda a: np.array(not self._would_notice(float(a))), 1e-9, 1.0, steps=10)[0])
 
     def _would_notice(self, last: float) -> bool:
         m, n, p0 = self.list_size, self.n_rounds, self._expected
@@ -177,7 +164,7 @@ class PlaceGuard:
         *,
         list_size: int,
         max_reward: float | None = None,
-        level: float = _LEVEL,
+        level: float = LEVEL,
     ) -> PlaceGuard:
         """The inverse of `state`, checked; the rest as for a new guard."""
         check(state, cls.SCHEMA, m=list_size)
