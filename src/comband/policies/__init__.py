@@ -5,6 +5,7 @@ from comband.policies.blended import BlendedPolicy
 from comband.policies.constant import ConstantPolicy
 from comband.policies.covers import cover_blends
 from comband.policies.families import Cover
+from comband.policies.midzuno import MidzunoLists
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy
@@ -14,6 +15,7 @@ __all__ = [
     "BlendedPolicy",
     "ConstantPolicy",
     "Cover",
+    "MidzunoLists",
     "Mixture",
     "Policy",
     "PolicySet",
