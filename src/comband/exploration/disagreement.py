@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.disagreement import disagreement_lists
 from comband._kernels.inputs import as_input
+from comband._kernels.lists import contains
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
 from comband.exploration.blocks import attention_shares, row_blocks
+from comband.exploration.event_lists import EventLists
 from comband.exploration.mixture import MixtureExplorer
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
@@ -79,8 +82,10 @@ class DisagreementExplorer:
         attention: ArrayLike,
         smallest_disputed: float,
         problem: Problem,
+        memory: EventLists | None = None,
     ) -> None:
         self.policies = policies
+        self._memory = memory
         self.candidates: NDArray[np.int64] = np.asarray(candidates, dtype=np.int64)
         self.leader = leader
         self._given = np.array(attention, dtype=np.float64)
@@ -120,7 +125,10 @@ class DisagreementExplorer:
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Every list counts for all candidates that share actions with it."""
-        return self.policies.contains(events.contexts, events.rows[chosen], events.actions[chosen], self.candidates)
+        inside = np.empty((len(chosen), len(self.candidates)), dtype=np.bool_)
+        for mine, places, predicted in self._lists_of(events, chosen, keep=True):
+            inside[mine] = contains(predicted, places, events.actions[chosen[mine]])
+        return inside
 
     def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """The propensities of the actions."""
@@ -128,8 +136,11 @@ class DisagreementExplorer:
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
         """Q of single actions."""
-        contexts = take_contexts(events.contexts, events.rows[chosen])
-        return self.propensities_of(contexts, events.actions[chosen, None])[:, 0]
+        result = np.empty(len(chosen))
+        for mine, places, predicted in self._lists_of(events, chosen, keep=False):
+            actions = events.actions[chosen[mine], None]
+            result[mine] = self._kernel(predicted[places], np.zeros(len(mine)), actions)[4][:, 0]
+        return result
 
     def propensities_of(self, X: Contexts, items: ArrayLike | None = None) -> NDArray[np.float64]:
         """Q of the listed items, (n, k), or of all of them, (n, K), when none are given."""
@@ -188,6 +199,29 @@ class DisagreementExplorer:
             problem=problem,
         )
 
+    def _lists_of(
+        self, events: Events, chosen: NDArray[np.int64], *, keep: bool
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]]:
+        """The lists of all candidates where the `chosen` events were, in blocks: which of the events, which of its
+        contexts each belongs to, and the lists there. What is in the memory is not asked for again.
+        """
+        rounds, place = np.unique(events.rows[chosen], return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        edges = np.searchsorted(place[order], np.arange(len(rounds) + 1))
+        for rows in self._row_blocks(len(rounds)):
+            here = rounds[rows]
+
+            def ask(positions: NDArray[np.int64], here: NDArray[np.int64] = here) -> NDArray[np.int32]:
+                return self._predict(take_contexts(events.contexts, here[positions]))
+
+            predicted = (
+                ask(np.arange(len(here)))
+                if self._memory is None
+                else self._memory.lists(events.ids[here], self.candidates, ask, keep=keep)
+            )
+            mine = order[edges[rows.start] : edges[rows.stop]]
+            yield mine, place[mine] - rows.start, predicted
+
     def _row_blocks(self, n: int) -> list[slice]:
         return row_blocks(n, len(self.candidates), self.problem.list_size)
 
@@ -243,6 +277,7 @@ class DisagreementExploration:
             attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
             smallest_disputed=min(_SHARE * problem.list_size / room_needed(standing), 1.0),
             problem=problem,
+            memory=standing.recent.events,
         )
 
 

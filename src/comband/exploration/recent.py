@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.disagreement import disputed_counts
 from comband.contexts import Contexts, alike, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.exploration.event_lists import EventLists
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import Problem
@@ -40,13 +41,15 @@ class _Part:
 
 class RecentContexts:
     """The last thousand contexts. Lists that candidates gave there when decisions were drawn are kept beside them, as
-    far as they have room: to see how much candidates disagree there, only the others are asked.
+    far as they have room: to see how much candidates disagree there, only the others are asked. `events` holds those
+    of rewarded rounds.
     """
 
     def __init__(self, policies: PolicySet, problem: Problem) -> None:
         self._policies, self._problem = policies, problem
         self._parts: list[_Part] = []
         self._size = 0
+        self.events = EventLists(problem)
 
     def __len__(self) -> int:
         return min(self._size, _CONTEXTS)
