@@ -3,7 +3,7 @@
 With C = E[a aᵀ | x], a and π as 0/1 vectors, R(π) = T·πᵀC⁺a has mean πᵀC⁺C·r, which is V(π) = πᵀr for all rewards r
 exactly when π lies in the span of the shown lists; and likewise for a difference π − ℓ. It helps where the rank of the
 lists is below the number of distinct ones; otherwise it weighs each list by the inverse of its own probability.
-With K items everything goes through overlaps of lists (|π_j ∩ π_k|), and no K × K matrix is made.
+With K items everything goes through overlaps of lists, and no K × K matrix is made.
 
 Reference: Swaminathan et al. (2017), Off-policy evaluation for slate recommendation.
 """
@@ -26,7 +26,7 @@ _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
 
 
 def list_overlaps(lists: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.float64]:
-    """|π_j ∩ a_k| (n, J, L) of lists (n, J, m) and (n, L, m) of distinct actions."""
+    """How many actions (n, J, L) are in both, of lists (n, J, m) and (n, L, m) of distinct actions."""
     same = lists[:, :, None, :, None] == others[:, None, :, None, :]
     return np.asarray(same.sum(axis=(-1, -2)), dtype=np.float64)
 

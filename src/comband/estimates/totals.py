@@ -1,12 +1,12 @@
 """Values of many policies from totals: what a list's total says about each policy, by how much they overlap.
 
-For a list a of share q(a) = P(a | x)·C(K−1, m−1), with total T and |π∩a| actions of π(x) in it, R(π) = T·|π∩a|/q(a) has
-mean
+For a list a of share q(a) = P(a | x)·C(K−1, m−1), with total T and N = #(π∩a) actions of π(x) in it, R(π) = T·N/q(a)
+has mean
 
-    Σ_a T(a)·|π∩a| / C(K−1, m−1)  =  Σ_{y, z} r(y)·1[z ∈ π]·#{a ∋ y, z} / C(K−1, m−1)  =  (1−f)·V(π) + f·m·‖r‖₁,
+    Σ_a T(a)·#(π∩a) / C(K−1, m−1)  =  Σ_{y, z} r(y)·1[z ∈ π]·#{a ∋ y, z} / C(K−1, m−1)  =  (1−f)·V(π) + f·m·‖r‖₁,
 
 because a pair y ≠ z is together in C(K−2, m−2) lists, f = (m−1)/(K−1) of those that hold y. So R(π) − R(ℓ), divided by
-1−f, is unbiased for V(π) − V(ℓ), and T(|π∩a| − f·m)/((1−f)·q(a)) for V(π). Every list must be possible.
+1−f, is unbiased for V(π) − V(ℓ), and T(N − f·m)/((1−f)·q(a)) for V(π). Every list must be possible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from comband.totals import first_of_rounds
 
 
 def total_values(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:
-    """Sums over rounds of X_t(π) = T(|π∩a| − f·m)/((1−f)·q(a)), unbiased for V(π), and of its square.
+    """Sums over rounds of X_t(π) = T(N − f·m)/((1−f)·q(a)), unbiased for V(π), and of its square.
 
     `events` are those of `TotalRounds.events`: all m actions of a rewarded round, each credited with T/((1−f)·q(a)).
     X may be negative; it lies in an interval of length `theory.estimate_range`.
@@ -47,7 +47,7 @@ def total_round_values(events: Events, policies: PolicySet, problem: Problem) ->
 
 
 class TotalValueBets:
-    """`ValueBets` from totals: V(π) = E X(π) − f·m·E Z, with X(π) = T·|π∩a|/((1−f)·q(a)) ≥ 0 and Z = T/((1−f)·q(a)).
+    """`ValueBets` from totals: V(π) = E X(π) − f·m·E Z, with X(π) = T·N/((1−f)·q(a)) ≥ 0 and Z = T/((1−f)·q(a)).
 
     X holds an excess that is the same for all candidates, and bets on Z bound it: the intervals of either hold with
     probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess.
