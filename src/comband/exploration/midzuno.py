@@ -34,8 +34,8 @@ class MidzunoExplorer:
     A reward of a round is its total T, credited to every shown action in equal parts, divided by (1−f)·q(x, a)/m,
     q(x, a) = Σ_{y∈a} q(x, y): for π the round is then worth T·N(π)/((1−f)·q(x, a)), N(π) = #(π(x)∩a), and differences
     are unbiased. Since N(π) − N(ℓ) is at most the number of actions of π∖ℓ in a, and q(x, a) at least that number times
-    the smallest q of such actions, D ≤ ρ/((1−f)·min q): only the first draw of *disputed* actions outside the leader's list
-    bounds D, as with single rewards.
+    the smallest q of such actions, D ≤ ρ/((1−f)·min q): only the first draw of *disputed* actions outside the leader's
+    list bounds D, as with single rewards.
 
     q(x, y) is low(y) and a part of the rest in proportion to √(u(y)·(share(y) + .01)), with u and share as for
     `DisagreementExplorer`; low(y) ≥ `smallest_first` for disputed actions outside the leader's list. Where more actions
