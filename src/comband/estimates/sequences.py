@@ -64,17 +64,20 @@ class ValueBets:
 
         In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above.
         """
-        stakes = self._stakes(bound)
-        all_of_them = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
-        low, high = (self.low, self.high) if all_of_them else (self.low[candidates], self.high[candidates])
-        if n_uncovered:
-            high += n_uncovered * np.log1p(-stakes * max_reward)
-        if len(rows):
-            block = np.ascontiguousarray(inside)
-            add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
-            self.sums[candidates] += weights @ inside
-        if not all_of_them:
-            self.low[candidates], self.high[candidates] = low, high
+        if len(rows) or n_uncovered:
+            stakes = self._stakes(bound)
+            all_of_them = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
+            low, high = (self.low, self.high) if all_of_them else (self.low[candidates], self.high[candidates])
+            if n_uncovered:
+                high += n_uncovered * np.log1p(-stakes * max_reward)
+            if len(rows):
+                block = np.ascontiguousarray(inside)
+                add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
+                self.sums[candidates] += weights @ inside
+            if not all_of_them:
+                self.low[candidates], self.high[candidates] = low, high
+        elif bound not in self.rounds:
+            check_positive("bound", bound)
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
         counts[candidates] += n_rounds
 

@@ -89,13 +89,19 @@ class Queue:
     def settle(self, rounds: Rounds) -> Settled | None:
         """Take in answers that the ledger is about to note, and let go of what may enter the evidence now."""
         ids, front = rounds.decisions.ids, self.front
+        rewarded = bool(rounds.rewards.any())
+        if not rewarded and self._is_all(ids):
+            settled = Settled(self._epochs, self._covered, self._held, [])
+            self._epochs, self._covered = self._epochs[:0].copy(), self._covered[:0].copy()
+            self.front += len(ids)
+            return settled
         current = ids >= front
         self.late += int((~current).sum())
         if len(self.failed):
             self.failed = self.failed[~np.isin(self.failed, ids)]
         answered = self.ledger.answered_from(front)
         answered[ids[current] - front] = True
-        if rounds.rewards.any():
+        if rewarded:
             self._held = self._held + (rounds if current.all() else rounds[current]).events()
         n = self._n_settled(answered)
         if n == 0:
@@ -110,6 +116,18 @@ class Queue:
         self._epochs, self._covered = self._epochs[n:].copy(), self._covered[n:].copy()
         self.front += n
         return settled
+
+    def _is_all(self, ids: NDArray[np.int64]) -> bool:
+        """Whether these are all decisions that wait, and no event waits for them: answers without reward, the common
+        case, then take no more than a look.
+        """
+        waiting = len(self._epochs)
+        return (
+            self.patience is None
+            and len(ids) == waiting > 0
+            and len(self.failed) == len(self._held) == 0
+            and int(ids.min()) >= self.front  # as many as there are, and no number twice
+        )
 
     def note_failed(self, ids: NDArray[np.int64]) -> None:
         """Answers that could not be taken in because something failed."""
