@@ -173,7 +173,7 @@ def test_so_it_is_when_contexts_are_evaluated_in_blocks(
 ) -> None:
     for module in (
         "learners.weighted",
-        "exploration.disagreement",
+        "exploration.blocks",
         "exploration.recent",
         "policies.mixture",
         "policies.policy_set",
