@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -219,3 +221,33 @@ def test_bench_needs_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     outcome = CliRunner().invoke(app, ["bench"])
     assert outcome.exit_code == 1
     assert "run this in a clone" in outcome.stderr
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_quiet_stands_before_or_after_a_command_and_shows_no_progress(
+    first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Watched:
+        def status(self, *_: object) -> object:
+            shown.append("status")
+            return nullcontext(SimpleNamespace(update=lambda _text: None))
+
+        def print(self, *_: object, **__: object) -> None:
+            pass
+
+    monkeypatch.setattr("comband.commands.common.remarks", Watched)
+    log, lists, mixture = (str(tmp_path / name) for name in ("log.parquet", "lists.parquet", "mixture.npz"))
+    sizes = ["--learner", "uniform", "--rounds", "3000", "--candidates", "6", "--log", log, "--lists", lists]
+    options = ["--n-actions", "100", "--sparsity", "1", "--out", mixture]
+    commands = [["simulate", *sizes], ["evaluate", log, "-c", lists], ["design", log, "-c", lists, *options]]
+    for command in commands:
+        loud = CliRunner().invoke(app, command)
+        assert loud.exit_code == 0, loud.output
+        assert shown
+        shown.clear()
+        quiet = CliRunner().invoke(app, ["--quiet", *command] if first else [*command, "--quiet"])
+        assert quiet.exit_code == 0, quiet.output
+        assert shown == []
+        assert quiet.stdout == loud.stdout

@@ -43,6 +43,9 @@ def comband(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Do not show how far a command is; may also stand after the command.")
+    ] = False,
 ) -> None:
     """Find the best of many list recommenders with as few user interactions as possible."""
 

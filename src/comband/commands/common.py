@@ -22,6 +22,8 @@ from typer.core import TyperCommand, TyperGroup
 from comband.text import visible
 
 REFUSED = 1
+_QUIET = "--quiet"
+_quiet = False
 
 # Typer has click's errors or its own, by version; what a user typed wrongly is the parent of this one in both.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -30,10 +32,12 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 class Commands(TyperGroup):
     """Turns what the library refuses into one sentence and exit code 1; usage errors keep exit code 2."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Take the arguments apart."""
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **kwargs: Any) -> Any:
+        """Take the arguments apart; --quiet may stand before the command or after it."""
+        global _quiet
+        _quiet = _QUIET in args
         with _readable_usage_errors():
-            return super().make_context(*args, **kwargs)
+            return super().make_context(info_name, [part for part in args if part != _QUIET], *more, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -95,9 +99,17 @@ def remarks() -> Console:
     return _PlainConsole(stderr=True)
 
 
+def is_quiet() -> bool:
+    """Whether nobody wants to see how far a command is."""
+    return _quiet
+
+
 @contextmanager
 def working() -> Iterator[Callable[[str], None]]:
     """A line on standard error that says what is being done; call what is yielded with its text."""
+    if is_quiet():
+        yield lambda _text: None
+        return
     with remarks().status(Text("")) as status:
         yield lambda text: status.update(Text(visible(text)))
 

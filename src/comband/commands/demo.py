@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from comband.commands.common import console, remarks, table
+from comband.commands.common import console, is_quiet, remarks, table
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -61,12 +61,14 @@ def demo(
         f"round, with probability {1 - delta:g}?"
     )
     learner = AdaptiveComband(problem, policies, epsilon=epsilon, delta=delta, seed=seed + 2)
-    outcome = run(learner, shop, batch_size=_BATCH, seed=seed + 3, progress=True)
+    outcome = run(learner, shop, batch_size=_BATCH, seed=seed + 3, progress=not is_quiet())
     needed = [Needed("comband (AdaptiveComband)", learner.rounds, finished=True, epsilon=outcome.result.epsilon)]
     for name, kind in _OTHERS.items() if cap else ():
         say(f"The same with the method «{name}», for {cap:,} rounds at most:")
         other = kind(problem, policies, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
-        reached = run(other, shop, batch_size=_BATCH, max_rounds=cap, seed=seed + 3, progress=True).result.epsilon
+        reached = run(
+            other, shop, batch_size=_BATCH, max_rounds=cap, seed=seed + 3, progress=not is_quiet()
+        ).result.epsilon
         needed.append(Needed(name, other.rounds, finished=reached <= epsilon, epsilon=reached))
 
     truth = shop.values(policies)

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from comband.commands.common import console, print_json, remarks, table
+from comband.commands.common import console, print_json, remarks, table, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -73,7 +73,9 @@ def design(
             f"{log} has propensities per slot; a design needs a log where an item counts anywhere in the list."
         )
     problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
-    result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
+    with working() as step:
+        step(f"designing with {len(reading.policies):,} candidates")
+        result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
     _save(result.mixture, out, names=reading.items)
     remarks().print(f"mixture written to {visible(out)}")
     if as_json:

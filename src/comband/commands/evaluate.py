@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import REFUSED, console, print_json, remarks, table
+from comband.commands.common import REFUSED, console, print_json, remarks, table, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -69,7 +69,9 @@ def evaluate(
         sparsity=sparsity,
         on_error=on_error,
     )
-    answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+    with working() as step:
+        step(f"evaluating {len(reading.policies):,} candidates")
+        answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
     if html is not None:
         write_text(html, evaluation_page(answer, source=log.name))
         remarks().print(f"report written to {visible(html)}")

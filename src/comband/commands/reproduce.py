@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import console
+from comband.commands.common import console, is_quiet
 from comband.experiments import all_claims
 from comband.experiments import reproduce as run_claims
 from comband.problem import InputError
@@ -34,6 +34,6 @@ def reproduce(
         raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
     chosen = [claim for claim in claims if not only or claim.name in only]
     shown = console()
-    for finding in run_claims(chosen, out, quick=quick, workers=workers, progress=True):
+    for finding in run_claims(chosen, out, quick=quick, workers=workers, progress=not is_quiet()):
         shown.print(f"{finding.verdict:<14} {visible(finding.claim.title)}", soft_wrap=True)
     shown.print(f"The report is {visible(out / 'report.html')}.", soft_wrap=True)
