@@ -24,9 +24,37 @@ from comband.rounds import Decisions, Rounds, check_rounds
 Places = Any  # what check_places gives
 
 
+def factors_of(problem: Problem) -> NDArray[np.float64]:
+    """θ/θ_0 (m,) of a problem with factors."""
+    if problem.places is None or problem.places == "pairs":
+        raise InputError(f"the problem must state factors of places, got places={problem.places!r}.")
+    return np.array(problem.places, dtype=np.float64)
+
+
+def pairs_per_reward(problem: Problem) -> int:
+    """Of how many pairs one reward speaks."""
+    return 1 if problem.places is None or problem.places == "pairs" else problem.list_size
+
+
 def pair_problem(problem: Problem) -> Problem:
     """The setting with pairs of item and place for actions."""
     return Problem(problem.n_actions * problem.list_size, problem.list_size, problem.sparsity)
+
+
+def list_problem(problem: Problem) -> Problem:
+    """The setting in which lists are drawn: of pairs, if each item has its place."""
+    return pair_problem(problem) if problem.places == "pairs" else problem
+
+
+def event_problem(problem: Problem) -> Problem:
+    """The setting in which rewards count: of pairs, if places matter."""
+    return problem if problem.places is None else pair_problem(problem)
+
+
+def unplaced(decisions: Decisions) -> Decisions:
+    """Decisions about pairs as decisions about items, each in its place."""
+    columns = {name: getattr(decisions, name) for name in Decisions.__dataclass_fields__}
+    return Decisions._of_checked(**{**columns, "lists": item_lists(decisions.lists)})
 
 
 def pair_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -42,10 +70,11 @@ def item_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(lists // np.int32(lists.shape[-1]), dtype=np.int32)
 
 
-def placed_rounds(rounds: Rounds, places: Places) -> Rounds:
+def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rounds:
     """The rounds as they speak of pairs: (n, m) of them for "pairs", (n, m²) for factors, in random order.
 
-    Propensities of the latter are e(x, y)/θ_k and may exceed 1. Rewards stand there m times: add them up before.
+    Propensities of the latter are e(x, y)/θ_k and may exceed 1. Rewards stand there m times; if the pairs of an item
+    `share` its reward, rewards and "propensities" are divided by m, which leaves weights alone and sums as they were.
     """
     m = check_rounds(rounds).decisions.lists.shape[1]
     reading = check_places(places, m)
@@ -60,6 +89,8 @@ def placed_rounds(rounds: Rounds, places: Places) -> Rounds:
         lists = np.repeat(pair_lists(decisions.lists) - k, m, axis=1) + np.tile(k, m)
         propensities = np.repeat(decisions.propensities, m, axis=1) * np.tile(theta.mean() / theta, m)
         rewards = np.repeat(rewards, m, axis=1)
+        if share:
+            rewards, propensities = rewards / m, propensities / m
     columns = {name: getattr(decisions, name) for name in Decisions.__dataclass_fields__}
     columns.update(lists=lists, propensities=propensities)
     return Rounds._of_checked(Decisions._of_checked(**columns), rewards)

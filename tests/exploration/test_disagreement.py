@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 import comband as cb
 from comband.exploration.disagreement import DisagreementExplorer
-from comband.exploration.recent import count_disputed
 from tests.strategies import hoeffding_radius, random_policies
 
 
@@ -87,7 +86,7 @@ def test_lists_come_with_their_propensities() -> None:
         assert np.abs(frequency - Q[x]).max() < radius
 
 
-def test_batches_do_not_matter_and_one_number_is_used_a_context() -> None:
+def test_batches_do_not_matter() -> None:
     problem = cb.Problem(n_actions=9, list_size=2)
     rng = np.random.default_rng(1)
     policies = random_policies(4, 5, problem, rng)
@@ -111,7 +110,7 @@ def test_contexts_with_too_much_dispute_are_marked() -> None:
     )
     decisions = explorer.draw(np.array([0, 1]), np.random.default_rng(0), epoch=3).decisions
     assert (decisions.epochs.tolist(), decisions.covered.tolist()) == ([3, 3], [True, False])
-    assert count_disputed(policies, np.arange(4), 0, np.array([0, 1]), problem).tolist() == [1, 3]
+    assert DisagreementExplorer.needed(policies.predict(np.array([0, 1])), 0, problem).tolist() == [1, 3]
 
 
 def test_a_single_candidate_shows_its_list() -> None:

@@ -2,13 +2,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import comband as cb
-from comband.exploration import RecentContexts
-from comband.exploration.recent import count_disputed
+from comband.exploration import DisagreementExplorer, RecentContexts
 from tests.strategies import random_policies
 
 PROBLEM = cb.Problem(n_actions=20, list_size=2)
+
+
+def disputed(recent: RecentContexts, candidates: NDArray[np.int64], leader: int) -> NDArray[np.float64]:
+    return recent.counts(candidates, lambda lists: DisagreementExplorer.needed(lists, leader, PROBLEM))
+
+
+def asked_anew(
+    policies: cb.PolicySet, candidates: NDArray[np.int64], leader: int, X: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    return DisagreementExplorer.needed(policies.predict(X, candidates), leader, PROBLEM)
 
 
 class Counted:
@@ -40,8 +50,8 @@ def test_disputed_counts_are_those_of_all_candidates_asked_anew(seed: int) -> No
         if rng.random() < 0.3 and len(last):
             np.testing.assert_array_equal(recent.contexts, last)
             leader = int(rng.integers(len(candidates)))
-            counts = recent.disputed(candidates, leader)
-            np.testing.assert_array_equal(counts, count_disputed(policies, candidates, leader, last, PROBLEM))
+            counts = disputed(recent, candidates, leader)
+            np.testing.assert_array_equal(counts, asked_anew(policies, candidates, leader, last))
         if rng.random() < 0.1 and len(candidates) > 2:
             candidates = np.delete(candidates, int(rng.integers(len(candidates))))
 
@@ -53,11 +63,11 @@ def test_nobody_is_asked_again_where_lists_are_known() -> None:
     X = np.arange(400) % 30
     recent.add(X, policies.predict(X, np.arange(5)), np.arange(5))
     Counted.asked = 0
-    expected = count_disputed(tables, np.array([1, 3, 4]), 2, X, PROBLEM)
-    np.testing.assert_array_equal(recent.disputed(np.array([1, 3, 4]), 2), expected)
+    expected = asked_anew(tables, np.array([1, 3, 4]), 2, X)
+    np.testing.assert_array_equal(disputed(recent, np.array([1, 3, 4]), 2), expected)
     assert Counted.asked == 0
     recent.add(X[:10], None, np.arange(5))
-    recent.disputed(np.array([1, 3, 4]), 2)
+    disputed(recent, np.array([1, 3, 4]), 2)
     assert Counted.asked == 3 * 10
 
 

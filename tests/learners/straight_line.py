@@ -66,7 +66,8 @@ def run(
     seen: list[tuple[int, dict[int, float]]] = []
     for x, r in rows[:n_explore]:
         a = uniform_list(K, m, rng)
-        trace.lists_1.append(a)
+        rng.random()  # for the order in which it is shown
+        trace.lists_1.append(sorted(a))
         seen.append((x, {y: r[y] for y in a}))
     if single_label:  # keep the labelled examples; each has weight 1/|S|
         seen = [(x, r) for x, r in seen if any(r.values())]
@@ -98,6 +99,8 @@ def run(
                 j += 1
                 total += p[j]
             a = table[j][x]
+        rng.random()  # for the order
+        a = sorted(a)
         q = [mixed(table, p, gamma, x, y, m / K) for y in a]
         trace.lists_2.append(a)
         trace.q_2.append(q)

@@ -219,7 +219,7 @@ def test_a_leader_that_is_good_enough_stays(monkeypatch: pytest.MonkeyPatch) -> 
     """Among equals the highest estimate wanders, and each change leaves evidence behind."""
 
     def changes() -> int:
-        runs = [[epoch.leader for epoch in among_equals(seed).epochs] for seed in range(6)]
+        runs = [[epoch.leader for epoch in among_equals(seed).epochs] for seed in range(16)]
         return sum(int(np.count_nonzero(np.diff(leaders))) for leaders in runs)
 
     staying = changes()

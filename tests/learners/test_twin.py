@@ -94,13 +94,14 @@ def follow(
     turning: bool,
     folder: Path,
     scale: float = 1.0,
+    places: Any = None,
     **options: Any,
 ) -> set[str]:
     """A run in which a quarter of the answers comes up to five batches late, in any order and now and then twice, and
     the learner is saved and loaded twice; what happened in it.
     """
     kind, own = LEARNERS[name]
-    problem = replace(PROBLEM, sparsity=2 * scale)
+    problem = replace(PROBLEM, sparsity=2 * scale, places=places)
     policies = cb.PolicySet.from_lists(LISTS, problem)
     learner = kind(problem, policies, first_epoch=60, patience=patience, seed=seed, **own, **options)
     twin = Twin(learner, LISTS)
@@ -149,6 +150,8 @@ WORLDS: list[dict[str, Any]] = [
     {"turning": True, "n_batches": 24, "patience": 3 * BATCH, "epsilon": 0.02},
     {"turning": False, "n_batches": 30, "patience": None, "epsilon": 0.02, "delta": 0.3},
     {"turning": False, "n_batches": 15, "patience": None, "epsilon": 0.7 / 8, "delta": 0.5, "scale": 1 / 8},
+    {"turning": True, "n_batches": 24, "patience": 3 * BATCH, "epsilon": 0.02},
+    {"turning": True, "n_batches": 24, "patience": 3 * BATCH, "epsilon": 0.02},
 ]
 
 
@@ -163,6 +166,25 @@ def test_all_evidence_is_that_of_the_twin(name: str, tmp_path: Path) -> None:
     if name.endswith("ask"):
         expected |= {"mixture", "disagreement"}
     assert occurred >= expected
+
+
+THETA = (1.0, 0.6, 0.3)
+PLACED = [(name, places) for name in LEARNERS for places in ("pairs", THETA)]
+PLACED.remove(("TwoPhaseComband", THETA))  # mixtures of lists are not designed for factors
+FAST = [("AdaptiveComband", "pairs"), ("AdaptiveComband", THETA), ("UniformMixture", THETA), ("ABTest", "pairs")]
+
+
+@pytest.mark.parametrize(
+    ("name", "places"), [pytest.param(*case, marks=() if case in FAST else pytest.mark.slow) for case in PLACED]
+)
+def test_all_evidence_is_that_of_the_twin_where_places_matter(name: str, places: Any, tmp_path: Path) -> None:
+    occurred = set()
+    for seed, world in enumerate(WORLDS[:2] if (name, places) in FAST else WORLDS):
+        occurred |= follow(name, seed, folder=tmp_path, places=places, **world)
+    assert occurred >= {"missing", "late"}
+    if name.startswith("Adaptive"):
+        assert occurred >= {"dropped", "certified", "fewer candidates"}
+        assert ("pairs" if places == "pairs" else "examination") in occurred
 
 
 @pytest.mark.parametrize("seed", range(3))

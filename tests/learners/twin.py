@@ -2,6 +2,8 @@
 rewards; of the library it uses only what an epoch states before its first context is drawn.
 
     D_t(π) = X_t(π) − X_t(ℓ), or ρ where the floor was not kept;
+    X_t(π) = Σ r_t(y)/Q_t(y) over items that both showed (where pairs matter: in the same place, and Q_t is that of the
+    item there), or Σ r_t(y)·θ_{k_π(y)}/(Q_t(y)·Θ/m) where places are examined;
     log-wealth against "π exceeds ℓ by μ": log mean_j Π_t (1 − λ_j D_t) / Π_{t led by ℓ} (1 − λ_j μ).
 
 A decision counts when it and all before it are answered or overdue. π is dropped when its log-wealth at μ = 0 reaches
@@ -77,6 +79,7 @@ class Twin:
     def __init__(self, learner: cb.learners.CertifyingLearner, lists: NDArray[np.int64]) -> None:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.most = self.rho  # of E X
+        self.places = learner.problem.places
         self.epsilon, self.delta, self.patience = learner.epsilon, learner.delta, learner.patience
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
@@ -160,13 +163,24 @@ class Twin:
     def worth(self, asked: Asked, rewards: Floats, epoch: Facts) -> Floats:
         """X (P,) of a round."""
         X = np.zeros(self.P)
-        for y, r, q in zip(asked.shown, rewards, asked.propensities, strict=True):
+        for k, (y, r, q) in enumerate(zip(asked.shown, rewards, asked.propensities, strict=True)):
             for i in epoch.candidates:
                 if self.ab_test:  # only the candidate's own rounds count for it
                     X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
-                elif y in self.lists[i, asked.context]:
-                    X[i] += r / q
+                else:
+                    X[i] += r * self.weight(y, k, q, self.lists[i, asked.context].tolist())
         return X
+
+    def weight(self, y: int, k: int, q: float, own: list[int]) -> float:
+        """What a reward of y, shown in place k, is worth for a candidate with this list."""
+        if y not in own:
+            return 0.0
+        if self.places is None:
+            return 1 / q
+        if self.places == "pairs":
+            return 1 / q if own[k] == y else 0.0
+        theta = np.array(self.places)
+        return float(theta[own.index(y)] / (q * theta.sum() / len(theta)))
 
     def value(self, i: int) -> float:
         """The estimate of a policy's value."""

@@ -140,7 +140,7 @@ def examination_lists(
                 of_asked[i, k] = q[place[y]]
         for a in range(size):
             place[union[a]] = -1
-    shuffle_lists(shown, propensities, u[:, 1])
+    shuffle_lists(shown, propensities, u[:, 1].copy())
     return shown, propensities, covered, of_asked
 
 

@@ -1,5 +1,6 @@
 """How an epoch explores: explorers draw its lists with exact propensities, explorations plan the next one."""
 
+from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.arms import ArmExplorer, ArmsExploration
 from comband.exploration.base import (
     Drawn,
@@ -9,10 +10,16 @@ from comband.exploration.base import (
     explorer_from_state,
     register,
 )
-from comband.exploration.disagreement import DisagreementExploration, DisagreementExplorer
+from comband.exploration.disagreement import DisagreementExplorer
 from comband.exploration.doubling import DoublingExploration
 from comband.exploration.midzuno import MidzunoExploration, MidzunoExplorer, UniformTotalsExploration
-from comband.exploration.mixture import MixtureExplorer, UniformListsExploration, UniformMixtureExploration
+from comband.exploration.mixture import (
+    ExaminedMixture,
+    MixtureExplorer,
+    UniformListsExploration,
+    UniformMixtureExploration,
+)
+from comband.exploration.placed import ExaminationExplorer, PairExplorer
 from comband.exploration.recent import RecentContexts
 from comband.exploration.whole_lists import WholeListExploration, WholeListExplorer
 
@@ -23,11 +30,14 @@ __all__ = [
     "DisagreementExplorer",
     "DoublingExploration",
     "Drawn",
+    "ExaminationExplorer",
+    "ExaminedMixture",
     "Exploration",
     "Explorer",
     "MidzunoExploration",
     "MidzunoExplorer",
     "MixtureExplorer",
+    "PairExplorer",
     "RecentContexts",
     "Standing",
     "UniformListsExploration",

@@ -25,6 +25,8 @@ from comband.totals import first_of_rounds
 class ArmExplorer:
     """The whole list of one policy, drawn uniformly from those that are `shown`; only that policy is credited.
 
+    Lists are shown in the policy's own order: values are those of its lists as they are, whatever places do.
+
     Parameters
     ----------
     policies, candidates:
@@ -43,6 +45,7 @@ class ArmExplorer:
         self._policies, self._problem = policies, problem
         self._total = problem.feedback == "total"
         self.smallest = self.smallest_disputed = 1 / len(shown)
+        self.random_order = False
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context; `arms` say whose. Uses one number of `rng` per context."""

@@ -47,8 +47,10 @@ class Explorer(Protocol):
     smallest:
         In a covered round no action of any candidate has a smaller propensity.
 
-    An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round then hold equal parts of its
-    total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists from below.
+    An explorer that shows lists in random order, given the set, says so with `random_order = True`: only then can it be
+    watched whether places matter. An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round
+    then hold equal parts of its total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists
+    from below.
     """
 
     KIND: ClassVar[str]

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels.disagreement import disagreement_lists
+from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
+from comband._kernels.places import shuffle_lists
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.exploration.base import Drawn, Seed, Standing, register
 from comband.exploration.blocks import attention_shares, row_blocks
 from comband.exploration.event_lists import EventLists
-from comband.exploration.mixture import MixtureExplorer
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import InputError, Problem, as_generator, check_count
+from comband.problem import InputError, Problem, as_generator
 from comband.rounds import Decisions, Events, read_only
 from comband.storage import Array, Real, State, Text, Whole, check, require
 
@@ -92,14 +91,14 @@ class DisagreementExplorer:
         self.attention = attention_shares(self._given, leader)
         self.problem = problem
         self.smallest_disputed = smallest_disputed
+        self.random_order = True
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
         self.smallest = float(self._lowest.min())
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
-        """A list for each context; `covered` says where the smallest propensity could be kept.
-
-        Uses one number of `rng` per context, in order.
+        """A list for each context, in random order; `covered` says where the smallest propensity could be kept.
+        Uses two numbers of `rng` per context, in order.
         """
         rng = as_generator(rng)
         n, m = n_contexts(X), self.problem.list_size
@@ -107,7 +106,7 @@ class DisagreementExplorer:
         covered = np.empty(n, dtype=np.bool_)
         kept = []
         for rows in self._row_blocks(n):
-            u = rng.random(rows.stop - rows.start)
+            u = rng.random((rows.stop - rows.start, 2))
             predicted = self._predict(take_contexts(X, rows))
             drawn = self._kernel(predicted, u, np.empty((len(u), 0), dtype=np.int32))
             lists[rows], propensities[rows], covered[rows] = drawn[:3]
@@ -139,7 +138,7 @@ class DisagreementExplorer:
         result = np.empty(len(chosen))
         for mine, places, predicted in self._lists_of(events, chosen, keep=False):
             actions = events.actions[chosen[mine], None]
-            result[mine] = self._kernel(predicted[places], np.zeros(len(mine)), actions)[4][:, 0]
+            result[mine] = self._kernel(predicted[places], None, actions)[3][:, 0]
         return result
 
     def propensities_of(self, X: Contexts, items: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -154,7 +153,7 @@ class DisagreementExplorer:
         result = np.empty(asked.shape)
         for rows in self._row_blocks(n):
             block = asked[rows]
-            result[rows] = self._kernel(self._predict(take_contexts(X, rows)), np.zeros(len(block)), block)[4]
+            result[rows] = self._kernel(self._predict(take_contexts(X, rows)), None, block)[3]
         return result
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
@@ -162,8 +161,8 @@ class DisagreementExplorer:
         parts = []
         for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
             predicted = self._predict(take_contexts(X, rows))
-            listed, nothing = sorted_actions(predicted), np.zeros(len(predicted))
-            values = self._kernel(predicted, nothing, listed)[4]
+            listed = self._listed(predicted)
+            values, nothing = self._kernel(predicted, None, listed)[3], np.zeros(len(predicted))
             parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, nothing))
         return SparsePropensities.concat(parts)
 
@@ -222,76 +221,34 @@ class DisagreementExplorer:
             mine = order[edges[rows.start] : edges[rows.stop]]
             yield mine, place[mine] - rows.start, predicted
 
+    @classmethod
+    def room(cls, standing: Standing) -> tuple[float, float]:
+        """The room of a context, and the most that is needed: no smallest propensity above their ratio can be kept."""
+        K, m = standing.problem.n_actions, standing.problem.list_size
+        return float(m), float(min(K - m, (len(standing.candidates) - 1) * m))
+
+    @classmethod
+    def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
+        """How much each context of lists (n, S, m) needs."""
+        return np.asarray(disputed_counts(lists, leader, problem.n_actions), dtype=np.float64)
+
     def _row_blocks(self, n: int) -> list[slice]:
         return row_blocks(n, len(self.candidates), self.problem.list_size)
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
         return self.policies.predict(X, self.candidates, problem=self.problem)
 
+    def _listed(self, predicted: NDArray[np.int32]) -> NDArray[np.int32]:
+        """All actions of positive probability (n, k), in ascending order and with repetitions."""
+        return sorted_actions(predicted)
+
     def _kernel(
-        self, predicted: NDArray[np.int32], u: NDArray[np.float64], asked: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
-        result: tuple[
-            NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]
-        ] = disagreement_lists(
-            predicted, self.leader, self.attention, self._lowest, u, self.problem.n_actions, as_input(asked)
-        )
-        return result
-
-
-_SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
-_UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
-_FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
-_LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
-
-
-@dataclass(frozen=True, slots=True)
-class DisagreementExploration:
-    """Show actions on which the candidates that are left disagree, with the more attention on a rival the closer its
-    value is to the leader's and the more evidence it still lacks.
-
-    The smallest propensity, which bounds the importance weights and so the stakes, is set from how much the candidates
-    disagreed on recent contexts. While more than `max_evaluated` candidates are left they are not all asked on every
-    context: uniform lists are mixed with the lists of the front runners.
-    """
-
-    max_evaluated: int = 1000
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "max_evaluated", check_count("max_evaluated", self.max_evaluated))
-
-    def plan(self, standing: Standing) -> Explorer:
-        """The explorer of the next epoch."""
-        candidates, problem = standing.candidates, standing.problem
-        if len(candidates) > self.max_evaluated:
-            front = np.argsort(standing.gaps, kind="stable")[:_FRONT_RUNNERS]
-            weights = np.zeros(len(standing.policies))
-            weights[candidates[front]] = 1 / len(front)
-            return MixtureExplorer(
-                standing.policies, candidates, weights=weights, floor=_LISTS_AT_FIRST, problem=problem
-            )
-        return DisagreementExplorer(
-            standing.policies,
-            candidates,
-            leader=standing.leader,
-            attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
-            smallest_disputed=min(_SHARE * problem.list_size / room_needed(standing), 1.0),
-            problem=problem,
-            memory=standing.recent.events,
-        )
-
-
-def room_needed(standing: Standing) -> float:
-    """For how many disputed actions a context must have room."""
-    K, m = standing.problem.n_actions, standing.problem.list_size
-    certain = min(K - m, (len(standing.candidates) - 1) * m)
-    if len(standing.recent) == 0 or certain == 0:
-        return float(max(certain, m))
-    counts = standing.recent.disputed(standing.candidates, standing.leader)
-    # An uncovered round counts as if the rival had earned ρ.
-    share = _UNCOVERED_COST * standing.epsilon / standing.problem.max_reward
-    if len(counts) * share > 1:
-        enough = float(np.quantile(counts, 1 - share))
-    else:
-        enough = float(counts.max() + 0.25 * (counts.max() - np.median(counts)))
-    return float(min(max(enough, m), max(certain, m)))
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Lists (n, m) by u (n, 2), propensities, whether the smallest is kept (n,), propensities of `asked` (n, k)."""
+        first = np.zeros(len(predicted)) if u is None else np.ascontiguousarray(u[:, 0])
+        given = (predicted, self.leader, self.attention, self._lowest, first, self.problem.n_actions, as_input(asked))
+        lists, propensities, covered, _, of_asked = disagreement_lists(*given)
+        if u is not None:
+            shuffle_lists(lists, propensities, np.ascontiguousarray(u[:, 1]))
+        return lists, propensities, covered, of_asked

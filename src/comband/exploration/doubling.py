@@ -8,8 +8,9 @@ import numpy as np
 
 from comband.design import design_exploration
 from comband.exploration.base import Explorer, Standing
-from comband.exploration.mixture import MixtureExplorer
+from comband.exploration.mixture import mixture_explorer
 from comband.oracles.enumeration import EnumerationOracle
+from comband.problem import InputError
 from comband.rounds import Events
 from comband.solvers.stopping import Stopping
 
@@ -27,6 +28,11 @@ class DoublingExploration:
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
+        if standing.problem.places is not None:
+            raise InputError(
+                "mixtures of whole lists are designed for sets or for pairs of item and place, not for factors of "
+                'places: state places="pairs", or use AdaptiveComband.'
+            )
         policies, first = standing.policies, standing.first_epoch
         weights, floor = np.full(len(policies), 1 / len(policies)), 1.0
         stage = np.log2(max(standing.rounds, first) / first)
@@ -39,4 +45,4 @@ class DoublingExploration:
                 stopping=Stopping(relative_gap=1e-3),
             )
             weights, floor = design.mixture.weights, _FLOOR
-        return MixtureExplorer(policies, standing.candidates, weights=weights, floor=floor, problem=standing.problem)
+        return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=standing.problem)

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.totals import first_actions
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.exploration.adaptive import room_needed
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
 from comband.exploration.blocks import attention_shares, row_blocks
-from comband.exploration.disagreement import room_needed
 from comband.policies.midzuno import filled_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.sparse import SparsePropensities, sorted_actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,13 +12,15 @@ from comband._kernels.lists import inclusion
 from comband.bits import PackedRows
 from comband.contexts import Contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
+from comband.places import factors_of
 from comband.policies.mixture import Mixture
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities
 from comband.problem import Problem
 from comband.rounds import Events
-from comband.storage import Array, Real, State, Text, check, require
+from comband.storage import Array, Part, Real, State, Text, check, require
 
 
 @register
@@ -49,6 +51,7 @@ class MixtureExplorer:
         self._given = np.asarray(weights, dtype=np.float64)
         self.mixture = mixture = Mixture(policies, self._given, problem=problem, floor=floor)
         self.candidates = candidates
+        self.random_order = not isinstance(policies, PlacedPolicies)
         self._own = bool(np.isin(mixture.support, candidates).all())
         self._weights = mixture.weights[candidates]
         share = (1 - mixture.floor) * float(self._weights.min())
@@ -122,6 +125,83 @@ class MixtureExplorer:
         return cls(policies, state["candidates"], weights=weights, floor=float(state["floor"]), problem=problem)
 
 
+@register
+class ExaminedMixture:
+    """The lists of a `Mixture` in random order, where places are examined by factors θ.
+
+    Rewards speak of pairs of item and place, see `comband.places`: (y, k) has the "propensity" Q(x, y)·(Θ/m)/θ_k, and
+    an m-th of it for each of the m pairs that share a reward.
+
+    Parameters
+    ----------
+    mixture:
+        The explorer of sets.
+    problem:
+        The setting, with factors.
+    """
+
+    KIND: ClassVar[str] = "examined mixture"
+    random_order = True
+
+    def __init__(self, mixture: MixtureExplorer, *, problem: Problem) -> None:
+        self._sets = mixture
+        self.candidates = mixture.candidates
+        self._m = problem.list_size
+        theta = factors_of(problem)
+        self._per_place = theta.mean() / theta
+        self._pairs = PlacedPolicies(mixture.mixture.policies, self._m)
+        self.smallest = self.smallest_disputed = mixture.smallest * float(self._per_place.min())
+
+    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
+        """A list for each context, in random order."""
+        return self._sets.draw(X, rng, first_id=first_id, epoch=epoch)
+
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """A pair counts for the candidates that show the item in that place."""
+        return self._pairs.contains(events.contexts, events.rows[chosen], events.actions[chosen], self.candidates)
+
+    def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The "propensities" of the pairs."""
+        return events.propensities[chosen]
+
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """As for `divisors`, computed anew."""
+        X, actions = take_contexts(events.contexts, events.rows[chosen]), events.actions[chosen]
+        listed = np.ascontiguousarray(actions[:, None] // self._m)
+        q = self._sets.mixture.inclusion(X, listed)[:, 0]
+        return np.asarray(q * self._per_place[actions % self._m] / self._m)
+
+    def propensities_of(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q of some items."""
+        return self._sets.propensities_of(X, items)
+
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all items."""
+        return self._sets.all_propensities(X)
+
+    def state(self) -> State:
+        """All but policies and problem, for a file or another process; see `comband.storage`."""
+        return {"kind": self.KIND, "mixture": self._sets.state()}
+
+    SCHEMA: ClassVar = {"kind": Text((KIND,)), "mixture": Part()}
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> ExaminedMixture:
+        """The inverse of `state`, checked."""
+        check(state, cls.SCHEMA)
+        sets = replace(problem, places=None)
+        return cls(MixtureExplorer.from_state(state["mixture"], policies, sets), problem=problem)
+
+
+def mixture_explorer(
+    policies: PolicySet, candidates: NDArray[np.int64], *, weights: ArrayLike, floor: float, problem: Problem
+) -> Explorer:
+    """A `MixtureExplorer`, for whichever reading of places the problem has."""
+    sets = replace(problem, places=None)
+    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=sets)
+    return explorer if problem.places is None else ExaminedMixture(explorer, problem=problem)
+
+
 @dataclass(frozen=True, slots=True)
 class UniformListsExploration:
     """Uniform lists: importance weights are K/m, whoever the candidates are and however few of them are left."""
@@ -131,7 +211,7 @@ class UniformListsExploration:
         policies, candidates = standing.policies, standing.candidates
         weights = np.zeros(len(policies))
         weights[candidates] = 1 / len(candidates)
-        return MixtureExplorer(policies, candidates, weights=weights, floor=1.0, problem=standing.problem)
+        return mixture_explorer(policies, candidates, weights=weights, floor=1.0, problem=standing.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +223,4 @@ class UniformMixtureExploration:
         policies, P = standing.policies, len(standing.policies)
         weights, problem = np.full(P, 1 / P), standing.problem
         # A mixture has a floor; this one is too small to matter.
-        return MixtureExplorer(policies, standing.candidates, weights=weights, floor=1e-9, problem=problem)
+        return mixture_explorer(policies, standing.candidates, weights=weights, floor=1e-9, problem=problem)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.disagreement import disputed_counts
 from comband.contexts import Contexts, alike, concat_contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
 from comband.exploration.event_lists import EventLists
 from comband.policies.policy_set import PolicySet
@@ -79,20 +79,23 @@ class RecentContexts:
         parts = _last(self._parts, _CONTEXTS)
         return concat_contexts([part.contexts for part in parts]) if parts else []
 
-    def disputed(self, candidates: NDArray[np.int64], leader: int) -> NDArray[np.int64]:
-        """How many actions outside the leader's list are in some candidate's, for each context.
-
-        `leader` is a position among the candidates.
-        """
-        counts = [np.empty(0, dtype=np.int64)]
+    def counts(
+        self, candidates: NDArray[np.int64], count: Callable[[NDArray[np.int32]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """What `count` says of the candidates' lists (n, S, m), for each context, (n,)."""
+        counts = [np.empty(0)]
         for part in self._joined():
-            if part.lists is None or part.candidates is None or not np.isin(candidates, part.candidates).all():
-                counts.append(count_disputed(self._policies, candidates, leader, part.contexts, self._problem))
-                continue
-            columns = np.searchsorted(part.candidates, candidates)
+            known = (
+                part.lists is not None and part.candidates is not None and np.isin(candidates, part.candidates).all()
+            )
             for rows in _blocks(len(part), len(candidates) * self._problem.list_size):
-                lists = np.ascontiguousarray(part.lists[rows][:, columns])
-                counts.append(disputed_counts(lists, leader, self._problem.n_actions))
+                if known and part.lists is not None and part.candidates is not None:
+                    lists = part.lists[rows][:, np.searchsorted(part.candidates, candidates)]
+                else:
+                    lists = self._policies.predict(
+                        take_contexts(part.contexts, rows), candidates, problem=self._problem
+                    )
+                counts.append(count(np.ascontiguousarray(lists)))
         return np.concatenate(counts)
 
     def _joined(self) -> list[_Part]:
@@ -127,19 +130,6 @@ class RecentContexts:
             contexts = unpack_contexts(state)
             recent._parts, recent._size = [_Part(contexts)], n_contexts(contexts)
         return recent
-
-
-def count_disputed(
-    policies: PolicySet, candidates: NDArray[np.int64], leader: int, X: Contexts, problem: Problem
-) -> NDArray[np.int64]:
-    """How many actions outside the leader's list are in some candidate's, for each context."""
-    parts = [
-        disputed_counts(
-            policies.predict(take_contexts(X, rows), candidates, problem=problem), leader, problem.n_actions
-        )
-        for rows in _blocks(n_contexts(X), len(candidates) * problem.list_size)
-    ]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def _blocks(n: int, cells: int) -> list[slice]:

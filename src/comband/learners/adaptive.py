@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from comband.exploration.disagreement import DisagreementExploration
+from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard

@@ -44,12 +44,15 @@ class Learner(Atomic, ABC):
         An int, a SeedSequence or a Generator; the same seed gives the same run.
     """
 
+    KNOWS_PLACES: ClassVar[bool] = False
+    """Whether the learner takes problems in which places matter."""
+
     FROM_TOTALS: ClassVar[bool] = False
     """Whether the learner can learn where only the total of a list is seen."""
 
     def __init__(self, problem: Problem, *, seed: Seed = 0) -> None:
         super().__init__()
-        self.problem = check_problem(problem)
+        self.problem = check_problem(problem, places=self.KNOWS_PLACES)
         if not self.FROM_TOTALS:
             check_itemised(problem, type(self).__name__)
         self._rng = learner_generator(seed)

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import inclusion, uniform_lists
+from comband._kernels.places import shuffle_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.lists import check_lists
+from comband.places import pair_lists
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
@@ -99,6 +102,13 @@ class Mixture:
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
         return result
 
+    def inclusion(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q^γ of some items (n, k) of each context."""
+        result = np.empty(items.shape)
+        for rows in self._row_blocks(n_contexts(X)):
+            result[rows] = self._propensities(self._predict(take_contexts(X, rows)), items[rows])
+        return result
+
     def sparse_propensities(self, X: Contexts) -> SparsePropensities:
         """Q^γ of all actions, without an (n, K) array."""
         parts = []
@@ -120,8 +130,9 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        Uses exactly 1 + m numbers of `rng` per context, in order: other batches of the same contexts change nothing. A
-        seed in its place gives the same lists at every call.
+        They are shown in random order, whoever's they are: given the set, all orders are alike. (Pairs of item and
+        place have their places, and keep them.) Uses exactly 2 + m numbers of `rng` per context, in order: other
+        batches of the same contexts change nothing. A seed in its place gives the same lists at every call.
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
@@ -140,19 +151,25 @@ class Mixture:
     def _draw_block(
         self, X: Contexts, n: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        problem = self.problem
+        problem, m = self.problem, self.problem.list_size
         predicted = None if self.floor == 1 else self._predict(X)
-        u = rng.random((n, 1 + problem.list_size))
-        shown = uniform_lists(np.ascontiguousarray(u[:, 1:]), problem.n_actions)
-        if predicted is None:
-            propensities = np.empty(shown.shape)
-            propensities.fill(problem.uniform_propensity)
-            return shown, propensities
-        followers = np.flatnonzero(u[:, 0] >= self.floor)
-        v = (u[followers, 0] - self.floor) / (1 - self.floor)
-        component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
-        shown[followers] = predicted[followers, component]
-        return shown, self._propensities(predicted, shown)
+        u = rng.random((n, 2 + m))
+        placed = isinstance(self.policies, PlacedPolicies)
+        numbers, order = np.ascontiguousarray(u[:, 1 : 1 + m]), np.ascontiguousarray(u[:, 1 + m])
+        shown = uniform_lists(numbers, problem.n_actions // m if placed else problem.n_actions)
+        propensities = np.full(shown.shape, problem.uniform_propensity)
+        if placed:
+            shuffle_lists(shown, propensities, order)
+            shown = pair_lists(shown)
+        if predicted is not None:
+            followers = np.flatnonzero(u[:, 0] >= self.floor)
+            v = (u[followers, 0] - self.floor) / (1 - self.floor)
+            component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
+            shown[followers] = predicted[followers, component]
+            propensities = self._propensities(predicted, shown)
+        if not placed:
+            shuffle_lists(shown, propensities, order)
+        return shown, propensities
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights, by the policies' names, with K, m, s, the floor and the items' names to one npz file; not

@@ -111,14 +111,16 @@ class Events:
             propensities=np.empty(0),
         )
 
-    def check(self, problem: Problem, *, ids: tuple[int, int]) -> None:
-        """Refuse events that cannot be those of this problem and of decisions numbered from ids[0] to ids[1] − 1."""
+    def check(self, problem: Problem, *, ids: tuple[int, int], per_item: int = 1) -> None:
+        """Refuse events that cannot be those of this problem and of decisions numbered from ids[0] to ids[1] − 1; each
+        shown item may have so many of them.
+        """
         pairs = np.unique(np.stack([self.rows, self.actions]), axis=1)
         sums = np.bincount(self.rows, self.rewards, minlength=1)
         require(
             int(self.actions.max(initial=0)) < problem.n_actions
             and pairs.shape[1] == len(self)
-            and int(np.bincount(self.rows, minlength=1).max()) <= problem.list_size
+            and int(np.bincount(self.rows, minlength=1).max()) <= problem.list_size * per_item
             and float(sums.max()) <= problem.max_reward + TOLERANCE,
             "events must be those of lists and rewards that the problem allows.",
         )

@@ -55,7 +55,7 @@ class Witness(Guard):
 
 def play(learner: cb.learners.CertifyingLearner, n: int, rng: np.random.Generator, *, silent: bool = False) -> None:
     decisions = learner.ask(rng.integers(12, size=n))
-    rewards = 1.0 * (rng.random((n, 1)) < 0.3) * (np.arange(decisions.lists.shape[1]) == 0)
+    rewards = 1.0 * (rng.random((n, 1)) < 0.3) * np.eye(decisions.lists.shape[1])[rng.integers(2, size=n)]
     learner.tell(decisions, 0 * rewards if silent else rewards)
 
 

@@ -60,10 +60,12 @@ class Evidence:
         P.
     epochs:
         The epochs so far; the list grows.
+    per_reward:
+        How many events each reward has: the pairs of an item with all places, where places are examined by factors.
     """
 
-    def __init__(self, problem: Problem, n_policies: int, epochs: Sequence[Epoch]) -> None:
-        self.problem, self.epochs = problem, epochs
+    def __init__(self, problem: Problem, n_policies: int, epochs: Sequence[Epoch], *, per_reward: int = 1) -> None:
+        self.problem, self.epochs, self.per_reward = problem, epochs, per_reward
         self.unit = stake_unit(problem)
         self.log_wealth = np.zeros((n_policies, len(OFFSETS)))
         self.values: ValueBets | TotalValueBets = (
@@ -163,7 +165,7 @@ class Evidence:
         if self.problem != other.problem or not _same_epochs(self.epochs, other.epochs):
             raise InputError("evidence to add must be of one problem and of the same epochs.")
         longer = max(self.epochs, other.epochs, key=len)
-        total = Evidence(self.problem, len(self.log_wealth), longer)
+        total = Evidence(self.problem, len(self.log_wealth), longer, per_reward=self.per_reward)
         total.log_wealth = self.log_wealth + other.log_wealth
         total.values = self.values + other.values  # type: ignore[operator]  # of one problem, so of one kind
         total.seen = self.seen + other.seen
@@ -247,7 +249,9 @@ class Evidence:
         propensities; see `Seen.second_moments`.
         """
         least = bound * self.problem.max_reward
-        return self.seen.second_moments(leader, propensities, n_rounds=self.rounds, of_an_event=least)
+        return self.seen.second_moments(
+            leader, propensities, n_rounds=self.rounds, of_an_event=least, per_reward=self.per_reward
+        )
 
     SCHEMA: ClassVar = {
         "log_wealth": Array("f8", ("P", len(OFFSETS))),
@@ -270,10 +274,12 @@ class Evidence:
         }
 
     @classmethod
-    def from_state(cls, state: State, problem: Problem, n_policies: int, epochs: Sequence[Epoch]) -> Evidence:
+    def from_state(
+        cls, state: State, problem: Problem, n_policies: int, epochs: Sequence[Epoch], *, per_reward: int = 1
+    ) -> Evidence:
         """The inverse of `state`, of which `comband.learners.certifying.possible` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
-        evidence = cls(problem, n_policies, epochs)
+        evidence = cls(problem, n_policies, epochs, per_reward=per_reward)
         evidence.log_wealth = state["log_wealth"]
         evidence.values = (
             TotalValueBets.from_state(state["values"], n_policies, problem, unit=evidence.unit)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts, n_contexts
+from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.base import Exploration
-from comband.exploration.disagreement import DisagreementExploration
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
@@ -24,6 +24,7 @@ from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Asked, Entered, Guard, Told, Unanswered, Watch
 from comband.learners.ledger import Admission
 from comband.learners.selector import Selector
+from comband.places import placed_rounds, unplaced
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.results import CertificationStatus, Selection
@@ -66,6 +67,7 @@ class CertifyingLearner(Selector):
     """
 
     FROM_TOTALS = True  # with an exploration for them
+    KNOWS_PLACES = True
 
     def __init__(
         self,
@@ -175,12 +177,14 @@ class CertifyingLearner(Selector):
         parts.watch.observe(Asked(drawn.decisions, epoch))
         parts.queue.append(drawn.decisions)
         parts.recent.add(X, drawn.lists, epoch.candidates)
-        return drawn.decisions
+        return unplaced(drawn.decisions) if self.problem.places == "pairs" else drawn.decisions
 
     def _learn(self, rounds: Rounds) -> None:
         parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
-        parts.watch.observe(Told(rounds.decisions, epochs))
-        settled = parts.queue.settle(rounds)
+        placed = placed_rounds(rounds, self.problem.places, share=True)
+        shown = placed if self.problem.places == "pairs" else rounds
+        parts.watch.observe(Told(shown.decisions, epochs, rounds.rewards))
+        settled = parts.queue.settle(placed)
         if settled is None:
             return
         if settled.unanswered:

@@ -17,6 +17,8 @@ from comband.learners.certifying.report import Report
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Began, Guard, Watch
 from comband.learners.ledger import Ledger
+from comband.places import event_problem, list_problem, pairs_per_reward
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
 from comband.storage import Many, Maybe, Part, State, Text, Whole, require
@@ -52,14 +54,19 @@ class Parts:
         guards: Sequence[Guard],
         tie_seed: int,
     ) -> None:
-        self._problem, self._policies = problem, policies
+        # Lists may be of pairs of item and place, and so may be events: see `comband.places`.
+        placed = problem.places == "pairs"
+        self._policies: PolicySet = PlacedPolicies(policies, problem.list_size) if placed else policies
+        self._of_lists, self._of_events = list_problem(problem), event_problem(problem)
         self.epochs = Epochs(first_epoch=first_epoch, epoch_growth=epoch_growth)
         self.queue = Queue(ledger, patience=patience)
-        self.evidence = Evidence(problem, len(policies), self.epochs)
+        self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, delta=delta)
-        self.watch = Watch(problem.n_actions, guards)
-        self.recent = RecentContexts(policies, problem)
-        self.planner = Planner(policies, exploration, max_rounds=max_rounds, tie_seed=tie_seed)
+        self.watch = Watch(self._of_lists.n_actions, guards, problem=problem)
+        self.recent = RecentContexts(self._policies, self._of_lists)
+        self.planner = Planner(
+            self._policies, exploration, problem=self._of_lists, max_rounds=max_rounds, tie_seed=tie_seed
+        )
 
     def begin_epoch(self, first_id: int) -> None:
         """The next epoch, whose first decision will be `first_id`."""
@@ -104,7 +111,8 @@ class Parts:
 
     def restore(self, state: State, ledger: Ledger) -> None:
         """The inverse of `state`, whose schema has been compared: the parts must agree with each other."""
-        problem, policies, epochs = self._problem, self._policies, self.epochs
+        problem, policies, epochs = self._of_lists, self._policies, self.epochs
+        per_reward = self.evidence.per_reward
         given = type(self.planner.exploration).__name__
         if state["exploration"] != given:
             raise InputError(
@@ -116,12 +124,21 @@ class Parts:
             "decisions, answers and rounds must be as many as each other.",
         )
         epochs.restore(state["epochs"], policies, problem, unit=self.evidence.unit, issued=ledger.issued)
-        self.evidence = Evidence.from_state(state["evidence"], problem, len(policies), epochs)
+        self.evidence = Evidence.from_state(
+            state["evidence"], self._of_events, len(policies), epochs, per_reward=per_reward
+        )
         check_evidence(self.evidence)
         self.verdict = Verdict(self.evidence, policies.names, epsilon=self.verdict.epsilon, delta=self.verdict.delta)
         self.verdict.restore(state["verdict"])
         self.queue = Queue(ledger, patience=self.queue.patience)
-        self.queue.restore(state["queue"], problem, policies, n_epochs=len(epochs))
+        self.queue.restore(
+            state["queue"],
+            problem,
+            policies,
+            n_epochs=len(epochs),
+            of_events=self._of_events,
+            per_reward=per_reward,
+        )
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
         self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)

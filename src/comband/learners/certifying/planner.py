@@ -12,7 +12,7 @@ from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.verdict import Verdict
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError
+from comband.problem import InputError, Problem
 
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _SMALLEST_TARGET = 0.2  # of epsilon: the gap on which is bet at least
@@ -23,8 +23,8 @@ class Planner:
 
     Parameters
     ----------
-    policies:
-        All of them.
+    policies, problem:
+        All of them, and the setting in which lists are drawn.
     exploration:
         How an epoch explores.
     max_rounds:
@@ -33,15 +33,23 @@ class Planner:
         Decides ties.
     """
 
-    def __init__(self, policies: PolicySet, exploration: Exploration, *, max_rounds: int | None, tie_seed: int) -> None:
-        self.policies, self.exploration = policies, exploration
+    def __init__(
+        self,
+        policies: PolicySet,
+        exploration: Exploration,
+        *,
+        problem: Problem,
+        max_rounds: int | None,
+        tie_seed: int,
+    ) -> None:
+        self.policies, self.exploration, self.problem = policies, exploration, problem
         self.max_rounds, self.tie_seed = max_rounds, tie_seed
 
     def next(
         self, epochs: Epochs, evidence: Evidence, verdict: Verdict, recent: RecentContexts, *, first_id: int
     ) -> Epoch:
         """The epoch that follows; its first decision will be `first_id`."""
-        candidates, problem = verdict.candidates, evidence.problem
+        candidates, problem = verdict.candidates, self.problem
         scores = evidence.scores(verdict.alive)[candidates]
         leader = self._pick_leader(epochs, evidence, verdict, scores)
         gaps = np.maximum(scores[leader] - scores, 0.0)

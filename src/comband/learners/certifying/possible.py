@@ -15,7 +15,8 @@ def check_evidence(evidence: Evidence) -> None:
     problem, epochs = evidence.problem, evidence.epochs
     seen, front = evidence.seen, evidence.rounds
     events = seen.events
-    events.check(problem, ids=(0, front))
+    events.check(problem, ids=(0, front), per_item=evidence.per_reward)
+    require(len(events) % evidence.per_reward == 0, "each reward must have all of its events.")
     of_event = events.epochs[events.rows]
     require(
         np.array_equal(seen.columns, epochs[-1].candidates)

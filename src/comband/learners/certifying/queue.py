@@ -181,8 +181,19 @@ class Queue:
             "late": self.late,
         }
 
-    def restore(self, state: State, problem: Problem, policies: PolicySet, *, n_epochs: int) -> None:
-        """The inverse of `state`, checked against the ledger."""
+    def restore(
+        self,
+        state: State,
+        problem: Problem,
+        policies: PolicySet,
+        *,
+        n_epochs: int,
+        of_events: Problem | None = None,
+        per_reward: int = 1,
+    ) -> None:
+        """The inverse of `state`, checked against the ledger; `of_events` is the setting of events, if it is not that
+        of lists, and `per_reward` how many of them each reward has.
+        """
         check(state, self.SCHEMA)
         self.front, self.missing, self.late = state["front"], state["missing"], state["late"]
         self._epochs, self._covered, self.failed = state["epochs"], state["covered"], state["failed"]
@@ -199,7 +210,7 @@ class Queue:
             and not answered[self.failed[self.failed < issued] - front].any(),
             "decisions, answers and rounds must be as many as each other.",
         )
-        held.check(problem, ids=(front, issued))
+        held.check(problem if of_events is None else of_events, ids=(front, issued), per_item=per_reward)
         require(
             int(self._epochs.max(initial=0)) < n_epochs
             and not (np.diff(self._epochs) < 0).any()

@@ -124,12 +124,22 @@ class Seen:
         sums = rows.weighted_sum(precision[of_event] * weights)
         return np.asarray(sums[chosen] / max(float(precision @ n_rounds), 1e-300))
 
-    def squares(self, leader: int, first: int, propensities: Propensities) -> NDArray[np.float64]:
+    def squares(
+        self, leader: int, first: int, propensities: Propensities, *, per_reward: int = 1
+    ) -> NDArray[np.float64]:
         """Σ D² of each column against the one at `leader`, over the events from `first` on, had they been shown with
-        the given propensities instead of their own.
+        the given propensities instead of their own; `per_reward` successive events speak of one reward, and of these a
+        column has one at most.
         """
         events, take = self.events, np.arange(first, len(self))
         rows = self.rows[first:]
+        if per_reward > 1:
+            q = np.maximum(propensities(events, take, rows), 1e-12)
+            sizes = events.rewards[take] / np.sqrt(events.propensities[take] * q)
+            earned = np.where(rows.column(leader), sizes, 0.0).reshape(-1, per_reward).sum(axis=1)
+            # (a − b)² = a² − 2ab + b², where a is one of the sizes, or none.
+            total = rows.weighted_sum(sizes**2 - 2 * sizes * np.repeat(earned, per_reward)) + (earned**2).sum()
+            return np.asarray(np.maximum(total, 0.0))
         led, listed = rows.column(leader), rows @ np.ones(rows.n_columns)
         undisputed = (listed == 0) | (listed == rows.n_columns)
         q = np.maximum(propensities(events, take, rows), 1e-12)
@@ -139,13 +149,13 @@ class Seen:
         return np.asarray(np.maximum(total, 0.0))
 
     def second_moments(
-        self, leader: int, propensities: Propensities, *, n_rounds: int, of_an_event: float
+        self, leader: int, propensities: Propensities, *, n_rounds: int, of_an_event: float, per_reward: int = 1
     ) -> NDArray[np.float64]:
         """E D² of each column against the one at `leader` under given propensities, from recent events; shrunk towards
         more. `n_rounds` are all rounds so far, and `of_an_event` is the most that one event can add to a sum of D².
         """
-        first = max(0, len(self) - _RECENT_EVENTS)
-        total = self.squares(leader, first, propensities)
+        first = max(0, len(self) - _RECENT_EVENTS * per_reward)
+        total = self.squares(leader, first, propensities, per_reward=per_reward)
         events = self.events
         n_rounds -= int(events.ids[events.rows[first]]) if first else 0
         # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.

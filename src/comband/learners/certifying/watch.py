@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.guards import DriftGuard, ExposureGuard
+from comband.estimates.place_guard import PlaceGuard
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Block
-from comband.problem import InputError
+from comband.problem import InputError, Problem
 from comband.rounds import Decisions
-from comband.storage import Array, Many, Part, State, check, require
+from comband.storage import Array, Many, Part, State, Whole, check, require
 
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
 _AUDIT_MOST = 20  # of one ask or tell
@@ -43,10 +44,11 @@ class Asked:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Told:
-    """Decisions as they were told with their answers."""
+    """Decisions as they were told with their answers; `rewards` (n, m) by place."""
 
     decisions: Decisions
     epochs: Epochs
+    rewards: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -227,6 +229,99 @@ class ChangeGuard(Guard):
         self._in_favour, self._opposed = state["in_favour"], state["opposed"]
 
 
+class PlacesGuard(Guard):
+    """Whether rewards come from places as the problem says, of lists that were shown in random order.
+
+    Rounds are looked at in the order of decisions, when they enter the evidence: when an answer comes may depend on its
+    place.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.places = self._new()
+        self._entered = 0  # rounds
+        self._ids = np.empty(0, dtype=np.int64)  # of rewarded decisions that are told and have not entered
+        self._rewards = np.empty((0, problem.list_size))
+
+    def _new(self) -> PlaceGuard:
+        p = self.problem
+        factors = None if p.places is None or p.places == "pairs" else p.places
+        return PlaceGuard(factors, list_size=p.list_size, max_reward=p.max_reward)
+
+    def observe(self, moment: Moment) -> None:
+        """Rewards, which wait until their rounds enter the evidence."""
+        if isinstance(moment, Told):
+            ids = moment.decisions.ids
+            rewarded = np.flatnonzero(moment.rewards.any(axis=1) & (ids >= self._entered))
+            if len(rewarded):
+                joined = np.concatenate([self._ids, ids[rewarded]])
+                order = np.argsort(joined, kind="stable")
+                self._ids = joined[order]
+                self._rewards = np.concatenate([self._rewards, moment.rewards[rewarded]])[order]
+        elif isinstance(moment, Entered):
+            self._entered += moment.block.n_rounds
+            n = int(np.searchsorted(self._ids, self._entered))
+            if n:
+                if getattr(moment.epoch.explorer, "random_order", False):
+                    self.places.update(self._rewards[:n])
+                self._ids, self._rewards = self._ids[n:], self._rewards[n:]
+
+    @property
+    def warning(self) -> str:
+        """What places do instead."""
+        return self.places.message
+
+    @property
+    def note(self) -> str:
+        """How strong an effect would have been noticed; empty where nothing was looked at."""
+        guard = self.places
+        if guard.n_rounds == 0 or guard.alarm or guard.list_size == 1:
+            return ""
+        stated = "places do not matter" if guard.places is None else "the stated factors of places hold"
+        known = (
+            "would most likely have been noticed if the last place were worth less than "
+            f"{guard.noticeable:.2g} of what it should be beside the first"
+            if guard.noticeable > 0
+            else "could not be looked at yet"
+        )
+        return f"that {stated} was watched over {guard.n_rounds:,} rewarded rounds; an effect {known}"
+
+    def parts(self) -> tuple[object, ...]:
+        """It, and its e-process."""
+        return self, self.places
+
+    SCHEMA: ClassVar = {
+        "places": PlaceGuard.SCHEMA,
+        "entered": Whole(0),
+        "ids": Array("i8", ("waiting",), 0, rising=True),
+        "rewards": Array("f8", ("waiting", "m"), 0, 1),
+    }
+
+    def state(self) -> State:
+        """The e-process, and the rewards that wait."""
+        return {
+            "places": self.places.state(),
+            "entered": self._entered,
+            "ids": self._ids,
+            "rewards": self._rewards,
+        }
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        p = self.problem
+        check(state, self.SCHEMA, m=p.list_size)
+        require(
+            bool((state["ids"] >= state["entered"]).all())
+            and bool(state["rewards"].any(axis=1).all())
+            and bool((state["rewards"].sum(axis=1) <= p.max_reward * (1 + 1e-6)).all())
+            and state["places"]["n_rounds"] <= state["entered"],
+            "rewards by place must be those of its rounds.",
+        )
+        factors = self.places.places
+        self.places = PlaceGuard.from_state(state["places"], factors, list_size=p.list_size, max_reward=p.max_reward)
+        self._entered, self._ids, self._rewards = state["entered"], state["ids"], state["rewards"]
+
+
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
@@ -236,18 +331,21 @@ class Watch:
     Parameters
     ----------
     n_actions:
-        K.
+        K, or the number of pairs where lists are of those.
     guards:
         Further ones.
+    problem:
+        The setting.
     """
 
-    def __init__(self, n_actions: int, guards: Sequence[Guard] = ()) -> None:
+    def __init__(self, n_actions: int, guards: Sequence[Guard] = (), *, problem: Problem) -> None:
         for guard in guards:
             if not isinstance(guard, Guard):
                 raise InputError(f"guards must be a sequence of Guard, got {type(guard).__name__} in it.")
         self.draws, self.unanswered, self.change = DrawsGuard(n_actions), UnansweredGuard(n_actions), ChangeGuard()
         self.further = tuple(guards)
-        self.guards: tuple[Guard, ...] = (self.draws, self.unanswered, self.change, *self.further)
+        self.places = PlacesGuard(problem)
+        self.guards: tuple[Guard, ...] = (self.draws, self.unanswered, self.change, self.places, *self.further)
 
     def observe(self, moment: Moment) -> None:
         """Let all guards see it."""
@@ -267,6 +365,7 @@ class Watch:
         "draws": ExposureGuard.SCHEMA,
         "unanswered": ExposureGuard.SCHEMA,
         "change": ChangeGuard.SCHEMA,
+        "places": PlacesGuard.SCHEMA,
         "further": Many(Part()),
     }
 
@@ -276,12 +375,13 @@ class Watch:
             "draws": self.draws.state(),
             "unanswered": self.unanswered.state(),
             "change": self.change.state(),
+            "places": self.places.state(),
             "further": [guard.state() for guard in self.further],
         }
 
     def restore(self, state: State, epochs: Epochs, n_rounds: int) -> None:
         """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched."""
-        check(state, self.SCHEMA, K=self.draws.exposure.n_actions)
+        check(state, self.SCHEMA, K=self.draws.exposure.n_actions, m=self.places.problem.list_size)
         further = state["further"]
         if len(further) != len(self.further):
             raise InputError(
@@ -289,7 +389,7 @@ class Watch:
                 "the same order, to load(…, guards=…)."
             )
         for guard, part in zip(
-            self.guards, (state["draws"], state["unanswered"], state["change"], *further), strict=True
+            self.guards, (state["draws"], state["unanswered"], state["change"], state["places"], *further), strict=True
         ):
             guard.restore(part)
         change, first = state["change"], epochs.current.first_id

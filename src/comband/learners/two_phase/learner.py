@@ -10,6 +10,7 @@ import numpy as np
 
 from comband import theory
 from comband._kernels.lists import uniform_lists
+from comband._kernels.places import shuffle_lists
 from comband.contexts import Contexts, n_contexts
 from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
@@ -196,8 +197,9 @@ class TwoPhase(Selector):
             lists = MidzunoLists(mixture) if self.problem.feedback == "total" else mixture
             return lists.draw(X, self._rng, first_id=first_id, epoch=ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
-        shown, propensities = uniform_lists(self._rng.random((n, m)), K), np.empty((n, m))
-        propensities.fill(m / K)
+        u = self._rng.random((n, m + 1))
+        shown, propensities = uniform_lists(np.ascontiguousarray(u[:, :m]), K), np.full((n, m), m / K)
+        shuffle_lists(shown, propensities, np.ascontiguousarray(u[:, m]))
         return Decisions.unsigned(first_id, shown, propensities, epoch=EXPLORE, contexts=X)
 
     def _learn(self, rounds: Rounds) -> None:

@@ -1,0 +1,77 @@
+"""Exploration where the candidates that are left disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from comband.exploration.base import Explorer, Standing
+from comband.exploration.disagreement import DisagreementExplorer
+from comband.exploration.mixture import mixture_explorer
+from comband.exploration.placed import ExaminationExplorer, PairExplorer
+from comband.policies.placed import PlacedPolicies
+from comband.problem import check_count
+
+_SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
+_UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
+_FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
+_LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementExploration:
+    """Show actions on which the candidates that are left disagree, with the more attention on a rival the closer its
+    value is to the leader's and the more evidence it still lacks.
+
+    The smallest propensity, which bounds the importance weights and so the stakes, is set from how much the candidates
+    disagreed on recent contexts. While more than `max_evaluated` candidates are left they are not all asked on every
+    context: uniform lists are mixed with the lists of the front runners.
+    """
+
+    max_evaluated: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_evaluated", check_count("max_evaluated", self.max_evaluated))
+
+    def plan(self, standing: Standing) -> Explorer:
+        """The explorer of the next epoch."""
+        candidates, problem = standing.candidates, standing.problem
+        if len(candidates) > self.max_evaluated:
+            front = np.argsort(standing.gaps, kind="stable")[:_FRONT_RUNNERS]
+            weights = np.zeros(len(standing.policies))
+            weights[candidates[front]] = 1 / len(front)
+            return mixture_explorer(
+                standing.policies, candidates, weights=weights, floor=_LISTS_AT_FIRST, problem=problem
+            )
+        reading: type[DisagreementExplorer] = DisagreementExplorer
+        if isinstance(standing.policies, PlacedPolicies):
+            reading = PairExplorer
+        elif problem.places is not None:
+            reading = ExaminationExplorer
+        return reading(
+            standing.policies,
+            candidates,
+            leader=standing.leader,
+            attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
+            smallest_disputed=min(_SHARE * reading.room(standing)[0] / room_needed(standing, reading), 1.0),
+            problem=problem,
+            memory=standing.recent.events,
+        )
+
+
+def room_needed(standing: Standing, reading: type[DisagreementExplorer] = DisagreementExplorer) -> float:
+    """For how much a context must have room, so that nearly all have."""
+    least, certain = reading.room(standing)
+    if len(standing.recent) == 0 or certain <= 0:
+        return max(certain, least)
+    counts = standing.recent.counts(
+        standing.candidates, lambda lists: reading.needed(lists, standing.leader, standing.problem)
+    )
+    # An uncovered round counts as if the rival had earned ρ.
+    share = _UNCOVERED_COST * standing.epsilon / standing.problem.max_reward
+    if len(counts) * share > 1:
+        enough = float(np.quantile(counts, 1 - share))
+    else:
+        enough = float(counts.max() + 0.25 * (counts.max() - np.median(counts)))
+    return float(min(max(enough, least), max(certain, least)))

@@ -1,0 +1,180 @@
+"""Disagreement sampling where places matter: by examination, and by pairs of item and place."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband._kernels.inputs import as_input
+from comband._kernels.lists import contains
+from comband._kernels.places import examination_lists, examination_needs, pair_needs
+from comband._kernels.places import pair_lists as draw_pairs
+from comband.bits import PackedRows
+from comband.exploration.base import Standing, register
+from comband.exploration.disagreement import DisagreementExplorer
+from comband.exploration.event_lists import EventLists
+from comband.places import factors_of, item_lists, pair_lists
+from comband.policies.placed import PlacedPolicies
+from comband.policies.policy_set import PolicySet
+from comband.policies.sparse import sorted_actions
+from comband.problem import InputError, Problem
+from comband.rounds import Events
+from comband.storage import Text
+
+
+@register
+class ExaminationExplorer(DisagreementExplorer):
+    """Disagreement sampling where a place k is examined with a factor θ_k, in random order.
+
+    A reward r of item y speaks for candidate π with the weight θ_{k_π(y)}/e(x, y), e(x, y) = Σ_k Q(x, y, k)·θ_k,
+    whatever place it was in. In random order e = q·Θ/m, where q is the probability that y is in the list and Θ = Σ_k
+    θ_k. So lists are drawn by systematic sampling with
+
+        q(x, y) = clip(t·√(Σ_π α_π (θ_{k_π(y)} − θ_{k_ℓ(y)})²·(share(y) + .01)), low(y), 1),    Σ_y q(x, y) = m,
+
+    and θ = 0 where y is not shown. What a rival can gain over the leader by a reward of y is in proportion to g(y) =
+    max_π (θ_{k_π(y)} − θ_{k_ℓ(y)})⁺, also for items of the leader's own list that a rival shows higher: low(y) keeps
+    e(x, y) ≥ φ·g(y), with φ = `smallest_disputed`.
+
+    Events are pairs of item and place; see `comband.places`.
+    """
+
+    KIND = "examination"
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        candidates: ArrayLike,
+        *,
+        leader: int,
+        attention: ArrayLike,
+        smallest_disputed: float,
+        problem: Problem,
+        memory: EventLists | None = None,
+    ) -> None:
+        super().__init__(
+            policies,
+            candidates,
+            leader=leader,
+            attention=attention,
+            smallest_disputed=smallest_disputed,
+            problem=problem,
+            memory=memory,
+        )
+        self._theta = factors_of(problem)
+        self.smallest = float(self._lowest[2])  # of e(x, y) over the largest factor that any candidate gives y
+
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """A pair counts for the candidates that show the item in that place."""
+        inside = np.empty((len(chosen), len(self.candidates)), dtype=np.bool_)
+        for mine, places, predicted in self._lists_of(events, chosen, keep=True):
+            inside[mine] = contains(pair_lists(predicted), places, events.actions[chosen[mine]])
+        return inside
+
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+        """e(x, y)/θ_k, and an m-th of it for each of the m pairs that share a reward."""
+        m, actions, q = self.problem.list_size, events.actions[chosen], np.empty(len(chosen))
+        for mine, places, predicted in self._lists_of(events, chosen, keep=False):
+            asked = np.ascontiguousarray(actions[mine, None] // m)
+            q[mine] = self._kernel(predicted[places], None, asked)[3][:, 0]
+        return np.asarray(q * self._theta.mean() / self._theta[actions % m] / m)
+
+    SCHEMA: ClassVar = {**DisagreementExplorer.SCHEMA, "kind": Text((KIND,))}
+
+    @classmethod
+    def room(cls, standing: Standing) -> tuple[float, float]:
+        """One, of Θ; and Σ_y g(y)/Θ ≤ S − 1 at most, or what one item that a rival shows on top needs."""
+        theta, K, S = factors_of(standing.problem), standing.problem.n_actions, len(standing.candidates)
+        top = float(theta.max() / theta.mean())
+        return 1.0, max(min(S - 1, K * float(theta.max() / theta.sum())), top)
+
+    @classmethod
+    def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
+        """How much each context of lists (n, S, m) needs."""
+        return np.asarray(examination_needs(lists, leader, factors_of(problem), problem.n_actions))
+
+    def _kernel(
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        numbers = np.zeros((len(predicted), 2)) if u is None else u
+        lists, propensities, covered, of_asked = examination_lists(
+            predicted,
+            self.leader,
+            self.attention,
+            self._lowest,
+            self._theta,
+            numbers,
+            self.problem.n_actions,
+            as_input(asked),
+        )
+        return lists, propensities, covered, of_asked
+
+
+@register
+class PairExplorer(DisagreementExplorer):
+    """Disagreement sampling over pairs of item and place: the policies are `PlacedPolicies`, the problem that of pairs.
+
+    Every place k has one item, Σ_y Q(x, y, k) = 1; every item one place at most, Σ_k Q(x, y, k) ≤ 1. Within these
+    bounds Q(x, y, k) is in proportion to √(u(y, k)·(share(y) + .01)), where u(y, k) = Σ_π α_π 1[(y, k) ∈ π(x) △ ℓ(x)]
+    and the share is that of the candidates that show the *item*; with floors as for items. Lists are drawn by dependent
+    rounding.
+    """
+
+    KIND = "pairs"
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        candidates: ArrayLike,
+        *,
+        leader: int,
+        attention: ArrayLike,
+        smallest_disputed: float,
+        problem: Problem,
+        memory: EventLists | None = None,
+    ) -> None:
+        if not isinstance(policies, PlacedPolicies):
+            raise InputError("pairs are drawn of PlacedPolicies, got policies of items.")
+        super().__init__(
+            policies,
+            candidates,
+            leader=leader,
+            attention=attention,
+            smallest_disputed=smallest_disputed,
+            problem=problem,
+            memory=memory,
+        )
+        self.random_order = False
+
+    SCHEMA: ClassVar = {**DisagreementExplorer.SCHEMA, "kind": Text((KIND,))}
+
+    @classmethod
+    def room(cls, standing: Standing) -> tuple[float, float]:
+        """One per place; and as many as there are rivals, or items."""
+        return 1.0, min(standing.problem.n_actions / standing.problem.list_size, len(standing.candidates) - 1)
+
+    @classmethod
+    def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
+        """How much each context of lists of pairs (n, S, m) needs."""
+        items = np.ascontiguousarray(item_lists(lists))
+        return np.asarray(pair_needs(items, leader, problem.n_actions // problem.list_size), dtype=np.float64)
+
+    def _listed(self, predicted: NDArray[np.int32]) -> NDArray[np.int32]:
+        """All places of all items: a place that lacks something may take any item that has room."""
+        m = self.problem.list_size
+        items = sorted_actions(item_lists(predicted))
+        pairs = items[:, :, None] * np.int32(m) + np.arange(m, dtype=np.int32)
+        return np.sort(pairs.reshape(len(items), -1), axis=1)
+
+    def _kernel(
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        K = self.problem.n_actions // self.problem.list_size
+        numbers = np.zeros(len(predicted)) if u is None else np.ascontiguousarray(u[:, 0])
+        items = np.ascontiguousarray(item_lists(predicted))
+        lists, propensities, covered, of_asked = draw_pairs(
+            items, self.leader, self.attention, self._lowest, numbers, K, as_input(asked), u is not None
+        )
+        return pair_lists(lists), propensities, covered, of_asked
