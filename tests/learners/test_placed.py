@@ -49,7 +49,7 @@ class TwoShops:
         return Batch(x, rewards, self.problem, THETA, rng.random((n, 3)))
 
     def values(self, policies: cb.PolicySet) -> NDArray[np.float64]:
-        return np.array([0.15, 0.20]) / 3 * THETA.sum()
+        return np.asarray(np.array([0.15, 0.20]) / 3 * THETA.sum())
 
 
 def play(places: Any, kind: Any, seed: int, **options: Any) -> tuple[cb.Selection, Any]:
@@ -131,6 +131,7 @@ def test_explorers_draw_the_same_lists_elsewhere(reading: str) -> None:
     problem = cb.Problem(12, 3, 1, places=READINGS[reading])
     policies = random_policies(6, 9, problem, rng)
     options: dict[str, Any] = {"leader": 2, "attention": rng.random(5), "smallest_disputed": 0.15}
+    shown: Any
     if reading == "pairs":
         of_lists, shown = pair_problem(problem), PlacedPolicies(policies, 3)
         explorer: Any = PairExplorer(shown, [0, 1, 3, 4, 5], problem=of_lists, **options)
