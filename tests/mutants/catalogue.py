@@ -326,8 +326,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "exploration/disagreement.py",
-        "covered=read_only(covered)",
-        "covered=read_only(np.ones_like(covered))",
+        "contexts=X, covered=covered)",
+        "contexts=X)",
         "contexts in which the smallest propensity does not hold are not marked",
         (f"{DISAGREEMENT}::test_contexts_with_too_much_dispute_are_marked",),
     ),

@@ -17,11 +17,11 @@ from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Seed, Standing, register
 from comband.exploration.blocks import attention_shares, row_blocks
 from comband.exploration.event_lists import EventLists
-from comband.lists import check_lists
+from comband.lists import check_lists, refuse_propensities
 from comband.policies.policy_set import PolicySet
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, as_generator
-from comband.rounds import Decisions, Events, read_only
+from comband.rounds import Decisions, Events
 from comband.storage import Array, Real, State, Text, Whole, check, require
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
@@ -112,14 +112,9 @@ class DisagreementExplorer:
             lists[rows], propensities[rows], covered[rows] = drawn[:3]
             if rows.stop > n - keep:
                 kept.append(predicted[max(0, n - keep - rows.start) :])
-        decisions = Decisions(
-            ids=read_only(np.arange(first_id, first_id + n)),
-            lists=read_only(lists),
-            propensities=read_only(propensities),
-            epochs=read_only(np.full(n, epoch)),
-            contexts=X,
-            covered=read_only(covered),
-        )
+        if not propensities.all():  # those of a list that came out too short
+            refuse_propensities(propensities)
+        decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X, covered=covered)
         return Drawn(decisions, (kept[0] if len(kept) == 1 else np.concatenate(kept)) if kept else None)
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -61,7 +61,7 @@ class RecentContexts:
     def add(self, X: Contexts, lists: NDArray[np.int32] | None, candidates: NDArray[np.int64]) -> None:
         """Further contexts; `lists` (k, S, m) are those of the candidates on the last k of them."""
         n, known = n_contexts(X), 0 if lists is None else len(lists)
-        if n and self._parts and not alike(self._parts[0].contexts, X):
+        if n and self._parts and not _same_kind(self._parts[0].contexts, X):
             concat_contexts([self._parts[0].contexts, X])  # says what is wrong, if they cannot be joined
         unknown, seen = slice(max(0, n - _CONTEXTS), n - known), slice(n - known, n)
         for rows, there in ((unknown, None), (seen, lists)):
@@ -130,6 +130,12 @@ class RecentContexts:
             contexts = unpack_contexts(state)
             recent._parts, recent._size = [_Part(contexts)], n_contexts(contexts)
         return recent
+
+
+def _same_kind(first: Contexts, second: Contexts) -> bool:
+    if type(first) is np.ndarray and type(second) is np.ndarray and first.dtype == second.dtype:
+        return bool(first.shape[1:] == second.shape[1:])
+    return alike(first, second)
 
 
 def _blocks(n: int, cells: int) -> list[slice]:

@@ -154,8 +154,8 @@ class Ledger:
 
     def answered_from(self, first_id: int) -> NDArray[np.bool_]:
         """Whether each decision from `first_id` on is answered, (issued − first_id,), for the caller to keep."""
-        answered = np.ones(self.issued - first_id, dtype=np.bool_)
-        known = max(first_id, self._low)
+        answered, known = np.empty(self.issued - first_id, dtype=np.bool_), max(first_id, self._low)
+        answered[: known - first_id] = True
         answered[known - first_id :] = self._rows(self._done)[known - self._low :]
         if self._unwritten is not None:
             answered[max(self.issued - len(self._unwritten) - first_id, 0) :] = False

@@ -131,30 +131,7 @@ class Evidence:
         if block.paired is not None:
             all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
             self.log_wealth[slice(None) if all_of_them else candidates] += block.paired.log_wealth
-        rho, epoch = self.problem.max_reward, self.epochs[block.epoch]
-        if isinstance(self.values, TotalValueBets):
-            smallest = getattr(epoch.explorer, "smallest_list", None)
-            self.values.add(
-                candidates,
-                block.inside,
-                block.rows,
-                block.weights,
-                bound=epoch.value_bound,
-                list_bound=None if smallest is None else rho / smallest,
-                n_rounds=block.n_rounds,
-                n_uncovered=block.n_uncovered,
-            )
-        else:
-            self.values.add(
-                candidates,
-                block.inside,
-                block.rows,
-                block.weights,
-                bound=epoch.value_bound,
-                n_rounds=block.n_rounds,
-                n_uncovered=block.n_uncovered,
-                max_reward=rho,
-            )
+        _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
         self.n_rounds[block.epoch] += block.n_rounds
         self.n_uncovered[block.epoch] += block.n_uncovered
         self.reward += block.reward
@@ -299,6 +276,18 @@ class Evidence:
 def stake_unit(problem: Problem) -> float:
     """What stakes are counted in: a problem with all rewards rescaled is the same problem."""
     return min(1.0, problem.max_reward)
+
+
+def _add_values(values: ValueBets | TotalValueBets, epoch: Epoch, block: Block, max_reward: float) -> None:
+    """Enter a block into the bets on values."""
+    cells, bound = (epoch.candidates, block.inside, block.rows, block.weights), epoch.value_bound
+    n, uncovered = block.n_rounds, block.n_uncovered
+    if isinstance(values, TotalValueBets):
+        smallest = getattr(epoch.explorer, "smallest_list", None)
+        list_bound = None if smallest is None else max_reward / smallest
+        values.add(*cells, bound=bound, list_bound=list_bound, n_rounds=n, n_uncovered=uncovered)
+    else:
+        values.add(*cells, bound=bound, max_reward=max_reward, n_rounds=n, n_uncovered=uncovered)
 
 
 def _events_to_keep(events: Events, chosen: NDArray[np.int64], divisors: NDArray[np.float64]) -> Events | None:

@@ -204,7 +204,7 @@ class CertifyingLearner(Selector):
             return
         parts, verdict = self._all, self._all.verdict
         if verdict.certified is None and parts.epochs.due(parts.queue.front, int(verdict.alive.sum())):
-            before = Checkpoint(self, *self._parts())
+            before = Checkpoint(self, *parts.changing(epoch=True))
             try:
                 parts.begin_epoch(first_id=self._ledger.issued)
             except BaseException:

@@ -133,8 +133,8 @@ class DrawsGuard(Guard):
         return self.exposure.message
 
     def parts(self) -> tuple[object, ...]:
-        """It, and its e-process."""
-        return self, self.exposure
+        """Its e-process."""
+        return (self.exposure,)
 
     def state(self) -> State:
         """The e-process."""
@@ -169,8 +169,8 @@ class UnansweredGuard(Guard):
         return self.exposure.message
 
     def parts(self) -> tuple[object, ...]:
-        """It, and its e-process."""
-        return self, self.exposure
+        """Its e-process."""
+        return (self.exposure,)
 
     def state(self) -> State:
         """The e-process."""
