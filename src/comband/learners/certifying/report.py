@@ -45,6 +45,8 @@ class Report:
                 "take more rounds to tell them apart"
             )
         notes += self._notes()
+        if self.watch.places.note:
+            notes.append(self.watch.places.note)
         if self.policies.cover is not None:
             notes.append(
                 self.policies.cover.promise(epsilon=claim.epsilon, delta=verdict.delta, max_reward=problem.max_reward)
