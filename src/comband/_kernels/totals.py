@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def first_actions(
     lists: NDArray[np.int32],
     leader: int,
@@ -82,10 +82,11 @@ def first_actions(
                 first[i] = union[a]
                 break
         for k in range(asked.shape[1]):
-            if not 0 <= asked[i, k] < n_actions:
+            y = asked[i, k]
+            if not 0 <= y < n_actions:
                 raise IndexError("first_actions: an action that was asked for is out of range")
-            if place[asked[i, k]] >= 0:
-                of_asked[i, k] = q[place[asked[i, k]]]
+            if place[y] >= 0:
+                of_asked[i, k] = q[place[y]]
         for a in range(size):
             place[union[a]] = -1
     return first, covered, of_asked
