@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.exploration.blocks import attention_shares, draw_whole_lists, row_blocks
+from comband.exploration.blocks import WholeLists, attention_shares, row_blocks
 
 
 @pytest.mark.parametrize(("n", "n_policies"), [(0, 3), (1, 3), (10_000, 7), (50, 10**8)])
@@ -31,10 +31,11 @@ def test_whole_lists_are_those_of_who_was_drawn() -> None:
     policies = cb.PolicySet.from_lists(tables, problem)
     X = rng.integers(9, size=3000)
 
-    def shares(predicted: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        return np.asarray((predicted[:, :, :, None] == shown[:, None, None, :]).any(axis=2).mean(axis=1))
+    class Arms(WholeLists):
+        ONE_CREDITED = True
 
-    who, lists, q = draw_whole_lists(X, 5, n_policies=6, list_size=4, predict=policies.predict, shares=shares)
+    drawn = Arms(policies, np.arange(6), problem).draw(X, 5).decisions
+    who, lists, q = drawn.arms, drawn.lists, drawn.propensities
     u = np.random.default_rng(5).random(3000)
     assert who.tolist() == [int(6 * number) for number in u]
     assert (lists == tables[who, X]).all()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels.lists import inclusion
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.exploration.base import Drawn, Seed
+from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import as_generator
+from comband.policies.sparse import SparsePropensities, sorted_actions
+from comband.problem import Problem, as_generator
+from comband.rounds import Decisions, no_arms
 
-Seed = int | np.random.SeedSequence | np.random.Generator
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
@@ -36,24 +40,50 @@ def attention_shares(attention: Floats, leader: int) -> Floats:
     return np.asarray(shares)
 
 
-def draw_whole_lists(
-    X: Contexts,
-    rng: Seed,
-    *,
-    n_policies: int,
-    list_size: int,
-    predict: Callable[[Contexts], Lists],
-    shares: Callable[[Lists, Lists], Floats],
-) -> tuple[NDArray[np.int64], Lists, Floats]:
-    """The list of one policy for each context, drawn uniformly: whose it is, the list, and its items' propensities.
+class WholeLists:
+    """What explorers share that show the whole list of one policy, drawn uniformly from those that are `shown`."""
 
-    `predict` gives the lists (n, P, m) of all policies, `shares` the propensities of the second lists given the first.
-    """
-    n = n_contexts(X)
-    who = np.minimum((as_generator(rng).random(n) * n_policies).astype(np.int64), n_policies - 1)
-    lists, propensities = np.empty((n, list_size), dtype=np.int32), np.empty((n, list_size))
-    for rows in row_blocks(n, n_policies, list_size):
-        predicted = predict(take_contexts(X, rows))
-        lists[rows] = predicted[np.arange(len(predicted)), who[rows]]
-        propensities[rows] = shares(predicted, lists[rows])
-    return who, lists, propensities
+    ONE_CREDITED: ClassVar[bool]  # whether only that policy is credited
+
+    def __init__(self, policies: PolicySet, shown: NDArray[np.int64], problem: Problem) -> None:
+        self.shown = shown
+        self._policies, self._problem = policies, problem
+        self.smallest = self.smallest_disputed = 1 / len(shown)
+
+    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
+        """A list for each context; where one policy alone is credited `arms` say which. One number of `rng` each."""
+        n, A, m = n_contexts(X), len(self.shown), self._problem.list_size
+        who = np.minimum((as_generator(rng).random(n) * A).astype(np.int64), A - 1)
+        lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
+        for rows in row_blocks(n, A, m):
+            predicted = self._predict(take_contexts(X, rows))
+            lists[rows] = predicted[np.arange(len(predicted)), who[rows]]
+            propensities[rows] = self._shares(predicted, lists[rows])
+        decisions = Decisions(
+            ids=np.arange(first_id, first_id + n),
+            lists=lists,
+            propensities=propensities,
+            epochs=np.full(n, epoch),
+            contexts=X,
+            arms=self.shown[who] if self.ONE_CREDITED else no_arms(n),
+        )
+        return Drawn(decisions)
+
+    def propensities_of(self, X: Contexts, items: Lists) -> Floats:
+        """Q of some items."""
+        return self._shares(self._predict(X), items)
+
+    def all_propensities(self, X: Contexts) -> SparsePropensities:
+        """Q of all items."""
+        predicted = self._predict(X)
+        listed = sorted_actions(predicted)
+        values = self._shares(predicted, listed)
+        return SparsePropensities.of_sorted(self._problem.n_actions, listed, values, np.zeros(len(predicted)))
+
+    def _predict(self, X: Contexts) -> Lists:
+        return self._policies.predict(X, self.shown, problem=self._problem)
+
+    def _shares(self, predicted: Lists, items: Lists) -> Floats:
+        A = len(self.shown)
+        shares = inclusion(predicted, np.full(A, 1 / A), np.ascontiguousarray(items), self._problem.n_actions)
+        return np.minimum(shares, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,6 @@ from comband._kernels.places import pair_lists as draw_pairs
 from comband.bits import PackedRows
 from comband.exploration.base import Standing, register
 from comband.exploration.disagreement import DisagreementExplorer
-from comband.exploration.event_lists import EventLists
 from comband.places import factors_of, item_lists, pair_lists
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
@@ -43,26 +42,8 @@ class ExaminationExplorer(DisagreementExplorer):
 
     KIND = "examination"
 
-    def __init__(
-        self,
-        policies: PolicySet,
-        candidates: ArrayLike,
-        *,
-        leader: int,
-        attention: ArrayLike,
-        smallest_disputed: float,
-        problem: Problem,
-        memory: EventLists | None = None,
-    ) -> None:
-        super().__init__(
-            policies,
-            candidates,
-            leader=leader,
-            attention=attention,
-            smallest_disputed=smallest_disputed,
-            problem=problem,
-            memory=memory,
-        )
+    def __init__(self, policies: PolicySet, candidates: ArrayLike, *, problem: Problem, **standing: Any) -> None:
+        super().__init__(policies, candidates, problem=problem, **standing)
         self._theta = factors_of(problem)
         self.smallest = float(self._lowest[2])  # of e(x, y) over the largest factor that any candidate gives y
 
@@ -124,28 +105,10 @@ class PairExplorer(DisagreementExplorer):
 
     KIND = "pairs"
 
-    def __init__(
-        self,
-        policies: PolicySet,
-        candidates: ArrayLike,
-        *,
-        leader: int,
-        attention: ArrayLike,
-        smallest_disputed: float,
-        problem: Problem,
-        memory: EventLists | None = None,
-    ) -> None:
+    def __init__(self, policies: PolicySet, candidates: ArrayLike, *, problem: Problem, **standing: Any) -> None:
         if not isinstance(policies, PlacedPolicies):
             raise InputError("pairs are drawn of PlacedPolicies, got policies of items.")
-        super().__init__(
-            policies,
-            candidates,
-            leader=leader,
-            attention=attention,
-            smallest_disputed=smallest_disputed,
-            problem=problem,
-            memory=memory,
-        )
+        super().__init__(policies, candidates, problem=problem, **standing)
         self.random_order = False
 
     SCHEMA: ClassVar = {**DisagreementExplorer.SCHEMA, "kind": Text((KIND,))}

@@ -8,21 +8,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.lists import inclusion
 from comband.bits import PackedRows
-from comband.contexts import Contexts
-from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
-from comband.exploration.blocks import draw_whole_lists
+from comband.exploration.base import Explorer, Standing, register
+from comband.exploration.blocks import WholeLists
 from comband.policies.policy_set import PolicySet
-from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem
-from comband.rounds import Decisions, Events
+from comband.rounds import Events
 from comband.storage import Array, State, Text, check, require
 from comband.totals import first_of_rounds
 
 
 @register
-class WholeListExplorer:
+class WholeListExplorer(WholeLists):
     """The list of a candidate drawn uniformly; its total counts for all candidates with the same set of actions there.
 
     With P(a | x) the share of the S candidates that show the set a, X(π) = T·1[π(x) = a]/P(a | x) is unbiased, and at
@@ -36,31 +33,11 @@ class WholeListExplorer:
 
     KIND: ClassVar[str] = "whole lists"
     FROM_TOTALS: ClassVar[bool] = True
+    ONE_CREDITED = False
 
     def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], *, problem: Problem) -> None:
+        super().__init__(policies, candidates, problem)
         self.candidates = candidates
-        self._policies, self._problem = policies, problem
-        self.smallest = self.smallest_disputed = 1 / len(candidates)
-
-    def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
-        """A list for each context. Uses one number of `rng` per context."""
-        _, lists, propensities = draw_whole_lists(
-            X,
-            rng,
-            n_policies=len(self.candidates),
-            list_size=self._problem.list_size,
-            predict=self._predict,
-            shares=self._shares,
-        )
-        return Drawn(
-            Decisions(
-                ids=np.arange(first_id, first_id + len(lists)),
-                lists=lists,
-                propensities=propensities,
-                epochs=np.full(len(lists), epoch),
-                contexts=X,
-            )
-        )
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The first event of a round, for all of them, counts for the candidates that list every action."""
@@ -74,17 +51,6 @@ class WholeListExplorer:
         """P(a | x)/m by who counted for these events; 1/(Sm) where nobody did."""
         shares = inside @ np.full(inside.n_columns, 1 / inside.n_columns)
         return np.maximum(shares, self.smallest) / self._problem.list_size
-
-    def propensities_of(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Q of some items."""
-        return self._shares(self._predict(X), items)
-
-    def all_propensities(self, X: Contexts) -> SparsePropensities:
-        """Q of all items."""
-        predicted = self._predict(X)
-        listed = sorted_actions(predicted)
-        values = self._shares(predicted, listed)
-        return SparsePropensities.of_sorted(self._problem.n_actions, listed, values, np.zeros(len(predicted)))
 
     def state(self) -> State:
         """All but policies and problem, for a file or another process; see `comband.storage`."""
@@ -107,14 +73,6 @@ class WholeListExplorer:
         shared = np.zeros((len(counts), listed.shape[1]), dtype=np.int64)
         np.add.at(shared, place, listed)
         return np.asarray((shared == counts[:, None])[place])
-
-    def _predict(self, X: Contexts) -> NDArray[np.int32]:
-        return self._policies.predict(X, self.candidates, problem=self._problem)
-
-    def _shares(self, predicted: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float64]:
-        S = len(self.candidates)
-        shares = inclusion(predicted, np.full(S, 1 / S), np.ascontiguousarray(items), self._problem.n_actions)
-        return np.minimum(shares, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

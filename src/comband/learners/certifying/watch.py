@@ -103,13 +103,36 @@ class Guard(ABC):
         """The inverse of `state`, checked."""
 
 
-class DrawsGuard(Guard):
+class _ExposuresGuard(Guard):
+    """Looks for actions that are seen more, or less, often than their propensities say."""
+
+    UNANSWERED: ClassVar[bool] = False
+
+    def __init__(self, n_actions: int) -> None:
+        self.exposure = ExposureGuard(n_actions, unanswered=self.UNANSWERED)
+
+    @property
+    def warning(self) -> str:
+        """What does not fit, or seems to get lost."""
+        return self.exposure.message
+
+    def parts(self) -> tuple[object, ...]:
+        """Its e-process."""
+        return (self.exposure,)
+
+    def state(self) -> State:
+        """The e-process."""
+        return self.exposure.state()
+
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        self.exposure = ExposureGuard.from_state(state, self.exposure.n_actions, unanswered=self.UNANSWERED)
+
+
+class DrawsGuard(_ExposuresGuard):
     """Whether lists are drawn with their propensities, and told with the contexts and propensities they were drawn
     with: of one decision in ten these are computed anew.
     """
-
-    def __init__(self, n_actions: int) -> None:
-        self.exposure = ExposureGuard(n_actions)
 
     def observe(self, moment: Moment) -> None:
         """At ask, for which answers come may depend on what is shown; at tell, for contexts may have been altered."""
@@ -127,29 +150,11 @@ class DrawsGuard(Guard):
                 explorer = moment.epochs[k].explorer
                 self.exposure.compare(sample.propensities, explorer.propensities_of(sample.contexts, sample.lists))
 
-    @property
-    def warning(self) -> str:
-        """What does not fit."""
-        return self.exposure.message
 
-    def parts(self) -> tuple[object, ...]:
-        """Its e-process."""
-        return (self.exposure,)
-
-    def state(self) -> State:
-        """The e-process."""
-        return self.exposure.state()
-
-    def restore(self, state: State) -> None:
-        """The inverse of `state`."""
-        self.exposure = ExposureGuard.from_state(state, self.exposure.n_actions)
-
-
-class UnansweredGuard(Guard):
+class UnansweredGuard(_ExposuresGuard):
     """Whether decisions that were never answered show certain actions more often than they should."""
 
-    def __init__(self, n_actions: int) -> None:
-        self.exposure = ExposureGuard(n_actions, unanswered=True)
+    UNANSWERED = True
 
     def observe(self, moment: Moment) -> None:
         """Decisions without answer, as many as there is time for."""
@@ -162,23 +167,6 @@ class UnansweredGuard(Guard):
             if len(sample):
                 explorer = moment.epochs[int(sample.epochs[0])].explorer
                 self.exposure.update(sample.lists, explorer.all_propensities(sample.contexts))
-
-    @property
-    def warning(self) -> str:
-        """What seems to get lost."""
-        return self.exposure.message
-
-    def parts(self) -> tuple[object, ...]:
-        """Its e-process."""
-        return (self.exposure,)
-
-    def state(self) -> State:
-        """The e-process."""
-        return self.exposure.state()
-
-    def restore(self, state: State) -> None:
-        """The inverse of `state`."""
-        self.exposure = ExposureGuard.from_state(state, self.exposure.n_actions, unanswered=True)
 
 
 class ChangeGuard(Guard):
