@@ -359,7 +359,7 @@ def test_rounds_without_reward_certify_as_soon_as_they_should() -> None:
     problem = cb.Problem(n_actions=6, list_size=2, sparsity=1)
     policies = cb.PolicySet.from_lists([[[0, 1]], [[0, 2]], [[3, 4]]], problem)
     in_vain = 0
-    for seed in range(4):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         learner = cb.UniformLists(problem, policies, epsilon=0.15, seed=seed)
         while not learner.done:
