@@ -66,7 +66,8 @@ OTHERS = [
     *([], [1], [0.5, 0.5], [[]], [[1], [1, 2]], (), {}, {"a": 1}, set(), {0, 1}, range(3), lambda x: x, slice(2)),
     *(np.empty(0), np.empty((0, 3)), np.zeros((2, 2)), np.full((3, 2), np.nan), np.array(["a", "b"]), np.array([None])),
     *(np.array([1 + 2j]), np.array([[True, False]]), np.array([10**30]), np.array([2**63], dtype=np.uint64)),
-    *(np.datetime64("NaT", "D"), np.array(["2020-01-01"], dtype="M8[D]"), np.zeros(2, dtype=[("a", "f8")]), sp.eye_array(3)),
+    *(np.datetime64("NaT", "D"), np.array(["2020-01-01"], dtype="M8[D]")),
+    *(np.zeros(2, dtype=[("a", "f8")]), sp.eye_array(3)),
     *(
         sp.csr_array((2, 2)),
         pd.DataFrame({"a": [1, 2]}),
