@@ -695,4 +695,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "a file certifies a candidate without evidence",
         (f"{FILES}::test_a_forged_learner_is_refused",),
     ),
+    Mutant(
+        "exploration/disagreement.py",
+        "shuffle_lists(lists, propensities, np.ascontiguousarray(u[:, 1]))",
+        "pass",
+        "lists are shown in an order that goes with the items",
+        ("tests/learners/test_placed.py::test_lists_are_shown_in_random_order",),
+    ),
+    Mutant(
+        "_kernels/places.py",
+        "j = np.int64(uniform * (k + 1))",
+        "j = np.int64(uniform * k)",
+        "some orders of a list never come",
+        ("tests/test_kernels_places.py::test_orders_are_uniform_given_the_set",),
+    ),
+    Mutant(
+        "exploration/placed.py",
+        "q * self._theta.mean() / self._theta[actions % m] / m",
+        "q * self._theta.mean() / m",
+        "rewards by examination are weighed as if all places were the first",
+        ("tests/learners/test_placed.py::test_explorers_say_what_rewards_are_divided_by",),
+    ),
+    Mutant(
+        "estimates/place_guard.py",
+        "before = self._counts + np.cumsum(shares, axis=0) - shares",
+        "before = self._counts + np.cumsum(shares, axis=0)",
+        "the place guard bets on a click that it has seen",
+        (
+            "tests/estimates/test_place_guard.py::test_the_guard_is_the_plain_product",
+            "tests/estimates/test_place_guard.py::test_bets_have_mean_one_where_places_do_not_matter",
+        ),
+    ),
 )
