@@ -8,6 +8,7 @@ from comband.policies.families import Cover
 from comband.policies.midzuno import MidzunoLists
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
+from comband.policies.requested import RequestedLists
 from comband.policies.scored import ScoredPolicy
 from comband.policies.tabulated import TabulatedPolicy
 
@@ -19,6 +20,7 @@ __all__ = [
     "Mixture",
     "Policy",
     "PolicySet",
+    "RequestedLists",
     "ScoredPolicy",
     "TabulatedPolicy",
     "cover_blends",

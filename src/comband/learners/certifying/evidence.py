@@ -91,13 +91,14 @@ class Evidence:
         """What rounds say, epoch by epoch: `epochs` and `covered` (n,) are those of their decisions, in order. The
         candidates are asked where rewards were seen, and nothing is changed.
         """
-        if len(events) == 0 and epochs[0] == epochs[-1] and covered.all():
+        single = epochs[0] == epochs[-1] and not (epochs != epochs[0]).any()
+        if len(events) == 0 and single and covered.all():
             k, nothing = int(epochs[0]), np.empty(0)
             inside = np.empty((0, len(self.epochs[k].candidates)), dtype=np.bool_)
             return [Block(k, events.ids, events.rows, inside, nothing, None, len(epochs), 0, 0.0, None)]
         of_event, counts = events.epochs[events.rows], events.covered[events.rows]
         blocks = []
-        for k in epochs[:1] if epochs[0] == epochs[-1] else np.unique(epochs):  # they rise: decisions are in order
+        for k in epochs[:1] if single else np.unique(epochs):
             epoch, here = self.epochs[k], epochs == k
             n, n_uncovered = int(here.sum()), int((here & ~covered).sum())
             mine = of_event == k

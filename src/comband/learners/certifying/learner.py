@@ -28,7 +28,7 @@ from comband.places import placed_rounds, unplaced
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
 from comband.results import CertificationStatus, Selection
-from comband.rounds import Decisions, Rounds
+from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import State
 
 
@@ -110,6 +110,7 @@ class CertifyingLearner(Selector):
             guards=guards,
             tie_seed=int(self._rng.integers(2**63)),
         )
+        self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
         self._moved = False  # whether evidence has come since it was seen if a new epoch is due
         self._all.begin_epoch(first_id=0)
 
@@ -166,9 +167,24 @@ class CertifyingLearner(Selector):
         """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
         return self._all.evidence.values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
 
+    @alone
+    def adopt(self, drawn: Decisions) -> Decisions:
+        """Take over decisions that another process drew with the explorer of one epoch of this learner, in an order
+        that does not depend on rewards; tell what is returned, which is numbered and signed here.
+
+        A plan that is no longer the current one is still valid: its bets were fixed before its contexts were drawn.
+        """
+        self._drawn = check_decisions(drawn)
+        try:
+            return self.ask(drawn.contexts)
+        finally:
+            self._drawn = None
+
     # ---- asking and telling ------------------------------------------------------------------------------------------
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        if self._drawn is not None:
+            return self._all.adopt(self._drawn, X, first_id)
         parts, number = self._all, len(self._all.epochs) - 1
         parts.queue.check_size(n_contexts(X))
         epoch = parts.epochs.current

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from comband.contexts import alike
+import numpy as np
+
+from comband.contexts import Contexts, alike
 from comband.exploration.base import Exploration
 from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.epochs import Epoch, Epochs
@@ -15,12 +17,14 @@ from comband.learners.certifying.possible import check_evidence
 from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.report import Report
 from comband.learners.certifying.verdict import Verdict
-from comband.learners.certifying.watch import Began, Guard, Watch
+from comband.learners.certifying.watch import Asked, Began, Guard, Watch
 from comband.learners.ledger import Ledger
+from comband.lists import check_lists
 from comband.places import event_problem, list_problem, pairs_per_reward
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
+from comband.rounds import Decisions
 from comband.storage import Many, Maybe, Part, State, Text, Whole, require
 from comband.text import quoted
 
@@ -75,6 +79,30 @@ class Parts:
             self.verdict.end_epoch()
         self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
         self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds()))
+
+    def adopt(self, drawn: Decisions, X: Contexts, first_id: int) -> Decisions:
+        """What was drawn elsewhere with the explorer of one epoch, as if it had been drawn here."""
+        numbers = np.unique(drawn.epochs)
+        if len(numbers) > 1 or (len(numbers) and not 0 <= numbers[0] < len(self.epochs)):
+            raise InputError(
+                f"decisions to adopt must be of one epoch in 0 … {len(self.epochs) - 1}, got {numbers.tolist()}."
+            )
+        if isinstance(self._policies, PlacedPolicies):
+            raise InputError('decisions cannot be adopted where places are "pairs": ask the learner itself.')
+        number = int(numbers[0]) if len(numbers) else 0
+        decisions = Decisions.unsigned(
+            first_id,
+            check_lists(drawn.lists, self._of_lists).copy(),
+            drawn.propensities.copy(),
+            epoch=number,
+            contexts=X,
+            covered=drawn.covered.copy(),
+        )
+        epoch = self.epochs[number]
+        self.watch.observe(Asked(decisions, epoch))
+        self.queue.append(decisions)
+        self.recent.add(X, None, epoch.candidates)
+        return decisions
 
     def report(self, rounds: int) -> Report:
         """All of it in words, after so many answers."""
@@ -142,7 +170,7 @@ class Parts:
             per_reward=per_reward,
         )
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
-        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
+        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1), front=self.queue.front)
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)
         recent, kept = self.recent.contexts, [self.evidence.seen.events.contexts, *self.queue.contexts]
         require(

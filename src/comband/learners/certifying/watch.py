@@ -176,20 +176,29 @@ class ChangeGuard(Guard):
         self.drift = DriftGuard()
         # Decisions of the current epoch with a reward that speaks for its leader, and with one that speaks against it.
         self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
+        self.entered = 0  # rounds of whatever epoch since the current one began
 
     def observe(self, moment: Moment) -> None:
         """Rounds of the current epoch, in the order of decisions."""
         if isinstance(moment, Began):
             self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
+            self.entered = 0
             self.drift.begin(moment.planned_rounds)
         elif isinstance(moment, Entered) and moment.current:
-            block, first = moment.block, moment.epoch.first_id
+            block, epoch = moment.block, moment.epoch
+            first = epoch.first_id
             if len(block.rows):
-                led = block.inside[:, moment.epoch.bets.leader]
+                # Decisions that others still drew with older plans are not counted: the epoch's own rounds are
+                # numbered as if there had been none.
+                before = self.entered - (moment.n_rounds - block.n_rounds) - (first - epoch.start)
+                ids = block.ids - max(before, 0)
+                led = block.inside[:, epoch.bets.leader]
                 opposed = ~led & block.inside.any(axis=1)
-                self._in_favour = np.concatenate([self._in_favour, np.unique(block.ids[block.rows[led]])])
-                self._opposed = np.concatenate([self._opposed, np.unique(block.ids[block.rows[opposed]])])
+                self._in_favour = np.concatenate([self._in_favour, np.unique(ids[block.rows[led]])])
+                self._opposed = np.concatenate([self._opposed, np.unique(ids[block.rows[opposed]])])
             self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)
+        if isinstance(moment, Entered):
+            self.entered += moment.block.n_rounds
 
     @property
     def warning(self) -> str:
@@ -367,8 +376,10 @@ class Watch:
             "further": [guard.state() for guard in self.further],
         }
 
-    def restore(self, state: State, epochs: Epochs, n_rounds: int) -> None:
-        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched."""
+    def restore(self, state: State, epochs: Epochs, n_rounds: int, *, front: int) -> None:
+        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched; `front` are the
+        rounds of all epochs.
+        """
         check(state, self.SCHEMA, K=self.draws.exposure.n_actions, m=self.places.problem.list_size)
         further = state["further"]
         if len(further) != len(self.further):
@@ -380,6 +391,7 @@ class Watch:
             self.guards, (state["draws"], state["unanswered"], state["change"], state["places"], *further), strict=True
         ):
             guard.restore(part)
+        self.change.entered = front - epochs.current.start
         change, first = state["change"], epochs.current.first_id
         require(
             change["drift"]["stretch"] == len(epochs) - 1
