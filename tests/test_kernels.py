@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comband._kernels.betting import split_histogram, split_shared
+from comband._kernels.betting import ONE, split_histogram, split_shared
 from comband._kernels.lists import (
     contains,
     credit,
@@ -158,8 +158,9 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bound, ratio, k = 5.0, 1.5, 12
     values = rng.uniform(-bound, bound, size=(20, 2)) * 10.0 ** -rng.integers(0, 5, size=(20, 2))
-    counts = np.zeros((2, 2 * k + 1))
-    split_histogram(values, counts, bound, np.log(ratio))
+    whole = np.zeros((2, 2 * k + 1), dtype=np.int64)
+    split_histogram(values, whole, bound, np.log(ratio))
+    counts = whole / ONE
     positive = bound * ratio ** -np.arange(k - 1, -1, -1.0)
     grid = np.concatenate([-positive[::-1], [0.0], positive])
     expected = np.zeros_like(counts)
@@ -170,6 +171,7 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
             expected[p, right] += share
             expected[p, right - 1] += 1 - share
     np.testing.assert_allclose(counts, expected, atol=1e-9)
+    assert whole.sum() == 40 * 2**40
 
 
 @pytest.mark.parametrize(("P", "most"), [(1, 1), (64, 3), (70, 6), (130, 7), (5, 12)])
@@ -181,12 +183,14 @@ def test_split_shared_is_split_histogram_of_the_sums(P: int, most: int) -> None:
     weights = rng.uniform(0.1, 1, size=starts[-1])
     for offsets in (np.zeros(40), -rng.random(40) * (rng.random(40) < 0.5)):
         X = np.add.reduceat(weights[:, None] * inside, starts[:-1], axis=0) + offsets[:, None]
-        expected, counts, sums = np.zeros((P, 21)), np.zeros((P, 21)), np.zeros((2, P))
+        expected, counts = np.zeros((2, P, 21), dtype=np.int64)
+        sums, squares = np.zeros((2, 2, P), dtype=np.int64)
         split_histogram(X, expected, 13.0, np.log(1.5))
         bits = PackedRows.from_cells(inside).bits
-        largest = split_shared(bits, starts, weights, offsets, counts, sums[0], sums[1], 13.0, np.log(1.5))
-        np.testing.assert_allclose(counts, expected, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(sums, [X.sum(axis=0), np.square(X).sum(axis=0)], atol=1e-9)
+        largest = split_shared(bits, starts, weights, offsets, counts, sums, squares, 13.0, np.log(1.5), 16.0)
+        np.testing.assert_allclose(counts / ONE, expected / ONE, rtol=1e-9, atol=1e-9)
+        for digits, unit, plain in ((sums, 16.0, X), (squares, 256.0, np.square(X))):
+            np.testing.assert_allclose((digits[0] + digits[1] / ONE) / ONE * unit, plain.sum(axis=0), atol=1e-12)
         assert largest == pytest.approx(np.abs(X).max(), rel=1e-12)
 
 

@@ -474,6 +474,20 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{HISTOGRAMS}::test_splitting_keeps_counts_and_means",),
     ),
     Mutant(
+        "estimates/exact.py",
+        "if self._pending[0] + n > MOST:",
+        "if n > MOST:",
+        "sums in whole numbers run over",
+        ("tests/estimates/test_exact.py::test_digits_are_carried_before_they_run_over",),
+    ),
+    Mutant(
+        "_kernels/betting.py",
+        "sums[1, p] += exact[2]",
+        "sums[1, p] += 0 * exact[2]",
+        "sums of values lose what is below 2^−40 of their bound",
+        ("tests/estimates/test_exact.py::test_sums_are_those_of_rational_numbers",),
+    ),
+    Mutant(
         "estimates/importance.py",
         "log_term = np.log(2 / (delta / (2 * len(self.sums))))",
         "log_term = np.log(2 / (delta / 2))",

@@ -7,6 +7,29 @@ from numba import njit
 from numpy.typing import NDArray
 
 _FEW = 6  # up to so many events of a round, each of their sets is looked up
+ONE = float(1 << 40)  # what 1 is in whole numbers, in which sums are exact: in any order, cut into any parts
+_ONE = 1 << 40
+
+
+@njit(cache=True, nogil=True)
+def _whole(x: float) -> int:
+    """x in units of 2^−40, the nearest; what is far out of range, and will be refused, stays small."""
+    return np.int64(np.floor(min(max(x, -4.0), 4.0) * ONE + 0.5))
+
+
+@njit(cache=True, nogil=True)
+def _dust(x: float) -> int:
+    """What `_whole` leaves of x, in units of 2^−80."""
+    clipped = min(max(x, -4.0), 4.0) * ONE
+    return np.int64(np.floor((clipped - np.floor(clipped + 0.5)) * ONE + 0.5))
+
+
+@njit(cache=True, nogil=True)
+def _in_whole_numbers(x: float, share: float, exact: NDArray[np.int64]) -> None:
+    """A share, x and x² as whole numbers: the share in one, the others in two each."""
+    exact[0] = _whole(share)
+    exact[1], exact[2] = _whole(x), _dust(x)
+    exact[3], exact[4] = _whole(x * x), _dust(x * x)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -30,10 +53,11 @@ def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bound: float, log_ratio: float) -> None:
+def split_histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bound: float, log_ratio: float) -> None:
     """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
 
-    A value between two columns is split so that its mean is kept; zeros are not counted. Works in place.
+    A value between two columns is split so that its mean is kept, in whole numbers of 2^−40 that sum to 1; zeros are
+    not counted. Works in place.
     """
     n, n_variables = values.shape
     if len(counts) != n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
@@ -45,8 +69,9 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.float64], bo
             if z == 0.0 or np.isnan(z):
                 continue
             column, other, share = _split(z, middle, bound, log_ratio)
-            counts[p, column] += share
-            counts[p, other] += 1 - share
+            part = _whole(share)
+            counts[p, column] += part
+            counts[p, other] += _ONE - part
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -55,17 +80,19 @@ def split_shared(
     starts: NDArray[np.int64],
     weights: NDArray[np.float64],
     offsets: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    squares: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    sums: NDArray[np.int64],
+    squares: NDArray[np.int64],
     bound: float,
     log_ratio: float,
+    unit: float,
 ) -> float:
     """`split_histogram` of X_r(p) = Σ_e weights[e]·bits[e, p] + offsets[r], which need not be in memory.
 
     Events starts[r] … starts[r+1]−1 are those of round r; bits (E, words) are packed over variables. Adds Σ_r X and
-    Σ_r X² to `sums` and `squares` too, and returns the largest |X| (NaN if one is, and stops there). A few events have
-    few sets, so that a value is mostly looked up.
+    Σ_r X² to `sums` and `squares` (2, P) too: X/unit in whole numbers of 2^−40 and of 2^−80, X² in those of unit².
+    Returns the largest |X| (NaN if one is, and stops there). A few events have few sets, so that a value is mostly
+    looked up.
     """
     n_variables, middle = len(counts), counts.shape[1] // 2
     n_events = len(weights)
@@ -76,11 +103,12 @@ def split_shared(
     for r in range(len(offsets)):
         if starts[r + 1] < starts[r]:
             raise IndexError("split_shared: the rounds do not ascend")
-    if len(sums) != n_variables or len(squares) != n_variables:
-        raise IndexError("split_shared: one sum for each variable")
+    if sums.shape != (2, n_variables) or squares.shape != (2, n_variables):
+        raise IndexError("split_shared: two numbers of a sum for each variable")
     values = np.zeros(1 << _FEW)
     columns = np.zeros((1 << _FEW, 2), dtype=np.int64)
-    shares = np.zeros(1 << _FEW)
+    looked = np.zeros((1 << _FEW, 5), dtype=np.int64)
+    found = np.zeros(5, dtype=np.int64)
     largest = 0.0
     for r in range(len(offsets)):
         first, stop = starts[r], starts[r + 1]
@@ -114,8 +142,9 @@ def split_shared(
                     if z == 0.0:
                         continue
                     if columns[chosen, 0] < 0:
-                        columns[chosen, 0], columns[chosen, 1], shares[chosen] = _split(z, middle, bound, log_ratio)
-                    column, other, share = columns[chosen, 0], columns[chosen, 1], shares[chosen]
+                        columns[chosen, 0], columns[chosen, 1], share = _split(z, middle, bound, log_ratio)
+                        _in_whole_numbers(z / unit, share, looked[chosen])
+                    column, other, exact = columns[chosen, 0], columns[chosen, 1], looked[chosen]
                 else:
                     z = 0.0
                     for e in range(first, stop):
@@ -125,12 +154,16 @@ def split_shared(
                     if z == 0.0:
                         continue
                     column, other, share = _split(z, middle, bound, log_ratio)
+                    _in_whole_numbers(z / unit, share, found)
+                    exact = found
                 if np.isnan(z):
                     return np.nan
-                counts[p, column] += share
-                counts[p, other] += 1 - share
-                sums[p] += z
-                squares[p] += z * z
+                counts[p, column] += exact[0]
+                counts[p, other] += _ONE - exact[0]
+                sums[0, p] += exact[1]
+                sums[1, p] += exact[2]
+                squares[0, p] += exact[3]
+                squares[1, p] += exact[4]
                 largest = max(largest, abs(z))
     return largest
 

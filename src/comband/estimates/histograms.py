@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.betting import split_histogram, split_shared
+from comband.estimates.exact import MOST, ExactSums, ExactValueSums
 from comband.estimates.grids import bisect, log_mean_exp, stake_grid
-from comband.estimates.importance import SharedActions, ValueSums
+from comband.estimates.importance import SharedActions
 from comband.problem import InputError, check_count, check_positive
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
@@ -34,25 +35,33 @@ class ValueHistograms:
 
     A value between two points of the grid is split between them so that the mean is kept. Since log(1 − λ(z − μ)) is
     concave in z, that can only lower the computed wealth: bounds stay valid, and lose little (points are 4% apart).
-    Rounds that were never added count as zeros.
-
-    counts has shape (P, 2·320 + 1), from −bound over 0 to bound.
+    Rounds that were never added count as zeros. Shares are whole numbers of 2^−40, so that histograms add exactly: the
+    same bits for any order and any parts.
     """
 
     n_rounds: int
     bound: float
-    counts: NDArray[np.float64]
+    exact: ExactSums
 
     @classmethod
     def zero(cls, n_variables: int, *, bound: float, n_rounds: int = 0) -> ValueHistograms:
         """Nothing seen yet, or only zeros in `n_rounds` rounds."""
         check_count("n_rounds", n_rounds, least=0)
-        return cls(n_rounds, check_positive("bound", bound), np.zeros((n_variables, 2 * _POINTS + 1)))
+        exact = ExactSums.zero(n_variables, 2 * _POINTS + 1, digits=2)
+        return cls(n_rounds, check_positive("bound", bound), exact)
+
+    @property
+    def counts(self) -> Floats:
+        """(P, 2·320 + 1), from −bound over 0 to bound."""
+        return self.exact.values
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Put in values (rounds, P) of rounds that `n_rounds` counts already."""
         self._check(float(np.abs(values).max(initial=0.0)))
-        split_histogram(np.ascontiguousarray(values), self.counts, self.bound, np.log(_RATIO))
+        for start in range(0, len(values), MOST):
+            block = np.ascontiguousarray(values[start : start + MOST])
+            self.exact.room(len(block))
+            split_histogram(block, self.exact.digits[1], self.bound, np.log(_RATIO))
 
     def add_shared(
         self,
@@ -60,25 +69,31 @@ class ValueHistograms:
         weights: Floats,
         *,
         offsets: Floats | None = None,
-        sums: ValueSums | None = None,
+        sums: ExactValueSums | None = None,
     ) -> None:
-        """As `add` of shared.sums(weights) + offsets[:, None], and sums.add of the same, without making that matrix."""
-        total, squares = np.zeros(len(self.counts)), np.zeros(len(self.counts))
-        largest = split_shared(
-            shared.packed().bits,
-            shared.starts,
-            weights[shared.events],
-            np.zeros(len(shared.rounds)) if offsets is None else offsets,
-            self.counts,
-            total,
-            squares,
-            self.bound,
-            np.log(_RATIO),
-        )
-        self._check(largest)
-        if sums is not None:
-            sums.sums[:] += total
-            sums.squares[:] += squares
+        """As `add` of shared.sums(weights) + offsets[:, None], which also goes into `sums`, without that matrix."""
+        if sums is None:
+            sums = ExactValueSums.zero(len(self.exact.digits[1]), bound=self.bound)
+        offsets = np.zeros(len(shared.rounds)) if offsets is None else offsets
+        bits, starts, weights = shared.packed().bits, shared.starts, weights[shared.events]
+        for first in range(0, len(offsets), MOST):
+            last = min(first + MOST, len(offsets))
+            events = slice(starts[first], starts[last])
+            for exact in (self.exact, sums.sums, sums.squares):
+                exact.room(last - first)
+            largest = split_shared(
+                bits[events],
+                starts[first : last + 1] - starts[first],
+                weights[events],
+                offsets[first:last],
+                self.exact.digits[1],
+                sums.sums.digits[1:],
+                sums.squares.digits[1:],
+                self.bound,
+                np.log(_RATIO),
+                sums.unit,
+            )
+            self._check(largest)
 
     def _check(self, largest: float) -> None:
         if not largest <= self.bound * (1 + 1e-9):  # NaN is refused too
@@ -90,7 +105,20 @@ class ValueHistograms:
     def __add__(self, other: ValueHistograms) -> ValueHistograms:
         if self.bound != other.bound:
             raise ValueError(f"histograms to add must have one bound, got {self.bound} and {other.bound}.")
-        return ValueHistograms(self.n_rounds + other.n_rounds, self.bound, self.counts + other.counts)
+        return ValueHistograms(self.n_rounds + other.n_rounds, self.bound, self.exact + other.exact)
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """Columns that nothing fell into, most of them, are not sent."""
+        self.exact.carry()
+        used = np.flatnonzero(self.exact.digits.any(axis=(0, 1)))
+        shape = self.exact.digits.shape
+        return _from_columns, (
+            self.n_rounds,
+            self.bound,
+            shape,
+            used,
+            np.ascontiguousarray(self.exact.digits[..., used]),
+        )
 
     @property
     def grid(self) -> NDArray[np.float64]:
@@ -149,9 +177,10 @@ class ValueHistograms:
         self, log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats], threshold: float, largest: float
     ) -> Floats:
         """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`."""
-        result = np.empty(len(self.counts))
+        everything = self.counts
+        result = np.empty(len(everything))
         for start in range(0, len(result), _BLOCK):
-            counts = self.counts[start : start + _BLOCK]
+            counts = everything[start : start + _BLOCK]
             used = counts.any(axis=0)
             zeros = self.n_rounds - counts.sum(axis=1)
             counts, grid = np.ascontiguousarray(counts[:, used]), self.grid[used]
@@ -165,6 +194,15 @@ class ValueHistograms:
             high = np.where(reached(none), 0.0, float(largest))
             result[start : start + _BLOCK] = bisect(reached, none, high, steps=_STEPS)[1]
         return result
+
+
+def _from_columns(
+    n_rounds: int, bound: float, shape: tuple[int, ...], used: NDArray[np.int64], digits: NDArray[np.int64]
+) -> ValueHistograms:
+    """The inverse of `ValueHistograms.__reduce__`."""
+    exact = ExactSums.zero(*shape[1:], digits=shape[0])
+    exact.digits[..., used] = digits
+    return ValueHistograms(n_rounds, bound, exact)
 
 
 def _mix(logs: Floats, counts: Floats, zeros: Floats) -> Floats:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.estimates.exact import ExactValueSums
 from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import SharedActions, ValueSums
+from comband.estimates.importance import SharedActions
 from comband.evaluation.answers import PropensityCheck
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Rounds
@@ -48,11 +49,12 @@ class ItemWeights:
         n, m = len(sample.rounds), sample.slots
         largest = m / min_propensity
         weighed = ValueHistograms.zero(sample.n_policies, bound=largest, n_rounds=n)
-        sums, weights = ValueSums.zero(sample.n_policies), 1 / sample.rounds.decisions.propensities.ravel()
+        sums = ExactValueSums.zero(sample.n_policies, bound=largest)
+        weights = 1 / sample.rounds.decisions.propensities.ravel()
         for block in sample.blocks:
             weighed.add_shared(block, weights, sums=sums)
         low, high = weighed.bounds(threshold=2 * sample.n_policies / alarm, largest=largest)
-        return cls(sums.sums / max(n, 1), low, high, float(m), n, min_propensity)
+        return cls(sums.rounded().sums / max(n, 1), low, high, float(m), n, min_propensity)
 
     @property
     def uncovered(self) -> NDArray[np.bool_]:

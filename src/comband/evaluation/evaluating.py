@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband.estimates.exact import ExactValueSums
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions, ValueSums
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck, ranked_candidates
@@ -294,10 +295,11 @@ class _Earned:
         self._weights = events.rewards / events.propensities
         self._blocks: list[SharedActions] = []
         self.values = ValueHistograms.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
-        self.sums = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
+        sums = ExactValueSums.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
         for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
             self._blocks.append(block.kept())
-            self.values.add_shared(self._blocks[-1], self._weights, sums=self.sums)
+            self.values.add_shared(self._blocks[-1], self._weights, sums=sums)
+        self.sums = sums.rounded()
 
     def gaps(self, best: int, *, threshold: float, largest: float) -> Floats:
         """How much better than the best each candidate may be, (P,), zero for the best, if all items could be shown."""
