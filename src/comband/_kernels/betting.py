@@ -14,14 +14,14 @@ _ONE = 1 << 40
 @njit(cache=True, nogil=True)
 def _whole(x: float) -> int:
     """x in units of 2^−40, the nearest; what is far out of range, and will be refused, stays small."""
-    return np.int64(np.floor(min(max(x, -4.0), 4.0) * ONE + 0.5))
+    return int(np.floor(min(max(x, -4.0), 4.0) * ONE + 0.5))
 
 
 @njit(cache=True, nogil=True)
 def _dust(x: float) -> int:
     """What `_whole` leaves of x, in units of 2^−80."""
     clipped = min(max(x, -4.0), 4.0) * ONE
-    return np.int64(np.floor((clipped - np.floor(clipped + 0.5)) * ONE + 0.5))
+    return int(np.floor((clipped - np.floor(clipped + 0.5)) * ONE + 0.5))
 
 
 @njit(cache=True, nogil=True)
