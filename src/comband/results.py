@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from comband.policies.base import Policy
 from comband.text import visible
@@ -29,6 +31,79 @@ class Candidate:
 
     def __str__(self) -> str:
         return f"{visible(self.name)}: {self.value:.4g} in [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCandidate(Candidate):
+    """A candidate beside the winner.
+
+    difference:
+        Its estimated value minus the winner's.
+    bound:
+        If it is the best of all, then its value exceeds the winner's by no more than this, with probability 1 − delta.
+        What holds for all candidates at once is the largest, `Comparison.epsilon`.
+    dropped:
+        After how many rounds it was known not to be the best; None while it may be.
+    unjudged:
+        Empty, or why its value cannot be told.
+    """
+
+    difference: float
+    bound: float
+    dropped: int | None = None
+    unjudged: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "low": self.interval[0],
+            "high": self.interval[1],
+            "difference": self.difference,
+            "bound": self.bound,
+            "dropped": self.dropped,
+            "unjudged": self.unjudged,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Differences to the winner and their bounds: what pictures of a selection draw.
+
+    candidates:
+        The winner first, then by difference, those that were dropped last.
+    epsilon, delta:
+        With probability 1 − delta, no candidate's value exceeds the winner's by more than epsilon.
+    target:
+        The ε that was asked for; None where none was.
+    """
+
+    candidates: tuple[ComparedCandidate, ...]
+    epsilon: float
+    delta: float
+    target: float | None = None
+
+    @property
+    def winner(self) -> ComparedCandidate:
+        """The selected candidate."""
+        return self.candidates[0]
+
+    @classmethod
+    def of(cls, candidates: Sequence[ComparedCandidate], **promise: Any) -> Comparison:
+        """In order: `candidates` begin with the winner; `promise` are the other fields."""
+        winner, *others = candidates
+        others.sort(key=lambda one: (one.dropped is not None, -one.difference, -one.bound))
+        return cls((winner, *others), **promise)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "target": self.target,
+            "candidates": [candidate.as_dict() for candidate in self.candidates],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +144,16 @@ class Selection:
     def interval(self) -> tuple[float, float]:
         """The interval of that value."""
         return self.best.interval
+
+    def comparison(self) -> Comparison:
+        """The selected one beside the runners-up, of each of which no more is known than `epsilon`; certifying learners
+        know more, and say it of all candidates.
+        """
+        compared = [
+            ComparedCandidate(one.index, one.name, one.value, one.interval, one.value - self.value, bound)
+            for one, bound in ((self.best, 0.0), *((other, self.epsilon) for other in self.runners_up))
+        ]
+        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
 
     def __str__(self) -> str:
         lines = [

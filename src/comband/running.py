@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from comband.environments.base import Environment
 from comband.learners.base import Learner, Seed
 from comband.problem import InputError, as_generator, check_count
 from comband.results import Selection, Status, rough
+from comband.rounds import Rounds
 from comband.text import visible
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ _BAR = 10  # characters
 class Run:
     """What a run came to: the selection, and one row for each batch (columns by name).
 
-    In `history["certified"]` NaN stands where nothing was certified.
+    In `history["certified"]` NaN stands where nothing was certified, in `history["forecast"]` (rounds still needed, a
+    rough guess) infinity where no end is in sight.
     """
 
     result: Selection
@@ -40,10 +43,14 @@ def run(
     max_rounds: int | None = None,
     seed: Seed = 0,
     progress: bool = False,
+    stop: Callable[[], bool] | None = None,
+    keep: Callable[[Rounds], None] | None = None,
 ) -> Run:
-    """Ask, answer and tell until the learner is done, or `max_rounds` rounds have passed.
+    """Ask, answer and tell until the learner is done, `max_rounds` rounds have passed, or `stop()` is true, which is
+    asked after each batch.
 
-    `seed` is the world's; the learner has its own. Progress goes to standard error.
+    `seed` is the world's; the learner has its own. Progress goes to standard error. `keep` is given each batch's rounds
+    once they are told.
     """
     check_count("batch_size", batch_size)
     if max_rounds is not None:
@@ -52,18 +59,21 @@ def run(
     if replace(learner.problem, places=None) != replace(environment.problem, places=None):
         raise InputError(f"the learner solves {learner.problem}, but the environment is {environment.problem}.")
     rng = as_generator(seed)
-    rows: list[tuple[int, float, str, float, int]] = []
-    played = 0
+    rows: list[tuple[int, float, str, float, int, float]] = []
+    played, stopped = 0, False
     bar = progress_bar() if progress else None
     with bar if bar is not None else nullcontext():
         task = None if bar is None else bar.add_task("", total=max_rounds)
-        while not learner.done and (max_rounds is None or played < max_rounds):
+        while not learner.done and not stopped and (max_rounds is None or played < max_rounds):
             n = batch_size if max_rounds is None else min(batch_size, max_rounds - played)
             batch = environment.sample(n, rng)
             decisions = learner.ask(batch.contexts)
             rewards = batch.answer(decisions.lists)
             learner.tell(decisions, rewards)
             played += n
+            if keep is not None:
+                keep(Rounds(decisions, rewards))
+            stopped = stop is not None and stop()
             status = learner.status()
             rows.append(
                 (
@@ -72,12 +82,13 @@ def run(
                     status.leader,
                     np.nan if status.certified is None else status.certified,
                     status.survivors,
+                    status.forecast,
                 )
             )
             if bar is not None and task is not None:
                 words = _describe(status, bar.console.width - len(f"{played:,} rounds: ") - _BAR - 1)
                 bar.update(task, completed=played, description=words)
-    names = ("rounds", "reward", "leader", "certified", "survivors")
+    names = ("rounds", "reward", "leader", "certified", "survivors", "forecast")
     columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
     return Run(learner.result(), dict(zip(names, columns, strict=True)))
 

@@ -92,13 +92,13 @@ def test_a_change_is_noticed_while_its_epoch_runs() -> None:
         result = learner.result()
         assert "the world is not at rest" in str(result).splitlines()[0]
         page = selection_page(
-            cb.running.Run(result, {name: np.ones(1) for name in ("rounds", "survivors", "certified")}),
-            (),
-            (),
+            result,
+            {"rounds": np.empty(0)},
             problem=learner.problem,
             n_candidates=2,
+            comparison=learner.comparison(),
         )
-        assert page.index("the world is not at rest") < page.index("Winner:")
+        assert page.index("the world is not at rest") < page.index("Leader:")
 
 
 def test_a_drift_that_returns_is_noticed_over_epochs() -> None:

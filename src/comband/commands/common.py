@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -112,6 +114,31 @@ def working() -> Iterator[Callable[[str], None]]:
         return
     with remarks().status(Text("")) as status:
         yield lambda text: status.update(Text(visible(text)))
+
+
+@contextmanager
+def stoppable(what: str) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C asks to stop after the work at hand instead of ending everything; a second one does end it.
+
+    Call what is yielded to know whether it was asked; `what` says what will be kept.
+    """
+    asked = False
+
+    def ask(_signal: int, _frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        remarks().print(f"\nStopping; {what}. Once more ends at once.")
+
+    if threading.current_thread() is not threading.main_thread():  # signals reach only that one
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> Table:

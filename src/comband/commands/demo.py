@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.text import Text
 
-from comband.commands.common import console, is_quiet, remarks, table
+from comband.commands.common import console, is_quiet, remarks, stoppable, table
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -17,6 +17,7 @@ from comband.learners.certifying import CertifyingLearner
 from comband.policies import PolicySet
 from comband.problem import Problem, check_count
 from comband.reports import Needed, selection_page
+from comband.results import Selection, telling
 from comband.running import run
 from comband.storage import write_text
 from comband.text import visible
@@ -61,20 +62,31 @@ def demo(
         f"round, with probability {1 - delta:g}?"
     )
     learner = AdaptiveComband(problem, policies, epsilon=epsilon, delta=delta, seed=seed + 2)
-    outcome = run(learner, shop, batch_size=_BATCH, seed=seed + 3, progress=not is_quiet())
-    needed = [Needed("comband (AdaptiveComband)", learner.rounds, finished=True, epsilon=outcome.result.epsilon)]
-    for name, kind in _OTHERS.items() if cap else ():
-        say(f"The same with the method «{name}», for {cap:,} rounds at most:")
-        other = kind(problem, policies, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
-        reached = run(
-            other, shop, batch_size=_BATCH, max_rounds=cap, seed=seed + 3, progress=not is_quiet()
-        ).result.epsilon
-        needed.append(Needed(name, other.rounds, finished=reached <= epsilon, epsilon=reached))
+    with stoppable("the report will say what is known by now") as stopped:
+        settings: dict[str, Any] = {"batch_size": _BATCH, "seed": seed + 3, "progress": not is_quiet(), "stop": stopped}
+        outcome = run(learner, shop, **settings)
+        needed = [_needed("comband (AdaptiveComband)", learner, outcome.result)]
+        for name, kind in _OTHERS.items() if cap else ():
+            if stopped():
+                break
+            say(f"The same with the method «{name}», for {cap:,} rounds at most:")
+            other = kind(problem, policies, epsilon=epsilon, delta=delta, max_rounds=cap, seed=seed + 2)
+            reached = run(other, shop, max_rounds=cap, **settings)
+            needed.append(_needed(name, other, reached.result))
+        early = stopped()
 
     truth = shop.values(policies)
     chosen = float(truth[outcome.result.index])
     out = console()
-    out.print(Text.assemble("\n", ("Winner:", "bold"), " ", visible(outcome.result, keep="\n")), soft_wrap=True)
+    out.print(
+        Text.assemble(
+            "\n",
+            ("Winner:" if needed[0].finished else "Stopped early; so far:", "bold"),
+            " ",
+            visible(outcome.result, keep="\n"),
+        ),
+        soft_wrap=True,
+    )
     out.print(f"  {PAIRED}", soft_wrap=True)
     out.print(
         f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks per round, "
@@ -84,10 +96,25 @@ def demo(
     rows = []
     for row in needed:
         more = "" if row.finished else "> "
-        certified = "nothing yet" if row.epsilon >= problem.max_reward else f"within {row.epsilon:.3g}"
+        certified = "nothing yet" if row.epsilon is None else f"within {row.epsilon:.3g}"
         times = f"{more}{row.rounds / learner.rounds:.1f}"
         rows.append((row.method, f"{more}{row.rounds:,}", certified, times))
     out.print(table(("rounds to the same certainty", "rounds", "certified by then", "times comband's"), rows))
-    status = learner.status()
-    write_text(report, selection_page(outcome, status.dropped, needed, problem=problem, n_candidates=candidates))
+    page = selection_page(
+        outcome.result,
+        outcome.history,
+        problem=problem,
+        n_candidates=candidates,
+        comparison=learner.comparison(),
+        dropped=learner.status().dropped,
+        needed=needed,
+        stopped=early,
+    )
+    write_text(report, page)
     say(f"The report is in {visible(report)}.")
+
+
+def _needed(method: str, learner: CertifyingLearner, result: Selection) -> Needed:
+    return Needed(
+        method, learner.rounds, result.epsilon <= learner.epsilon, telling(result.epsilon, learner.problem.max_reward)
+    )

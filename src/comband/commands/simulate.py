@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from comband.commands.common import console, print_json, working
+from comband.commands.common import console, is_quiet, print_json, remarks, stoppable
 from comband.environments import SyntheticRecommender
 from comband.learners import (
     ABTest,
@@ -24,7 +24,11 @@ from comband.learners.certifying import CertifyingLearner
 from comband.logs import write_candidates, write_rounds
 from comband.policies import PolicySet
 from comband.problem import InputError, Problem, check_count
+from comband.reports import selection_page
 from comband.rounds import Rounds
+from comband.running import run
+from comband.storage import write_text
+from comband.text import visible
 
 Make = Callable[[Problem, PolicySet, float, int, float, int], Learner]
 
@@ -72,10 +76,13 @@ def simulate(
     ] = None,
     lists: Annotated[Path | None, typer.Option(help="Write the candidates' lists here.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a report to this file.", show_default=False)
+    ] = None,
 ) -> None:
     """Let a learner find the best of simulated candidates; the files it can leave are what `comband evaluate` reads.
 
-    Example: comband simulate --rounds 20000 --log log.parquet --lists lists.parquet
+    Example: comband simulate --rounds 20000 --log log.parquet --lists lists.parquet --html report.html
     """
     if learner not in LEARNERS:
         raise InputError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}.")
@@ -84,17 +91,19 @@ def simulate(
     world = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
     policies = world.candidates(candidates, seed=seed + 1)
     agent = LEARNERS[learner](problem, policies, epsilon, rounds, delta, seed + 2)
-    rng = np.random.default_rng(seed + 3)
     played: list[Rounds] = []
-    with working() as step:
-        while not agent.done and agent.rounds < rounds:
-            batch = world.sample(min(_BATCH, rounds - agent.rounds), rng)
-            decisions = agent.ask(batch.contexts)
-            rewards = batch.answer(decisions.lists)
-            agent.tell(decisions, rewards)
-            if log is not None or lists is not None:
-                played.append(Rounds(decisions, rewards))
-            step(f"{agent.rounds:,} rounds, leader {agent.status().leader}")
+    with stoppable("what is known by now is kept") as stopped:
+        outcome = run(
+            agent,
+            world,
+            batch_size=_BATCH,
+            max_rounds=rounds,
+            seed=seed + 3,
+            progress=not is_quiet(),
+            stop=stopped,
+            keep=played.append if log is not None or lists is not None else None,
+        )
+        early = stopped()
     if log is not None:
         write_rounds(played, log)
     if lists is not None:
@@ -102,7 +111,20 @@ def simulate(
         contexts = np.concatenate([part.decisions.contexts for part in played])
         ids = np.concatenate([part.decisions.ids for part in played])
         write_candidates(policies, contexts, lists, context_ids=ids)
-    selection = agent.result()
+    selection = outcome.result
+    if html is not None:
+        certifying = agent if isinstance(agent, CertifyingLearner) else None
+        page = selection_page(
+            selection,
+            outcome.history,
+            problem=problem,
+            n_candidates=candidates,
+            comparison=None if certifying is None else certifying.comparison(),
+            dropped=() if certifying is None else certifying.status().dropped,
+            stopped=early,
+        )
+        write_text(html, page)
+        remarks().print(f"report written to {visible(html)}")
     truth = world.values(policies)
     if as_json:
         print_json(

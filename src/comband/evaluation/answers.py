@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.importance import ValueSums
-from comband.results import Candidate
+from comband.results import Candidate, ComparedCandidate, Comparison
 
 Floats = NDArray[np.float64]
 
@@ -178,6 +178,23 @@ class Evaluation:
         names = ", ".join(candidate.name for candidate in self.unjudged[:3])
         more = f" and {len(self.unjudged) - 3:,} more" if len(self.unjudged) > 3 else ""
         return f"Cannot be judged, since the log could not show all of their items: {names}{more}. {known}"
+
+    def comparison(self) -> Comparison:
+        """The best one beside all others: differences and their bounds."""
+        compared = [
+            ComparedCandidate(
+                one.index,
+                one.name,
+                one.value,
+                one.interval,
+                one.value - self.best.value,
+                one.gap_bound,
+                None,
+                one.unjudged,
+            )
+            for one in self.candidates
+        ]
+        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""

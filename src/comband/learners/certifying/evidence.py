@@ -197,6 +197,23 @@ class Evidence:
                 break
         return high
 
+    def claims(self, leader: int, rivals: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
+        """For each rival the smallest μ, to one per cent above, at which the log-evidence against it reaches the
+        threshold; at most ρ.
+        """
+        found = np.zeros(len(rivals))
+        smallest = 1e-6 * self.problem.max_reward
+        open_ranges = [(0.0, self.problem.max_reward, np.flatnonzero(self.against(leader, 0.0, rivals) < threshold))]
+        while open_ranges:
+            low, high, which = open_ranges.pop()
+            if len(which) == 0 or high - low <= 1e-2 * high or high < smallest:
+                found[which] = high
+                continue
+            middle = (low * high) ** 0.5 if low > 0 else high / 4
+            reached = self.against(leader, middle, rivals[which]) >= threshold
+            open_ranges += [(low, middle, which[reached]), (middle, high, which[~reached])]
+        return found
+
     def uneventful_rounds(self, leader: int, rival: int, epsilon: float, threshold: float) -> float:
         """How many rounds without reward it takes at least until the rival is certified at ε.
 

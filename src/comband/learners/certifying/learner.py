@@ -27,7 +27,7 @@ from comband.learners.selector import Selector
 from comband.places import placed_rounds, unplaced
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
-from comband.results import CertificationStatus, Selection
+from comband.results import CertificationStatus, Comparison, Selection
 from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import State
 
@@ -161,6 +161,13 @@ class CertifyingLearner(Selector):
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
         return self._all.report(self.rounds).status()
+
+    @alone
+    def comparison(self, most: int | None = None) -> Comparison:
+        """The leader beside all other candidates, or the `most` best of them: differences and their bounds."""
+        if most is not None:
+            check_count("most", most)
+        return self._all.report(self.rounds).comparison(most)
 
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

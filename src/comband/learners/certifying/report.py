@@ -12,7 +12,7 @@ from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Watch
 from comband.policies.policy_set import PolicySet
-from comband.results import Candidate, CertificationStatus, Selection, telling
+from comband.results import Candidate, CertificationStatus, ComparedCandidate, Comparison, Selection, telling
 
 _RUNNERS_UP = 3
 
@@ -64,6 +64,41 @@ class Report:
             notes=tuple(notes),
             warnings=self.watch.warnings,
         )
+
+    def comparison(self, most: int | None = None) -> Comparison:
+        """The claim's leader beside all others, or the `most` of largest estimated value.
+
+        A candidate that was dropped is no more estimated than when it was, from its own rounds; one that is left is by
+        its difference to the leader.
+        """
+        verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
+        claim = verdict.claim()
+        scores, means = evidence.scores(verdict.alive), evidence.values.means
+        left = verdict.candidates
+        left = left[np.argsort(-scores[left], kind="stable")]
+        rivals = left[left != claim.leader][:most]
+        gone = [one for one in verdict.dropped if not verdict.alive[one.index]]
+        gone.sort(key=lambda one: -means[one.index])
+        gone = gone if most is None else gone[: most - len(rivals)]
+        bounds = np.minimum(evidence.claims(claim.leader, rivals, verdict.threshold), claim.epsilon)
+        here = self._candidates([claim.leader, *map(int, rivals)], scores, claim.epsilon)
+        winner = here[0]
+        compared = [
+            ComparedCandidate(one.index, one.name, one.value, one.interval, min(one.value - winner.value, bound), bound)
+            for one, bound in zip(here, (0.0, *bounds.tolist()), strict=True)
+        ]
+        if gone:
+            which = [one.index for one in gone]
+            low, high = evidence.values.bounds(
+                delta=verdict.delta, max_reward=evidence.problem.max_reward, indices=which
+            )
+            for i, when, bottom, top in zip(which, (one.round for one in gone), low, high, strict=True):
+                value = float(np.clip(means[i], bottom, top))
+                behind = min(value - winner.value, 0.0)
+                compared.append(
+                    ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when)
+                )
+        return Comparison.of(compared, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon)
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""

@@ -1,0 +1,243 @@
+"""The pages: what was asked, the answer in a sentence, pictures that show why, and all numbers in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from math import exp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
+from comband.problem import Problem
+from comband.reports.charts import MISSING, STATIC, chart, plotly_script, scripts
+from comband.results import WARNING, ComparedCandidate, Comparison, Dropped, Selection
+from comband.text import visible
+
+_PLOTTED = 40  # rows of a chart, as in charts.js
+_HOW_TO_READ = (
+    "A dot is the estimated difference to the winner, the end of its line the most that the candidate can be better if "
+    "it is the best of all; the dashed line is ε, which none can pass."
+)
+
+
+def _text(text: object) -> str:
+    """Text from outside as the page shows it: nothing in it is HTML, and nothing in it is unseen."""
+    return escape(visible(text))
+
+
+def page(title: str, body: Sequence[str], data: dict[str, Any]) -> str:
+    """A complete page, whose charts draw `data`."""
+    style = (STATIC / "style.css").read_text(encoding="utf-8")
+    drawn = [] if plotly_script() else [f'<p class="soft">{_text(MISSING)}.</p>']
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>\n<body>\n'
+        + "\n".join([*body, *drawn])
+        + f"\n{scripts(data)}</body></html>\n"
+    )
+
+
+def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
+    """The report of `comband evaluate`."""
+    result = answer.evaluation
+    alarm, notes = ([], answer.notes) if answer.trusted else (answer.notes[:1], answer.notes[1:])
+    body = [
+        f"<h1>What {_text(source)} says about {len(result.candidates):,} candidates</h1>",
+        *(f'<p class="alarm">{_text(text)}.</p>' for text in alarm),
+        *([_best(result)] if answer.trusted else []),
+        f'<p class="soft">{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least '
+        f"{result.min_propensity:.4g}; {_text(answer.meaning)}. {_text(result.guarantee.capitalize())}.</p>",
+    ]
+    body += [f'<p class="soft">Note: {_text(note)}.</p>' for note in notes]
+    if answer.skipped:
+        body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')
+        body += [f"<li>{_text(line)}</li>" for line in answer.skipped_examples]
+        body.append("</ul>")
+    comparison = result.comparison()
+    body += [*_comparison(comparison), "<h2>All candidates</h2>", _evaluated_table(result.candidates)]
+    return page(f"comband: {source}", body, {"comparison": comparison.as_dict()})
+
+
+def _best(result: Evaluation) -> str:
+    return (
+        f'<p class="lead">Best: <strong>{_text(result.best.name)}</strong>, worth {result.best.value:.5g} rewards per '
+        f"round. {_text(result.promise)}</p>"
+    )
+
+
+def _comparison(comparison: Comparison) -> list[str]:
+    """Differences first: they are what was asked."""
+    n = len(comparison.candidates)
+    more = [f'<p class="soft">The first {_PLOTTED} of {n:,}; the table has all.</p>'] if n > _PLOTTED else []
+    return [
+        "<h2>Differences to the winner</h2>",
+        chart("differences", of="comparison"),
+        f'<p class="soft">{_HOW_TO_READ}</p>',
+        *more,
+        "<h2>Values with intervals</h2>",
+        chart("values", of="comparison"),
+        f'<p class="soft">{PAIRED}</p>',
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How many rounds a method took to be certain to within `epsilon` (None: nothing is certain); not finished: it was
+    given no more.
+    """
+
+    method: str
+    rounds: int
+    finished: bool
+    epsilon: float | None
+
+
+def selection_page(
+    result: Selection,
+    history: Mapping[str, NDArray[Any]],
+    *,
+    problem: Problem,
+    n_candidates: int,
+    comparison: Comparison | None = None,
+    dropped: Sequence[Dropped] = (),
+    needed: Sequence[Needed] = (),
+    stopped: bool = False,
+) -> str:
+    """The report of a selection: the winner, how the field thinned out, and what others needed.
+
+    Parameters
+    ----------
+    result, history:
+        What a run came to, as `Run` has it.
+    problem, n_candidates:
+        What was asked.
+    comparison:
+        The winner beside the others; by default what the result knows of them.
+    dropped, needed:
+        Candidates that cannot be the best, in order; rounds that methods needed, this one first.
+    stopped:
+        Whether the run was stopped before its end.
+    """
+    comparison = result.comparison() if comparison is None else comparison
+    nothing = result.epsilon >= problem.max_reward
+    promise = (
+        f"Nothing is certified yet, after {result.rounds:,} rounds."
+        if nothing
+        else f"With probability {1 - result.delta:g} no candidate is better by more than "
+        f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds."
+    )
+    certified = not nothing and (comparison.target is None or result.epsilon <= comparison.target)
+    kind = "Winner" if certified else "Leader"
+    body = [
+        f"<h1>The best of {n_candidates:,} candidates</h1>",
+        *(f'<p class="alarm">{WARNING}: {_text(text)}.</p>' for text in result.warnings),
+        *(['<p class="alarm">Stopped early: this is what was known by then.</p>'] if stopped else []),
+        f'<p class="lead">{kind}: <strong>{_text(result.name)}</strong>, '
+        f"worth {result.value:.4g} rewards per round. {promise}</p>",
+        f'<p class="soft">{problem.list_size} of {problem.n_actions:,} items are shown at once. '
+        f"{_text(result.guarantee.capitalize())}.</p>",
+        *(f'<p class="soft">Note: {_text(note)}.</p>' for note in result.notes),
+        *_comparison(comparison),
+    ]
+    data: dict[str, Any] = {"comparison": comparison.as_dict()}
+    if len(history["rounds"]):
+        columns = {name: history[name] for name in ("rounds", "survivors", "certified", "forecast") if name in history}
+        before = {"rounds": 0, "survivors": n_candidates, "certified": np.nan, "forecast": np.inf}
+        data["history"] = {
+            **{name: np.concatenate([[before[name]], column]) for name, column in columns.items()},
+            "target": comparison.target,
+        }
+        body += [
+            "<h2>Candidates that may still be the best</h2>",
+            chart("field", of="history"),
+            "<h2>What was certified at each moment</h2>",
+            chart("certificate", of="history"),
+        ]
+        if np.isfinite(columns["forecast"]).any():
+            body += ["<h2>When the end was expected</h2>", chart("forecast", of="history")]
+    if len(needed) > 1:
+        data["needed"] = [asdict(one) for one in needed]
+        body += ["<h2>Rounds to the same certainty</h2>", chart("needed", of="needed"), _needed_table(needed)]
+    body += ["<h2>All numbers</h2>", _compared_table(comparison.candidates)]
+    if dropped:
+        body += [_dropped_table(dropped)]
+    return page(f"comband: {result.name}", body, data)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, best: bool = False) -> str:
+    """Cells are HTML."""
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    lines = "".join(
+        f"<tr{' class=best' if best and i == 0 else ''}>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
+        for i, row in enumerate(rows)
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+
+
+def _needed_table(needed: Sequence[Needed]) -> str:
+    rows = [
+        (
+            _text(one.method),
+            f"{'' if one.finished else 'more than '}{one.rounds:,}",
+            "nothing" if one.epsilon is None else f"{one.epsilon:.3g}",
+        )
+        for one in needed
+    ]
+    return _table(("method", "rounds", "certified by then"), rows, best=True)
+
+
+def _compared_table(candidates: Sequence[ComparedCandidate]) -> str:
+    rows = [
+        (
+            _text(one.name),
+            f"{one.value:.4g}",
+            f"{one.interval[0]:.4g}",
+            f"{one.interval[1]:.4g}",
+            "" if i == 0 else f"{one.difference:.4g}",
+            "" if i == 0 else f"{one.bound:.4g}",
+            "" if one.dropped is None else f"{one.dropped:,}",
+        )
+        for i, one in enumerate(candidates)
+    ]
+    columns = ("candidate", "value", "at least", "at most", "difference", "better by at most", "dropped after rounds")
+    return (
+        f"<details><summary>{len(candidates):,} candidates with their values and differences</summary>"
+        f"{_table(columns, rows, best=True)}</details>"
+    )
+
+
+def _dropped_table(dropped: Sequence[Dropped]) -> str:
+    rows = [
+        (
+            _text(one.name),
+            f"{one.round:,}",
+            _text(one.leader),
+            f"{exp(min(one.log_evidence, 50)):,.0f} to 1",
+        )
+        for one in dropped
+    ]
+    columns = ("candidate", "dropped after rounds", "does not beat", "evidence against its being best")
+    return (
+        f"<details><summary>{len(dropped):,} candidates were dropped on the way, in this order</summary>"
+        f"{_table(columns, rows)}</details>"
+    )
+
+
+def _evaluated_table(candidates: Sequence[EvaluatedCandidate]) -> str:
+    rows = [
+        (
+            _text(c.name),
+            f"{c.value:.5g}",
+            f"{c.interval[0]:.5g}",
+            f"{c.interval[1]:.5g}",
+            "" if i == 0 else f"{c.gap_bound:.5g}",
+            "cannot be judged" if c.unjudged else f"{c.effective_rewards:,.0f}",
+        )
+        for i, c in enumerate(candidates)
+    ]
+    columns = ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
+    return _table(columns, rows, best=True)
