@@ -168,16 +168,17 @@ def _in_tree(source: Path, job: str, n_rounds: int, learners: tuple[str, ...]) -
 
 
 def _difference(before: list[str], after: list[str]) -> str:
-    """Where two runs differ first, and by how much."""
+    """Where two runs differ first, and by how much at most."""
     if len(before) != len(after):
         return f"{len(before)} and {len(after)} things said"
+    first, largest = -1, 0.0
     for i, (old, new) in enumerate(zip(before, after, strict=True)):
         a, b = (np.array([float.fromhex(text) for text in said.split()]) for said in (old, new))
         if a.shape != b.shape:
             return f"at {i}: {a.size} and {b.size} numbers"
         if old != new:
-            return f"from {i} of {len(before)}: off by {np.nanmax(np.abs(a - b)):.3g}"
-    return "identical"
+            first, largest = i if first < 0 else first, max(largest, float(np.nanmax(np.abs(a - b))))
+    return "identical" if first < 0 else f"from {first} of {len(before)}: off by {largest:.3g} at most"
 
 
 def main() -> int:

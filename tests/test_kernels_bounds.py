@@ -14,7 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from comband._kernels import betting, disagreement, ftrl, lists, logs, packed, pairs, places, records, search, totals
+from comband._kernels import (
+    betting,
+    disagreement,
+    ftrl,
+    lists,
+    logs,
+    orders,
+    packed,
+    pairs,
+    places,
+    records,
+    search,
+    totals,
+)
 
 LISTS = np.array([[[0, 1], [1, 2]], [[2, 3], [0, 3]]], dtype=np.int32)  # two contexts, two policies, K = 4
 SHOWN = np.array([[0, 1], [2, 3]], dtype=np.int32)
@@ -27,6 +40,7 @@ BITS = np.ones((3, 2), dtype=np.uint64)
 INSIDE = np.array([[True, False], [False, True]])
 LEVELS = np.zeros((2, 3), dtype=np.int64)
 STAKES = np.array([0.5, 0.25, 0.0])
+TWO = np.full((2, 2), 0.5)
 
 
 def outside(lists: np.ndarray) -> np.ndarray:
@@ -35,8 +49,14 @@ def outside(lists: np.ndarray) -> np.ndarray:
     return spoilt
 
 
-def disputed(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF) -> Any:
-    return disagreement.disagreement_lists(lists, 0, attention, FLOORS, HALF, 4, asked)
+def disputed(
+    lists: np.ndarray = LISTS,
+    asked: np.ndarray = SHOWN,
+    attention: np.ndarray = HALF,
+    u: np.ndarray = TWO,
+    leader: int = 0,
+) -> Any:
+    return disagreement.disagreement_lists(lists, leader, attention, FLOORS, u, 4, asked)
 
 
 def first(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF, leader: int = 0) -> Any:
@@ -63,9 +83,6 @@ def compare(issued: int = 2, starts: np.ndarray = BOTH[:1], ids: np.ndarray = RO
     return records.compare_rows(ids, *DECISIONS[1:], BOTH, known, DONE, 2, 0, issued, starts, BOTH[:1])
 
 
-TWO = np.full((2, 2), 0.5)
-
-
 def examined(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, factors: np.ndarray = ONES, leader: int = 0) -> Any:
     return places.examination_lists(lists, leader, HALF, FLOORS, factors, TWO, 4, asked)
 
@@ -81,8 +98,8 @@ def _shared(bits: np.ndarray, starts: list[int], n_variables: int = 3) -> float:
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "orders with a number missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO.copy(), HALF[:1]),
-    "orders with a propensity missing": lambda: places.shuffle_lists(SHOWN.copy(), TWO[:, :1].copy(), HALF),
+    "orders with a number missing": lambda: orders.shuffle_lists(SHOWN.copy(), TWO.copy(), HALF[:1]),
+    "orders with a propensity missing": lambda: orders.shuffle_lists(SHOWN.copy(), TWO[:, :1].copy(), HALF),
     "examination of an action out of range": lambda: examined(outside(LISTS)),
     "examination asked for an action out of range": lambda: examined(asked=BAD),
     "examination with a factor missing": lambda: examined(factors=ONES[:1]),
@@ -105,6 +122,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "disagreement, list out of range": lambda: disputed(lists=outside(LISTS)),
     "disagreement, asked out of range": lambda: disputed(asked=BAD),
     "disagreement, attention missing": lambda: disputed(attention=HALF[:1]),
+    "disagreement, numbers missing": lambda: disputed(u=TWO[:1]),
+    "disagreement, one number for each": lambda: disputed(u=TWO[:, :1].copy()),
+    "disagreement, leader out of range": lambda: disputed(leader=2),
     "first actions, list out of range": lambda: first(lists=outside(LISTS)),
     "first actions, asked out of range": lambda: first(asked=BAD),
     "first actions, asked below all": lambda: first(asked=NEGATIVE),
@@ -215,6 +235,7 @@ def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None
         "test_kernels.py",
         "test_kernels_packed.py",
         "test_kernels_bounds.py",
+        "test_kernels_orders.py",
         "test_kernels_places.py",
         "estimates",
         "solvers",

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import comband as cb
+from comband._kernels.disagreement import clipped
 from comband.exploration.disagreement import DisagreementExplorer
 from tests.strategies import hoeffding_radius, random_policies
 
@@ -55,7 +56,7 @@ def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, f
     lists = policies.predict(np.arange(4))
     for x in range(4):
         expected = plain_propensities(lists[x], leader, explorer.attention, floor, n_actions)
-        np.testing.assert_allclose(Q[x], expected, atol=2e-6)
+        np.testing.assert_allclose(Q[x], expected, atol=1e-12)
     np.testing.assert_allclose(Q.sum(axis=1), m, atol=1e-9)
     assert Q.max() <= 1 + 1e-12
     shown = explorer.draw(np.arange(4), rng).decisions
@@ -68,6 +69,28 @@ def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, f
     np.put_along_axis(outside, lists[:, leader].astype(np.int64), False, axis=1)
     assert (Q[covered][outside[covered]] >= floor - 1e-9).all()
     assert (Q[outside] > 0).all()
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 400), st.integers(0, 10**6), st.floats(0.0, 12.0), st.sampled_from([0.0, 0.5, 0.999, 1.0]))
+def test_limits_are_kept_and_the_rest_is_in_proportion(size: int, seed: int, spread: float, full: float) -> None:
+    """q = clip(t·weight, lower, 1) for one t, whatever the numbers; limits that leave no room are all there is."""
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, size + 1))
+    weight = 10.0 ** -rng.uniform(0, spread, size)
+    lower = rng.random(size) ** 4
+    lower = np.minimum(lower * full * m / max(lower.sum(), 1e-300), 1.0)
+    q = np.empty(size)
+    clipped(weight, lower, size, m, q)
+    assert abs(q.sum() - m) <= 1e-12 * m
+    assert (q >= lower - 1e-12).all()
+    assert (q <= 1.0).all()
+    low, high = -80.0, 80.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        enough = np.minimum(np.maximum(np.exp(middle) * weight, lower), 1.0).sum() > m
+        low, high = (low, middle) if enough else (middle, high)
+    np.testing.assert_allclose(q, np.minimum(np.maximum(np.exp(low) * weight, lower), 1.0), atol=1e-12)
 
 
 def test_lists_come_with_their_propensities() -> None:

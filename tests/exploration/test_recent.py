@@ -71,8 +71,19 @@ def test_nobody_is_asked_again_where_lists_are_known() -> None:
     assert Counted.asked == 3 * 10
 
 
+def test_lists_that_are_looked_up_are_not_kept() -> None:
+    tables = random_policies(5, 30, PROBLEM, np.random.default_rng(0))
+    assert tables.looked_up
+    mixed = cb.PolicySet([*tables, Counted(tables[0])])
+    assert not mixed.looked_up
+    recent = RecentContexts(tables, PROBLEM)
+    assert (recent.room(5), recent.events) == (0, None)
+    assert RecentContexts(mixed, PROBLEM).room(6) == 1000
+
+
 def test_room_is_bounded() -> None:
-    recent = RecentContexts(random_policies(5, 30, PROBLEM, np.random.default_rng(0)), PROBLEM)
+    tables = random_policies(5, 30, PROBLEM, np.random.default_rng(0))
+    recent = RecentContexts(cb.PolicySet([Counted(policy) for policy in tables]), PROBLEM)
     assert recent.room(5) == 1000
     assert recent.room(100_000) * 100_000 * PROBLEM.list_size * 4 <= 2**25
     X = np.arange(30)

@@ -8,71 +8,65 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.orders import shuffle_row
+
 
 @njit(cache=True, nogil=True)
 def _all_actions(lists: Any, n_actions: int) -> bool:
-    """Whether lists (n, S, m) hold actions only; without a way out of its loops, which lets them vectorise."""
-    n, n_policies, m = lists.shape
-    wrong = 0
-    for i in range(n):
-        for p in range(n_policies):
-            for k in range(m):
-                wrong |= (lists[i, p, k] < 0) | (lists[i, p, k] >= n_actions)
-    return wrong == 0
+    """Whether lists (n, S, m) hold actions only; without a way out of its loop, which lets it vectorise."""
+    flat = lists.ravel()
+    smallest, largest = np.int32(0), np.int32(0)
+    for e in range(len(flat)):
+        smallest, largest = min(smallest, flat[e]), max(largest, flat[e])
+    return bool(smallest >= 0 and (largest < n_actions or len(flat) == 0))
 
 
 @njit(cache=True, nogil=True)
-def _clipped_sum(t: float, weight: Any, lower: Any, size: int) -> tuple[float, float]:
-    """Σ_a clip(t·weight, lower, 1), and its derivative by log t."""
-    total, slope = 0.0, 0.0
-    for a in range(size):
-        free = t * weight[a]
-        total += min(max(free, lower[a]), 1.0)
-        if lower[a] < free < 1.0:
-            slope += free
-    return total, slope
+def clipped(weight: Any, lower: Any, size: int, m: int, q: Any) -> None:
+    """q = clip(t·weight, lower, 1) with Σq = m.
 
-
-@njit(cache=True, nogil=True)
-def clipped(weight: Any, lower: Any, size: int, m: int, last: float, q: Any) -> float:
-    """q = clip(t·weight, lower, 1) with Σq = m; returns log t, the best `last` to begin with in a similar case.
-
-    Bisection on log t, then the rest goes to actions inside their limits. The sum grows with t, so what Newton's steps
-    find out first spares the bisection most of its own.
+    The sum is linear in t while the same actions are inside their limits: Newton's steps end, after four or five, with
+    the t at which these are the right ones. It grows with t, so that a step beyond what is known of t is not taken;
+    half way, by logarithms, is. What is lost to rounding goes to actions inside their limits. The answer depends on
+    nothing but what is given here: a context has the same probabilities in every batch.
     """
-    below, above = -np.inf, np.inf
-    log_t = last
-    for _ in range(12):
-        total, slope = _clipped_sum(np.exp(log_t), weight, lower, size)
-        if total > m:
-            above = min(above, log_t)
+    weights = 0.0
+    for a in range(size):
+        weights += weight[a]
+    t, below, above = m / weights, 0.0, np.inf
+    for _ in range(200):
+        fixed, slope = 0.0, 0.0
+        for a in range(size):
+            free = t * weight[a]
+            limited = min(max(free, lower[a]), 1.0)
+            inside = 1.0 if limited == free else 0.0  # without branches: which it is cannot be guessed
+            fixed += limited * (1.0 - inside)
+            slope += weight[a] * inside
+        if fixed + t * slope > m:
+            above = t
         else:
-            below = max(below, log_t)
-        step = (m - total) / slope if slope > 0 else 0.0
-        width = 4e-16 * max(abs(log_t), 1.0)
-        if abs(step) < width:
-            step = width if total <= m else -width  # to the other side, so that both are known
-        if not (below < log_t + step < above and -25.0 < log_t + step < 50.0):
+            below = t
+        if slope == 0.0 and abs(fixed - m) <= 1e-12 * m:
             break
-        log_t += step
-    small, large = -25.0, 50.0
-    for _ in range(60):
-        middle = 0.5 * (small + large)
-        if middle >= above or (middle > below and _clipped_sum(np.exp(middle), weight, lower, size)[0] > m):
-            large = middle
-        else:
-            small = middle
-    t = np.exp(small)
+        step = (m - fixed) / slope if slope > 0.0 else np.inf
+        if step == t:
+            break
+        if not below < step < above:
+            step = np.sqrt(below * above) if below > 0.0 and above < np.inf else t * (4.0 if below == t else 0.25)
+        if not below < step < above or not 1e-12 < step < 1e24:
+            break
+        t = step
     total = 0.0
     for a in range(size):
         q[a] = min(max(t * weight[a], lower[a]), 1.0)
         total += q[a]
     rest = m - total
     for a in range(size):
+        if rest == 0.0:
+            break
         step = min(rest, 1.0 - q[a])
         q[a] += step
         rest -= step
-    return small
 
 
 @njit(cache=True, nogil=True)
@@ -85,10 +79,12 @@ def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities
     taken = 0
     for a in range(size):
         edge += q[a]
-        if taken < m and (edge > u + taken or size - a == m - taken):
+        if edge > u + taken or size - a == m - taken:
             shown[taken] = union[a]
             propensities[taken] = q[a]
             taken += 1
+            if taken == m:
+                break
 
 
 @njit(cache=True, nogil=True)
@@ -100,76 +96,79 @@ def disagreement_lists(
     u: NDArray[np.float64],
     n_actions: int,
     asked: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.int32], NDArray[np.float64]]:
-    """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementExplorer`.
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementExplorer`,
+    and put it into random order.
 
     lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) propensities of disputed actions
-    outside the leader's list, disputed ones in it, and undisputed ones; u (n,) uniforms. `asked` (n, k) are further
-    actions whose propensities are wanted. Returns shown lists (n, m), their propensities (n, m), whether the smallest
-    ones hold (n,), how many actions have a positive probability (n,), and the propensities of `asked` (n, k).
+    outside the leader's list, disputed ones in it, and undisputed ones; u (n, 2) uniforms, or (0, 2) where no lists are
+    wanted. `asked` (n, k) are further actions whose propensities are wanted. Returns shown lists (n, m), their
+    propensities (n, m), whether the smallest ones hold (n,), and the propensities of `asked` (n, k).
     """
     n, n_policies, m = lists.shape
-    if len(attention) != n_policies or len(smallest) != 3 or len(u) != n or len(asked) != n:
+    n_drawn = len(u)
+    if len(attention) != n_policies or len(smallest) != 3 or len(asked) != n:
         raise IndexError("disagreement_lists: shapes do not fit together")
+    if u.shape[1] != 2 or (n_drawn != n and n_drawn != 0) or not 0 <= leader < n_policies:
+        raise IndexError("disagreement_lists: two numbers per context, or none; and a leader among the policies")
     if not _all_actions(lists, n_actions):
         raise IndexError("disagreement_lists: an action is out of range")
-    shown = np.zeros((n, m), dtype=np.int32)
-    propensities = np.zeros((n, m))  # no propensity at all where a list came out too short
+    shown = np.zeros((n_drawn, m), dtype=np.int32)
+    propensities = np.zeros((n_drawn, m))  # no propensity at all where a list came out too short
     covered = np.ones(n, dtype=np.bool_)
-    sizes = np.empty(n, dtype=np.int32)
     of_asked = np.zeros(asked.shape)
-    place = np.full(n_actions, -1, dtype=np.int64)
+    votes = np.zeros(n_actions, dtype=np.int64)  # of each action, in the context at hand
+    care = np.zeros(n_actions)
+    leads = np.zeros(n_actions, dtype=np.bool_)
+    place = np.zeros(n_actions if asked.shape[1] else 0, dtype=np.int64)
     most = min(n_actions, n_policies * m)
-    union = np.empty(most, dtype=np.int64)
-    votes = np.empty(most, dtype=np.int64)
-    care = np.empty(most)
-    leads = np.empty(most, dtype=np.bool_)
-    weight = np.empty(most)
-    lower = np.empty(most)
-    q = np.empty(most)
-    last = 0.0
+    union = np.empty(most + 1, dtype=np.int64)
+    weight, lower, q = np.empty(most), np.empty(most), np.empty(most)
+    share = np.arange(n_policies + 1) / n_policies + 0.01
     for i in range(n):
         size: Any = np.int64(0)  # of one type from the start: nothing is compiled for a 0
         for p in range(n_policies):
             for k in range(m):
-                y = lists[i, p, k]
-                if place[y] < 0:
-                    place[y] = size
-                    union[size] = y
-                    votes[size] = 0
-                    care[size] = 0.0
-                    leads[size] = False
-                    size += 1
-                votes[place[y]] += 1
-                care[place[y]] += attention[p]
-                if p == leader:
-                    leads[place[y]] = True
+                z = np.uint32(lists[i, p, k])  # without a sign: no place is counted from the end
+                union[size] = z
+                size += votes[z] == 0  # it counts if it is new: without a branch, for nobody can guess it
+                votes[z] += 1
+        for p in range(n_policies):
+            for k in range(m):
+                care[np.uint32(lists[i, p, k])] += attention[p]
+        for k in range(m):
+            leads[lists[i, leader, k]] = True
         total_lower = 0.0
         for a in range(size):
-            if votes[a] == n_policies:
+            y = union[a]
+            if votes[y] == n_policies:
                 weight[a] = 1e-9
                 lower[a] = smallest[2]
             else:
-                matters = 1.0 - care[a] if leads[a] else care[a]
-                weight[a] = np.sqrt(max(matters, 1e-9) * (votes[a] / n_policies + 0.01))
-                lower[a] = smallest[1] if leads[a] else smallest[0]
+                matters = 1.0 - care[y] if leads[y] else care[y]
+                weight[a] = np.sqrt(max(matters, 1e-9) * share[votes[y]])
+                lower[a] = smallest[1] if leads[y] else smallest[0]
             total_lower += lower[a]
         if total_lower > m:
             covered[i] = False
             for a in range(size):
                 lower[a] *= m / total_lower
-        last = clipped(weight, lower, size, m, last, q)
-        systematic(union, q, size, u[i], shown[i], propensities[i])
-        for k in range(asked.shape[1]):
-            y = asked[i, k]
-            if not 0 <= y < n_actions:
-                raise IndexError("disagreement_lists: an action that was asked for is out of range")
-            if place[y] >= 0:
-                of_asked[i, k] = q[place[y]]
+        clipped(weight, lower, size, m, q)
+        if n_drawn:
+            systematic(union, q, size, u[i, 0], shown[i], propensities[i])
+            shuffle_row(shown[i], propensities[i], u[i, 1])
+        if asked.shape[1]:
+            for a in range(size):
+                place[union[a]] = a
+            for k in range(asked.shape[1]):
+                y = asked[i, k]
+                if not 0 <= y < n_actions:
+                    raise IndexError("disagreement_lists: an action that was asked for is out of range")
+                if votes[y] > 0:
+                    of_asked[i, k] = q[place[y]]
         for a in range(size):
-            place[union[a]] = -1
-        sizes[i] = size
-    return shown, propensities, covered, sizes, of_asked
+            votes[union[a]], care[union[a]], leads[union[a]] = 0, 0.0, False
+    return shown, propensities, covered, of_asked
 
 
 @njit(cache=True, nogil=True)

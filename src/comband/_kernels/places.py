@@ -1,4 +1,4 @@
-"""Lists with places: orders that are uniformly random, and lists drawn by examination or by pairs of item and place.
+"""Lists with places: drawn by examination, or by pairs of item and place.
 
 A pair (item y, place k) has the number y·m + k.
 """
@@ -12,41 +12,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from comband._kernels.disagreement import _all_actions, clipped, systematic
+from comband._kernels.orders import next_uniform, seed_of, shuffle_row
 
 # Entries of a matrix that is rounded count as 0 or 1 when they are that close: sums of thousands of steps stay below.
 _RESIDUE = 1e-11
-
-
-@njit(cache=True, nogil=True)
-def _seed(u: float) -> np.uint64:
-    """The 53 bits of a uniform number."""
-    return np.uint64(u * 9007199254740992.0)
-
-
-@njit(cache=True, nogil=True)
-def _next(state: np.uint64) -> tuple[np.uint64, float]:
-    """SplitMix64: the next state and a uniform number of 53 bits (Steele, Lea & Flood 2014)."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    z = state
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return state, (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@njit(cache=True, nogil=True)
-def shuffle_lists(lists: NDArray[np.int32], propensities: NDArray[np.float64], u: NDArray[np.float64]) -> None:
-    """Put each of lists (n, m), and its propensities with it, into an order that is uniformly random: row i by u[i]."""
-    n, m = lists.shape
-    if propensities.shape != lists.shape or len(u) != n:
-        raise IndexError("shuffle_lists: one propensity for each action and one number for each list")
-    for i in range(n):
-        state = _seed(u[i])
-        for k in range(m - 1, 0, -1):
-            state, uniform = _next(state)
-            j = np.int64(uniform * (k + 1))
-            lists[i, k], lists[i, j] = lists[i, j], lists[i, k]
-            propensities[i, k], propensities[i, j] = propensities[i, j], propensities[i, k]
 
 
 # ---- examination -----------------------------------------------------------------------------------------------------
@@ -90,7 +59,6 @@ def examination_lists(
     weight, lower, q = np.empty(most), np.empty(most), np.empty(most)
     scale = m / factors.sum()
     total_attention = attention.sum()
-    last = 0.0
     for i in range(n):
         size: Any = np.int64(0)
         for j in range(n_policies):
@@ -130,8 +98,9 @@ def examination_lists(
             covered[i] = False
             for a in range(size):
                 lower[a] /= worst
-        last = clipped(weight, lower, size, m, last, q)
+        clipped(weight, lower, size, m, q)
         systematic(union, q, size, u[i, 0], shown[i], propensities[i])
+        shuffle_row(shown[i], propensities[i], u[i, 1])
         for k in range(asked.shape[1]):
             y = asked[i, k]
             if not 0 <= y < n_actions:
@@ -140,7 +109,6 @@ def examination_lists(
                 of_asked[i, k] = q[place[y]]
         for a in range(size):
             place[union[a]] = -1
-    shuffle_lists(shown, propensities, u[:, 1].copy())
     return shown, propensities, covered, of_asked
 
 
@@ -357,7 +325,7 @@ def _drop(k: int, a: int, position: Any, members: Any, count: Any) -> None:
 @njit(cache=True, nogil=True)
 def _coin(state: np.uint64, up: float, down: float) -> tuple[np.uint64, float]:
     """+up or −down, with mean zero."""
-    state, uniform = _next(state)
+    state, uniform = next_uniform(state)
     return state, (up if uniform * (up + down) < down else -down)
 
 
@@ -507,7 +475,7 @@ def pair_lists(
         size, covered[i] = _pair_design(lists[i], leader, attention, smallest, place, union, q, low, weight, shrink)
         if draw:
             f[:size] = q[:size]
-            _round_matrix(f, size, m, _seed(u[i]), members, position, out)
+            _round_matrix(f, size, m, seed_of(u[i]), members, position, out)
             for k in range(m):
                 if out[k] < 0:
                     raise ValueError("pair_lists: a place came out empty")

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
-from comband._kernels.places import shuffle_lists
 from comband.bits import PackedRows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Seed, Standing, register
@@ -241,9 +240,8 @@ class DisagreementExplorer:
         self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Lists (n, m) by u (n, 2), propensities, whether the smallest is kept (n,), propensities of `asked` (n, k)."""
-        first = np.zeros(len(predicted)) if u is None else np.ascontiguousarray(u[:, 0])
-        given = (predicted, self.leader, self.attention, self._lowest, first, self.problem.n_actions, as_input(asked))
-        lists, propensities, covered, _, of_asked = disagreement_lists(*given)
-        if u is not None:
-            shuffle_lists(lists, propensities, np.ascontiguousarray(u[:, 1]))
-        return lists, propensities, covered, of_asked
+        given = (predicted, self.leader, self.attention, self._lowest, _NO_NUMBERS if u is None else u)
+        return disagreement_lists(*given, self.problem.n_actions, as_input(asked))
+
+
+_NO_NUMBERS = np.empty((0, 2))

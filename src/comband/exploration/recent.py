@@ -42,20 +42,22 @@ class _Part:
 class RecentContexts:
     """The last thousand contexts. Lists that candidates gave there when decisions were drawn are kept beside them, as
     far as they have room: to see how much candidates disagree there, only the others are asked. `events` holds those
-    of rewarded rounds.
+    of rewarded rounds. Lists that candidates look up are not kept at all.
     """
 
     def __init__(self, policies: PolicySet, problem: Problem) -> None:
         self._policies, self._problem = policies, problem
         self._parts: list[_Part] = []
         self._size = 0
-        self.events = EventLists(problem)
+        self.events = None if policies.looked_up else EventLists(problem)
 
     def __len__(self) -> int:
         return min(self._size, _CONTEXTS)
 
     def room(self, n_candidates: int) -> int:
         """On how many contexts the lists of so many candidates are worth keeping."""
+        if self.events is None:
+            return 0
         return min(_CONTEXTS, _CELLS // (n_candidates * self._problem.list_size))
 
     def add(self, X: Contexts, lists: NDArray[np.int32] | None, candidates: NDArray[np.int64]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import inclusion, uniform_lists
-from comband._kernels.places import shuffle_lists
+from comband._kernels.orders import shuffle_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.lists import check_lists
 from comband.places import pair_lists

@@ -125,6 +125,11 @@ class PolicySet:
         )
         return PolicySet([self._policies[i] for i in chosen], [self.names[i] for i in chosen])
 
+    @property
+    def looked_up(self) -> bool:
+        """Whether all lists stand in tables: to ask for one again costs no more than to remember it."""
+        return all(isinstance(block, _Table) for _, block in self._blocks)
+
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
         for (n_actions, list_size), i in self._sizes.items():

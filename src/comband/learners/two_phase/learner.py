@@ -10,7 +10,7 @@ import numpy as np
 
 from comband import theory
 from comband._kernels.lists import uniform_lists
-from comband._kernels.places import shuffle_lists
+from comband._kernels.orders import shuffle_lists
 from comband.contexts import Contexts, n_contexts
 from comband.design import Design, design_exploration
 from comband.estimates.importance import ValueSums
