@@ -53,7 +53,7 @@ def clipped(weight: Any, lower: Any, size: int, m: int, q: Any) -> None:
             break
         if not below < step < above:
             step = np.sqrt(below * above) if below > 0.0 and above < np.inf else t * (4.0 if below == t else 0.25)
-        if not below < step < above or not 1e-12 < step < 1e24:
+        if not below < step < above or not 1e-300 < step < 1e24:
             break
         t = step
     total = 0.0
