@@ -22,13 +22,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from comband.estimates.exact import ExactValueSums
-from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import SharedActions, ValueSums
-from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck, ranked_candidates
-from comband.evaluation.coverage import ItemWeights, Sample, bounds_without_overlap
+from comband.cluster import InProcess
+from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
+from comband.evaluation.coverage import ItemWeights
+from comband.evaluation.judging import ALARM, evaluate_parts
+from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
@@ -38,11 +38,6 @@ from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_places, check_positive
 from comband.rounds import Events, Rounds, check_rounds
 from comband.totals import TotalRounds
-
-# A propensity check that fails by chance once in a million logs.
-_ALARM = 1e-6
-
-Floats = NDArray[np.float64]
 
 
 def evaluate(
@@ -99,7 +94,7 @@ def evaluate(
         if places is not None:
             raise InputError("totals do not tell in which place a reward came: leave places out.")
         return evaluate_totals(
-            rounds, policies, max_reward=max_reward, min_share=min_propensity, delta=delta, alarm=_ALARM
+            rounds, policies, max_reward=max_reward, min_share=min_propensity, delta=delta, alarm=ALARM
         )
     if not isinstance(rounds, (Rounds, Events)):
         raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
@@ -193,78 +188,20 @@ def _evaluate(
     slots: int | None = None,
 ) -> Evaluation:
     """Values and bounds; `slots` m, if the rounds stand for others, which were checked."""
-    delta = check_fraction("delta", delta)
-    max_reward = check_positive("max_reward", max_reward)
-    if events.n_rounds == 0:
-        raise InputError("there must be at least one round to evaluate, got none.")
+    delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
-    stated = min_propensity is not None
-    if min_propensity is None:
-        min_propensity = smallest
-    elif check_positive("min_propensity", min_propensity) > smallest * (1 + 1e-9):
-        raise InputError(
-            f"min_propensity must not exceed any propensity of the log, got {min_propensity:g} where the log has "
-            f"{smallest:g}."
-        )
-    bound = max_reward / min_propensity
-    earned = _Earned(events, policies, bound=bound)
-    sums, best = earned.sums, _leader(earned.sums)
-    # A candidate that is called unjudged though it is not, by chance, takes its part of delta.
-    alarm = min(_ALARM, delta / 100)
-    sample = None if shown is None else Sample(shown, policies, slots=slots)
-    weights = None if sample is None else ItemWeights.of(sample, min_propensity=min_propensity, alarm=alarm)
-    uncovered = np.zeros(len(policies), dtype=bool) if weights is None else weights.uncovered
-    sides, rivals = 2 * len(policies) / (delta - alarm), max(len(policies) - 1, 1) / (delta - alarm)
-    gaps = earned.gaps(best, threshold=rivals, largest=max_reward)
-    covered = float(gaps[~uncovered].max(initial=0.0))
-    low, high = earned.values.bounds(threshold=sides, largest=max_reward)
-    doubted = uncovered if stated else np.ones(len(policies), dtype=bool)
-    if sample is not None and doubted.any():
-        most, lead = bounds_without_overlap(
-            sample, best, max_reward=max_reward, value_threshold=sides, gap_threshold=rivals
-        )
-        high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
-    epsilon = float(gaps.max())
-    means = np.minimum(sums.means, max_reward)
-    low, high = np.minimum(low, means), np.maximum(high, means)
-    reasons = {} if weights is None else {int(i): weights.reason(int(i)) for i in np.flatnonzero(uncovered)}
-    check = None if weights is None else weights.summary(policies)
-    result = Evaluation(
-        candidates=ranked_candidates(
-            policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged=reasons
-        ),
-        epsilon=epsilon,
-        covered_epsilon=epsilon if uncovered.all() else covered,
-        delta=delta,
-        rounds=events.n_rounds,
-        rewarded_rounds=events.n_rewarded,
-        rewards=len(events),
+    part = Part(events, policies, shown, smallest=smallest, slots=slots)
+    m = 0 if part.sample is None else part.sample.slots
+    return evaluate_parts(
+        InProcess(),
+        [part],
+        policies.names,
+        slots=m,
         max_reward=max_reward,
-        min_propensity=float(min_propensity),
-        guarantee="betting bounds, valid at any number of rounds; "
-        + (
-            "epsilon from differences on the same rounds"
-            if stated
-            else "of items that are not shown nothing is assumed"
-        ),
-        propensity_check=check,
+        min_propensity=min_propensity,
+        delta=delta,
     )
-    return replace(result, notes=_notes(result, stated=stated))
-
-
-def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
-    notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
-    if not stated:
-        notes.append(
-            "epsilon and intervals assume nothing about items that the log does not show; if every candidate's items "
-            f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "
-            f"{result.covered_epsilon:.4g}: state what your logging ensures (min_propensity, --min-propensity)"
-        )
-    check = result.propensity_check
-    if check is None:
-        return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
-    return (*notes, str(check)) if result.trusted else (str(check), *notes)
 
 
 def _check_rewards(events: Events, max_reward: float) -> None:
@@ -282,37 +219,6 @@ def _smallest(rounds: Rounds | Events) -> float:
     return float(propensities.min()) if propensities.size else 1.0
 
 
-def _leader(sums: ValueSums) -> int:
-    # Ties are decided by a generator of their own: not by the candidates' order, and the same way each time.
-    return int(np.random.default_rng(sums.n_rounds).choice(np.flatnonzero(sums.means == sums.means.max())))
-
-
-class _Earned:
-    """What each candidate earned in each rewarded round; the candidates are asked once, and answer in bits."""
-
-    def __init__(self, events: Events, policies: PolicySet, *, bound: float) -> None:
-        self._n_policies, self._bound = len(policies), bound
-        self._weights = events.rewards / events.propensities
-        self._blocks: list[SharedActions] = []
-        self.values = ValueHistograms.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
-        sums = ExactValueSums.zero(len(policies), bound=bound, n_rounds=events.n_rounds)
-        for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
-            self._blocks.append(block.kept())
-            self.values.add_shared(self._blocks[-1], self._weights, sums=sums)
-        self.sums = sums.rounded()
-
-    def gaps(self, best: int, *, threshold: float, largest: float) -> Floats:
-        """How much better than the best each candidate may be, (P,), zero for the best, if all items could be shown."""
-        if self._n_policies == 1:
-            return np.zeros(1)
-        differences = ValueHistograms.zero(self._n_policies, bound=self._bound, n_rounds=self.sums.n_rounds)
-        for block in self._blocks:
-            differences.add_shared(block, self._weights, offsets=-block.sums_of(best, self._weights))
-        gaps = differences.upper_bounds(threshold=threshold, largest=largest)
-        gaps[best] = 0.0
-        return gaps
-
-
 def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:
     """Compare the propensities with how often candidates' items were really shown, on all of `rounds`.
 
@@ -325,5 +231,7 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
     min_propensity = check_positive("min_propensity", min_propensity)
-    weights = ItemWeights.of(Sample(rounds, policies), min_propensity=min_propensity, alarm=_ALARM)
-    return weights.summary(policies)
+    part, m = Part(Events.none(len(rounds)), policies, rounds, smallest=min_propensity), rounds.decisions.lists.shape[1]
+    look = first_look([part], 1.0, m / min_propensity)
+    weights = ItemWeights.of(look.weights, look.weight_sums, slots=m, min_propensity=min_propensity, alarm=ALARM)
+    return weights.summary(policies.names)

@@ -1,0 +1,85 @@
+"""A cluster by its address, or one of this machine for as long as it is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from comband.cluster.work import InProcess, Progress, Work
+from comband.problem import InputError
+from comband.threads import n_threads
+
+_PATIENCE = "10s"  # for a scheduler to answer
+
+
+def as_work(client: Any, progress: Progress | None = None) -> Work:
+    """Where to work: here for None, on the cluster of a Dask client, or what is given if it can be worked with."""
+    if client is None:
+        return InProcess(progress)
+    if all(callable(getattr(client, name, None)) for name in ("each", "total", "gather", "regroup", "share")):
+        work: Work = client
+        return work
+    if all(callable(getattr(client, name, None)) for name in ("submit", "who_has", "cancel")):
+        from comband.cluster.on_dask import OnDask
+
+        return OnDask(client, progress)
+    raise InputError(f"client must be a dask.distributed.Client or None, got {type(client).__name__}.")
+
+
+@contextmanager
+def connect(where: str, progress: Progress | None = None) -> Iterator[Work]:
+    """Work on a cluster: the address of a scheduler (tcp://host:8786), "local", or "local:N" for N processes here.
+
+    >>> from comband.cluster import connect
+    >>> with connect("local:2") as work:  # doctest: +SKIP
+    ...     answer = comband.evaluate_log("log/", "lists.parquet", client=work)
+    """
+    from comband.cluster.on_dask import OnDask
+
+    with client_of(where) as client:
+        yield OnDask(client, progress)
+
+
+@contextmanager
+def client_of(where: str) -> Iterator[Any]:
+    """A Dask client, closed at the end; of "local" with its cluster."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "working on a cluster needs distributed; install it with: pip install 'comband[cluster]'."
+        ) from None
+    import dask
+
+    local = re.fullmatch(r"local(?::(\d+))?", where) if isinstance(where, str) else None
+    if local is None:
+        if not isinstance(where, str) or not where:
+            raise InputError(
+                f"cluster must be an address such as tcp://host:8786, or local, or local:N, got {where!r}."
+            )
+        try:
+            client = Client(where, timeout=_PATIENCE)
+        except (OSError, ValueError, TypeError) as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"no scheduler answers at {where} ({why}); start one with: dask scheduler.") from None
+        try:
+            if not client.scheduler_info()["workers"]:
+                raise InputError(f"the scheduler at {where} has no workers; start some with: dask worker {where}.")
+            yield client
+        finally:
+            with suppress(OSError, TimeoutError):
+                client.close(timeout=2)
+        return
+    n = int(local[1]) if local[1] else n_threads()
+    if n < 1:
+        raise InputError(f"local:N needs at least one worker, got {where!r}.")
+    # Processes of one thread each: reading and checking columns holds the interpreter for too long for threads.
+    settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 30}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

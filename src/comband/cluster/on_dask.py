@@ -1,0 +1,151 @@
+"""Parts on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Client, Future, KilledWorker, as_completed, wait
+
+from comband.cluster.work import Progress, Tally
+from comband.problem import InputError
+
+_WIDTH = 8  # so many are added up at a time
+_GROUPS = 4  # lists of parts for each worker: small enough that its threads share them, and to do again
+
+
+class OnDask:
+    """Parts are tasks, and stay on the workers that made them; a part that is lost with its worker is made again.
+
+    Tasks are pure: they get paths and numbers, and what they return depends on nothing else. So it does not matter
+    which worker runs them, in which order, how often, or how parts are grouped when they are added up.
+    """
+
+    def __init__(self, client: Client, progress: Progress | None = None) -> None:
+        self.client = client
+        self.tallies: dict[str, Tally] = {}
+        self._progress = progress
+
+    def each(self, what: str, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Future]:
+        """See `Work`."""
+        with _readable(self.client):
+            futures = [self.client.submit(function, item, *shared, pure=False) for item in items]
+            return self._finished(what, futures)
+
+    def total(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> Any:
+        """See `Work`."""
+        with _readable(self.client):
+            groups = self._groups(handles)
+            sums = [self.client.submit(function, [handles[i] for i in group], *shared, pure=False) for group in groups]
+            self._finished(what, sums)
+            while len(sums) > 1:
+                sums = [
+                    self.client.submit(_add_up, sums[i : i + _WIDTH], pure=False) for i in range(0, len(sums), _WIDTH)
+                ]
+            return sums[0].result()
+
+    def gather(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> list[Any]:
+        """See `Work`."""
+        with _readable(self.client):
+            groups = self._groups(handles)
+            futures = [
+                self.client.submit(_list_of, function, [handles[i] for i in group], *shared, pure=False)
+                for group in groups
+            ]
+            found: list[Any] = [None] * len(handles)
+            for group, answers in zip(groups, self.client.gather(self._finished(what, futures)), strict=True):
+                for i, answer in zip(group, answers, strict=True):
+                    found[i] = answer
+            return found
+
+    def regroup(
+        self, what: str, split: Callable[..., Any], join: Callable[..., Any], handles: Sequence[Any], n: int
+    ) -> list[Future]:
+        """See `Work`."""
+        with _readable(self.client):
+            cut = [
+                self.client.submit(split, [handles[i] for i in group], pure=False) for group in self._groups(handles)
+            ]
+            futures = [
+                self.client.submit(
+                    join, k, [self.client.submit(operator.getitem, one, k, pure=False) for one in cut], pure=False
+                )
+                for k in range(n)
+            ]
+            return self._finished(what, futures)
+
+    def share(self, value: Any) -> Future:
+        """See `Work`: it goes to the scheduler, which gives it again to a worker that takes another's place."""
+        with _readable(self.client):
+            return self.client.submit(_same, value, pure=False)
+
+    def _finished(self, what: str, futures: list[Future]) -> list[Future]:
+        """Wait for all; if some fail, wait for those before the first of them, so that the error is always the same."""
+        place = {future.key: i for i, future in enumerate(futures)}
+        self._tell(what, 0, len(futures))
+        first = len(futures)
+        for done, future in enumerate(as_completed(futures), start=1):
+            self._tell(what, done, len(futures))
+            if future.status != "finished":
+                first = min(first, place[future.key])
+                break
+        if first < len(futures):
+            self.client.cancel(futures[first + 1 :])
+            wait(futures[:first])
+            failed = next(future for future in futures[: first + 1] if future.status != "finished")
+            failed.result()
+        return futures
+
+    def _groups(self, handles: Sequence[Any]) -> list[list[int]]:
+        """The numbers of the parts, those of one worker together."""
+        where = self.client.who_has(list(handles))
+        by_worker: dict[str, list[int]] = {}
+        for i, handle in enumerate(handles):
+            by_worker.setdefault(min(where.get(handle.key) or ("",)), []).append(i)
+        groups = []
+        for held in by_worker.values():
+            size = -(-len(held) // _GROUPS)
+            groups += [held[i : i + size] for i in range(0, len(held), size)]
+        return groups
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(what, done, total)
+
+
+def _add_up(parts: list[Any]) -> Any:
+    return functools.reduce(operator.add, parts)
+
+
+def _list_of(function: Callable[..., Any], parts: list[Any], *shared: Any) -> list[Any]:
+    return [function(part, *shared) for part in parts]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@contextmanager
+def _readable(client: Client) -> Iterator[None]:
+    """What a cluster raises when parts of it are gone, as a sentence."""
+    from concurrent.futures import CancelledError
+
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except InputError:
+        raise
+    except KilledWorker as error:
+        raise InputError(
+            f"workers died again and again over one part of the work ({error.task}); look at their logs, and give them "
+            "more memory (dask worker --memory-limit) if that was the reason. Nothing was written."
+        ) from None
+    except (CancelledError, CommClosedError, TimeoutError, OSError) as error:
+        raise InputError(
+            f"the scheduler of the cluster no longer answers ({type(error).__name__}); nothing was written. Start it "
+            "again and repeat the command."
+        ) from None

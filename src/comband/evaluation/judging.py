@@ -1,0 +1,120 @@
+"""From what the parts of a log contribute to values, bounds and a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from comband.cluster import Work
+from comband.estimates.importance import ValueSums
+from comband.evaluation.answers import Evaluation, ranked_candidates
+from comband.evaluation.coverage import ItemWeights, bounds_without_overlap
+from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
+from comband.problem import InputError, check_fraction, check_positive
+
+# A propensity check that fails by chance once in a million logs.
+ALARM = 1e-6
+
+
+def evaluate_parts(
+    work: Work,
+    parts: Sequence[Any],
+    names: Sequence[str],
+    *,
+    slots: int,
+    max_reward: float,
+    min_propensity: float | None,
+    delta: float,
+) -> Evaluation:
+    """Values and bounds of the candidates `names` from the parts of a log, wherever these are: `evaluate` says how.
+
+    `slots` is m, the number of items that a round of the sample shows.
+    """
+    delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
+    known: Facts = work.total("counting", facts, parts, max_reward)
+    if known.rounds == 0:
+        raise InputError("there must be at least one round to evaluate, got none.")
+    stated = min_propensity is not None
+    if min_propensity is None:
+        min_propensity = known.smallest
+    elif check_positive("min_propensity", min_propensity) > known.smallest * (1 + 1e-9):
+        raise InputError(
+            f"min_propensity must not exceed any propensity of the log, got {min_propensity:g} where the log has "
+            f"{known.smallest:g}."
+        )
+    P, bound = len(names), max_reward / min_propensity
+    look: FirstLook = work.total("values", first_look, parts, bound, max(slots, 1) / min_propensity)
+    sums = look.sums.rounded()
+    best = _leader(sums)
+    # A candidate that is called unjudged though it is not, by chance, takes its part of delta.
+    alarm = min(ALARM, delta / 100)
+    weights = None
+    if known.sampled is not None:
+        weights = ItemWeights.of(
+            look.weights, look.weight_sums, slots=slots, min_propensity=min_propensity, alarm=alarm
+        )
+    uncovered = np.zeros(P, dtype=bool) if weights is None else weights.uncovered
+    sides, rivals = 2 * P / (delta - alarm), max(P - 1, 1) / (delta - alarm)
+    doubted = uncovered if stated else np.ones(P, dtype=bool)
+    weighed = known.weighed if known.sampled is not None and doubted.any() else None
+    compared: SecondLook = work.total("differences", second_look, parts, best, bound, max_reward, weighed)
+    gaps = np.zeros(P) if P == 1 else compared.differences.upper_bounds(threshold=rivals, largest=max_reward)
+    gaps[best] = 0.0
+    covered = float(gaps[~uncovered].max(initial=0.0))
+    low, high = look.values.bounds(threshold=sides, largest=max_reward)
+    if compared.losses is not None and compared.both is not None:
+        most, lead = bounds_without_overlap(
+            compared.losses,
+            compared.both,
+            best,
+            slots=slots,
+            max_reward=max_reward,
+            value_threshold=sides,
+            gap_threshold=rivals,
+        )
+        high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
+    epsilon = float(gaps.max())
+    means = np.minimum(sums.means, max_reward)
+    low, high = np.minimum(low, means), np.maximum(high, means)
+    reasons = {} if weights is None else {int(i): weights.reason(int(i)) for i in np.flatnonzero(uncovered)}
+    result = Evaluation(
+        candidates=ranked_candidates(names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged=reasons),
+        epsilon=epsilon,
+        covered_epsilon=epsilon if uncovered.all() else covered,
+        delta=delta,
+        rounds=known.rounds,
+        rewarded_rounds=known.rewarded_rounds,
+        rewards=known.rewards,
+        max_reward=max_reward,
+        min_propensity=float(min_propensity),
+        guarantee="betting bounds, valid at any number of rounds; "
+        + (
+            "epsilon from differences on the same rounds"
+            if stated
+            else "of items that are not shown nothing is assumed"
+        ),
+        propensity_check=None if weights is None else weights.summary(names),
+    )
+    return replace(result, notes=_notes(result, stated=stated))
+
+
+def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
+    notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
+    if not stated:
+        notes.append(
+            "epsilon and intervals assume nothing about items that the log does not show; if every candidate's items "
+            f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "
+            f"{result.covered_epsilon:.4g}: state what your logging ensures (min_propensity, --min-propensity)"
+        )
+    check = result.propensity_check
+    if check is None:
+        return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
+    return (*notes, str(check)) if result.trusted else (str(check), *notes)
+
+
+def _leader(sums: ValueSums) -> int:
+    # Ties are decided by a generator of their own: not by the candidates' order, and the same way each time.
+    return int(np.random.default_rng(sums.n_rounds).choice(np.flatnonzero(sums.means == sums.means.max())))
