@@ -304,8 +304,12 @@ def regret(quick: bool, figures: Path | None) -> Figures:
             bound = f"   bound {bounds[label]:.0f}" if label in bounds else ""
             print(f"    {label:<28} {mean:8.0f} ± {error:.0f}{bound}", flush=True)
         if figures is not None:
+            from matplotlib.figure import Figure
+
             figures.mkdir(parents=True, exist_ok=True)
-            cb.regret.plot_regret(curves, figures / f"regret-{name.replace(' ', '-')}.png", title=name)
+            figure = Figure(figsize=(6, 4), layout="constrained")
+            cb.plot_regret(curves, figure.add_subplot()).set_title(name)
+            figure.savefig(figures / f"regret-{name.replace(' ', '-')}.png", dpi=120)
     return {"regret": rows}
 
 

@@ -11,6 +11,7 @@ from comband import learners as learners
 from comband import logs as logs
 from comband import oracles as oracles
 from comband import places as places
+from comband import plots as plots
 from comband import policies as policies
 from comband import problem as problem
 from comband import regret as regret
@@ -59,6 +60,14 @@ from comband.oracles import EnumerationOracle as EnumerationOracle
 from comband.oracles import RegressionOracle as RegressionOracle
 from comband.persistence import load_model as load_model
 from comband.persistence import save_model as save_model
+from comband.plots import plot_certificate as plot_certificate
+from comband.plots import plot_design_variance as plot_design_variance
+from comband.plots import plot_design_weights as plot_design_weights
+from comband.plots import plot_differences as plot_differences
+from comband.plots import plot_field as plot_field
+from comband.plots import plot_propensity_check as plot_propensity_check
+from comband.plots import plot_regret as plot_regret
+from comband.plots import plot_values as plot_values
 from comband.policies import ConstantPolicy as ConstantPolicy
 from comband.policies import Mixture as Mixture
 from comband.policies import Policy as Policy

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,6 @@ from comband.learners.base import Learner
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_count
 from comband.running import progress_bar
-from comband.storage import whole_file
 
 
 def play(
@@ -90,25 +87,3 @@ def regret_curves(
         (target - np.cumsum(play(make_learner(seed), sequence, batch_size=batch_size)))[rounds - 1] for seed in seeds
     ]
     return RegretCurves(rounds, np.array(curves), best)
-
-
-def plot_regret(
-    curves: dict[str, RegretCurves], path: str | os.PathLike[str], *, title: str = "", bound: float | None = None
-) -> None:
-    """Draw mean curves with their bands to an image file. Needs the extra `plots` (matplotlib)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("plots need matplotlib, which is not installed: pip install 'comband[plots]'.") from None
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    for name, one in curves.items():
-        low, high = one.band()
-        (line,) = axes.plot(one.rounds, one.mean, label=name)
-        axes.fill_between(one.rounds, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    if bound is not None:
-        axes.axhline(bound, color="black", linestyle=":", label="bound")
-    axes.set(xlabel="rounds", ylabel="regret against the best policy in hindsight", title=title)
-    axes.legend(frameon=False)
-    with whole_file(path) as part:
-        figure.savefig(part, format=Path(path).suffix[1:] or "png", dpi=120)
