@@ -64,6 +64,8 @@ class LogFormat:
         The largest propensity that can be right: 1, or more where it is the inverse of an estimated weight.
     variant:
         For a format that is read in several ways, the one that a file calls for.
+    row_by_row:
+        Whether each row is a round by itself, so that the groups of rows of a Parquet file can be read apart.
     """
 
     name: str
@@ -76,6 +78,7 @@ class LogFormat:
     positional: bool = False
     largest: float = 1.0
     variant: Callable[[TableFile], LogFormat] | None = None
+    row_by_row: bool = False
 
     def needed(self, names: Sequence[str]) -> frozenset[str]:
         """The columns that a file with these should have."""

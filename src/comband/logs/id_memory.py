@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ class IdMemory:
         """Which of these ids were seen before, here or in an earlier batch."""
         if ids.dtype == object:
             numbers, spelt = spelt_numbers(ids)  # so are they known where an earlier batch had numbers only
-            hashes = np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+            hashes = np.fromiter(map(_print, ids), dtype=np.int64, count=len(ids))
             beyond = (hashes & (2**62 - 1)) + np.where(hashes < 0, -(2**63), 2**62)
             numbers = np.where(spelt, numbers, beyond)
         else:
@@ -51,6 +53,16 @@ class IdMemory:
         self._remember(*_ranges(ranked, ranked))
         return again
 
+    @property
+    def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and last of the ranges of all ids, ascending."""
+        none = np.empty(0, dtype=np.int64)
+        starts, ends = (
+            (np.concatenate([none, *parts]) for parts in zip(*self._runs, strict=True)) if self._runs else (none, none)
+        )
+        order = np.argsort(starts, kind="stable")
+        return _ranges(starts[order], ends[order]) if len(order) else (none, none)
+
     def _remember(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> None:
         self._runs.append((first, last))
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
@@ -58,6 +70,11 @@ class IdMemory:
             starts, ends = (np.concatenate(pair) for pair in zip(older, newer, strict=True))
             order = np.argsort(starts, kind="stable")
             self._runs.append(_ranges(starts[order], ends[order]))
+
+
+def _print(text: str) -> int:
+    """64 bits of a text, the same in every process."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

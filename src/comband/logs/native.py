@@ -68,4 +68,5 @@ NATIVE = LogFormat(
     rounds=rounds,
     columns=columns,
     meaning="propensities are the probability that the item is anywhere in the list",
+    row_by_row=True,
 )

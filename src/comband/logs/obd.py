@@ -72,5 +72,6 @@ OPEN_BANDIT = LogFormat(
     columns=COLUMNS,
     slots=1,
     positional=True,
+    row_by_row=True,
     meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks per slot",
 )

@@ -97,7 +97,7 @@ def read_log(
     most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
-    gather = _Gather(candidates, kind, most, faults)
+    gather = Gather(candidates, kind, most, faults)
     for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
@@ -109,20 +109,30 @@ def read_log(
     return gather.result()
 
 
-class _Gather:
-    """Collects what is kept of each batch."""
+class Gather:
+    """Collects what is kept of each batch; `first` rounds came before, in other files, with the `ids` seen there."""
 
-    def __init__(self, candidates: CandidateLists, kind: LogFormat, max_reward: float, faults: Faults) -> None:
+    def __init__(
+        self,
+        candidates: CandidateLists,
+        kind: LogFormat,
+        max_reward: float,
+        faults: Faults,
+        *,
+        first: int = 0,
+        ids: IdMemory | None = None,
+    ) -> None:
         self._candidates = candidates
         self._kind = kind
         self._max_reward = max_reward
         self._faults = faults
-        self._ids = IdMemory()
+        self.ids = IdMemory() if ids is None else ids
+        self._first = first
         # With propensities per slot, an item in slot k is the action k·K + item; K is settled by the candidates, and
         # all items that none of them can show are the action m·K.
         self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
-        self._smallest = np.inf
+        self.smallest = np.inf
         self._events: list[tuple[NDArray[np.int64], ...]] = []
         self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
@@ -161,18 +171,32 @@ class _Gather:
             others = self._stride * self._candidates.list_size
             codes = np.where(codes < self._stride, codes + positions * self._stride, others)
         self._n_actions = max(self._n_actions, int(codes.max()) + 1)
-        self._smallest = min(self._smallest, float(propensities.min()))
+        self.smallest = min(self.smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
-        kept = in_sample(self.n_rounds + np.arange(len(rows)))
+        kept = in_sample(self._first + self.n_rounds + np.arange(len(rows)))
         self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
         self.n_rounds += len(rows)
 
     def result(self) -> LogReading:
         """Everything put together."""
         lists, problem = self._table()
+        return LogReading(
+            events=self.events(),
+            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names),
+            problem=problem,
+            sample=self.sample(),
+            max_reward=self._max_reward,
+            smallest_propensity=self.smallest,
+            format=self._kind,
+            faults=self._faults,
+            items=self._candidates.items.names,
+        )
+
+    def events(self) -> Events:
+        """The positive rewards."""
         rounds, places, rows, actions = (np.concatenate(parts) for parts in zip(*self._events, strict=True))
         rewards, propensities = (np.concatenate(parts) for parts in zip(*self._rewards, strict=True))
-        events = Events(
+        return Events(
             n_rounds=self.n_rounds,
             ids=rounds,
             epochs=np.zeros(len(rounds), dtype=np.int64),
@@ -182,6 +206,9 @@ class _Gather:
             rewards=rewards,
             propensities=propensities,
         )
+
+    def sample(self) -> Rounds:
+        """Some rounds, rewarded or not."""
         numbers, where, shown, propensities, answers = (
             np.concatenate(parts) for parts in zip(*self._sample, strict=True)
         )
@@ -195,17 +222,7 @@ class _Gather:
             arms=no_arms(len(numbers)),
             makers=np.zeros(len(numbers), dtype=np.int64),
         )
-        return LogReading(
-            events=events,
-            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names),
-            problem=problem,
-            sample=Rounds(decisions, answers),
-            max_reward=self._max_reward,
-            smallest_propensity=self._smallest,
-            format=self._kind,
-            faults=self._faults,
-            items=self._candidates.items.names,
-        )
+        return Rounds(decisions, answers)
 
     def _table(self) -> tuple[NDArray[np.int32], Problem]:
         m = self._candidates.list_size
@@ -227,7 +244,7 @@ class _Gather:
 
     def _new(self, rows: NDArray[np.int64], ids: Keys, fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
         good = np.flatnonzero(fine)  # a faulty row does not use up its id
-        again = self._ids.repeated(ids[good])
+        again = self.ids.repeated(ids[good])
         twice = good[again]
         self._faults.add(
             "duplicate id", [(int(rows[i]), f"id {ids[i]} came before") for i in twice[:3]], count=len(twice)

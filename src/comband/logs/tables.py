@@ -148,15 +148,18 @@ def _parquet_names(path: Path) -> tuple[list[str], list[str]]:
             raise LogError(f"{path} is not a complete Parquet file ({_first_line(error)}).") from None
 
 
-def _parquet_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
-    first = 1
+def _parquet_pieces(
+    path: Path, columns: list[str], faults: Faults, *, groups: Sequence[int] | None = None, first: int = 1
+) -> Iterator[Piece]:
+    """All rows, or those of some groups of them, of which the first is row `first`."""
     with _parquet_file(path) as file:
-        promised = file.metadata.num_rows
+        chosen = range(file.num_row_groups) if groups is None else groups
+        promised = first - 1 + sum(file.metadata.row_group(group).num_rows for group in chosen)
         batches = None
         while True:
             try:
                 if batches is None:
-                    batches = file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+                    batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(chosen), columns=columns)
                 batch = next(batches, None)
                 if batch is not None:
                     batch.validate(full=True)  # offsets and UTF-8: nothing later reads beyond what is there
