@@ -199,7 +199,7 @@ WRONG_NUMBERS: dict[str, tuple[str, float, str]] = {
     "reward of 2": ("rewards", 2.0, "got 2.0"),
     "negative reward": ("rewards", -0.5, "got -0.5"),
     "reward of 5e-324": ("rewards", 5e-324, "0 or at least 1e-100"),
-    "negative item": ("lists", -1, "got -1 in row 1"),
+    "negative item": ("lists", -2, "got -2 in row 1"),
     "item twice": ("lists", None, "must not repeat an action"),  # type: ignore[dict-item]
 }
 

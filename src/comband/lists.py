@@ -18,8 +18,14 @@ from comband.problem import (
 )
 
 
-def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | None = None) -> NDArray[np.int32]:
-    """Return `lists` as an int32 array (n, m) of distinct actions, of the problem's size if it is given."""
+def check_lists(
+    lists: ArrayLike, problem: Problem | None = None, *, n: int | None = None, gaps: bool = False
+) -> NDArray[np.int32]:
+    """Return `lists` as an int32 array (n, m) of distinct actions, of the problem's size if it is given; with `gaps`,
+    −1 (or a masked number) may stand in places that are empty.
+    """
+    if gaps and isinstance(lists, np.ma.MaskedArray):
+        lists = lists.filled(-1)
     try:
         array = np.asarray(lists)
     except ValueError:
@@ -41,12 +47,12 @@ def check_lists(lists: ArrayLike, problem: Problem | None = None, *, n: int | No
     )
     if not whole:
         raise InputError(f"lists must hold whole numbers (actions), got dtype {array.dtype}.")
-    bad = (array < 0) | (array >= K)
+    bad = (array < (-1 if gaps else 0)) | (array >= K)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise InputError(f"actions must lie in 0 … {K - 1}, got {array[row, column]} in row {row} of lists.")
     ordered = np.sort(array, axis=1)
-    repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    repeated = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     if repeated.any():
         row = int(np.flatnonzero(repeated)[0])
         raise InputError(f"a list must not repeat an action, got {array[row].tolist()} in row {row}.")

@@ -95,6 +95,7 @@ def follow(
     folder: Path,
     scale: float = 1.0,
     places: Any = None,
+    lists: NDArray[np.int64] = LISTS,
     **options: Any,
 ) -> set[str]:
     """A run in which a quarter of the answers comes up to five batches late, in any order and now and then twice, and
@@ -102,9 +103,9 @@ def follow(
     """
     kind, own = LEARNERS[name]
     problem = replace(PROBLEM, sparsity=2 * scale, places=places)
-    policies = cb.PolicySet.from_lists(LISTS, problem)
+    policies = cb.PolicySet.from_lists(lists, problem, fallback="nothing" if (lists < 0).any() else None)
     learner = kind(problem, policies, first_epoch=60, patience=patience, seed=seed, **own, **options)
-    twin = Twin(learner, LISTS)
+    twin = Twin(learner, lists)
     rng, earlier = np.random.default_rng([seed, 41]), False
     pending: list[tuple[int, cb.Decisions, NDArray[np.float64]]] = []
     for batch in range(n_batches):
@@ -166,6 +167,21 @@ def test_all_evidence_is_that_of_the_twin(name: str, tmp_path: Path) -> None:
     if name.endswith("ask"):
         expected |= {"mixture", "disagreement"}
     assert occurred >= expected
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "AdaptiveComband" else pytest.mark.slow) for name in LEARNERS]
+)
+def test_all_evidence_is_that_of_the_twin_where_candidates_do_not_answer(name: str, tmp_path: Path) -> None:
+    if name == "TwoPhaseComband":
+        pytest.skip("a design is of whole lists")
+    rng, lists = np.random.default_rng(13), LISTS.copy()
+    lists[rng.random(lists.shape) < 0.1] = -1
+    lists[rng.random(lists.shape[:2]) < 0.2] = -1
+    occurred = set()
+    for seed, world in enumerate(WORLDS[:2]):
+        occurred |= follow(name, seed, folder=tmp_path, lists=lists, **world)
+    assert occurred >= {"missing", "late", "dropped", "certified", "fewer candidates"}
 
 
 THETA = (1.0, 0.6, 0.3)

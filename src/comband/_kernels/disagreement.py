@@ -22,6 +22,16 @@ def _all_actions(lists: Any, n_actions: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def _actions_or_none(lists: Any, n_actions: int) -> bool:
+    """Whether lists (n, S, m) hold actions, or −1 for none, only."""
+    flat = lists.ravel()
+    smallest, largest = np.int32(0), np.int32(0)
+    for e in range(len(flat)):
+        smallest, largest = min(smallest, flat[e]), max(largest, flat[e])
+    return bool(smallest >= -1 and (largest < n_actions or len(flat) == 0))
+
+
+@njit(cache=True, nogil=True)
 def clipped(weight: Any, lower: Any, size: int, m: int, q: Any) -> None:
     """q = clip(t·weight, lower, 1) with Σq = m.
 
@@ -72,9 +82,11 @@ def clipped(weight: Any, lower: Any, size: int, m: int, q: Any) -> None:
 @njit(cache=True, nogil=True)
 def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities: Any) -> None:
     """Take m of the actions union[:size], each with its probability: points u, u+1, … on the line of cumulated
-    probabilities, of which no cell is longer than 1.
+    probabilities, of which no cell is longer than 1. Fewer than m are all taken, and −1 fills the list, certainly.
     """
-    m = len(shown)
+    m = min(len(shown), size)
+    shown[m:] = -1
+    propensities[m:] = 1.0
     edge = 0.0
     taken = 0
     for a in range(size):
@@ -102,8 +114,9 @@ def disagreement_lists(
 
     lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) propensities of disputed actions
     outside the leader's list, disputed ones in it, and undisputed ones; u (n, 2) uniforms, or (0, 2) where no lists are
-    wanted. `asked` (n, k) are further actions whose propensities are wanted. Returns shown lists (n, m), their
-    propensities (n, m), whether the smallest ones hold (n,), and the propensities of `asked` (n, k).
+    wanted. `asked` (n, k) are further actions whose propensities are wanted. −1 is no action, in the lists and in
+    `asked`. Returns shown lists (n, m), their propensities (n, m), whether the smallest ones hold (n,), and the
+    propensities of `asked` (n, k).
     """
     n, n_policies, m = lists.shape
     n_drawn = len(u)
@@ -111,15 +124,17 @@ def disagreement_lists(
         raise IndexError("disagreement_lists: shapes do not fit together")
     if u.shape[1] != 2 or (n_drawn != n and n_drawn != 0) or not 0 <= leader < n_policies:
         raise IndexError("disagreement_lists: two numbers per context, or none; and a leader among the policies")
-    if not _all_actions(lists, n_actions):
+    if not _actions_or_none(lists, n_actions):
         raise IndexError("disagreement_lists: an action is out of range")
     shown = np.zeros((n_drawn, m), dtype=np.int32)
-    propensities = np.zeros((n_drawn, m))  # no propensity at all where a list came out too short
+    propensities = np.zeros((n_drawn, m))
     covered = np.ones(n, dtype=np.bool_)
     of_asked = np.zeros(asked.shape)
-    votes = np.zeros(n_actions, dtype=np.int64)  # of each action, in the context at hand
-    care = np.zeros(n_actions)
-    leads = np.zeros(n_actions, dtype=np.bool_)
+    none = np.uint32(n_actions)
+    votes = np.zeros(n_actions + 1, dtype=np.int64)  # of each action, in the context at hand; no action comes last,
+    votes[none] = 1  # and is never new
+    care = np.zeros(n_actions + 1)
+    leads = np.zeros(n_actions + 1, dtype=np.bool_)
     place = np.zeros(n_actions if asked.shape[1] else 0, dtype=np.int64)
     most = min(n_actions, n_policies * m)
     union = np.empty(most + 1, dtype=np.int64)
@@ -129,15 +144,15 @@ def disagreement_lists(
         size: Any = np.int64(0)  # of one type from the start: nothing is compiled for a 0
         for p in range(n_policies):
             for k in range(m):
-                z = np.uint32(lists[i, p, k])  # without a sign: no place is counted from the end
+                z = min(np.uint32(lists[i, p, k]), none)  # without a sign: −1 is the largest number
                 union[size] = z
                 size += votes[z] == 0  # it counts if it is new: without a branch, for nobody can guess it
                 votes[z] += 1
         for p in range(n_policies):
             for k in range(m):
-                care[np.uint32(lists[i, p, k])] += attention[p]
+                care[min(np.uint32(lists[i, p, k]), none)] += attention[p]
         for k in range(m):
-            leads[lists[i, leader, k]] = True
+            leads[min(np.uint32(lists[i, leader, k]), none)] = True
         total_lower = 0.0
         for a in range(size):
             y = union[a]
@@ -153,7 +168,10 @@ def disagreement_lists(
             covered[i] = False
             for a in range(size):
                 lower[a] *= m / total_lower
-        clipped(weight, lower, size, m, q)
+        if size > m:
+            clipped(weight, lower, size, m, q)
+        else:
+            q[:size] = 1.0
         if n_drawn:
             systematic(union, q, size, u[i, 0], shown[i], propensities[i])
             shuffle_row(shown[i], propensities[i], u[i, 1])
@@ -162,9 +180,11 @@ def disagreement_lists(
                 place[union[a]] = a
             for k in range(asked.shape[1]):
                 y = asked[i, k]
-                if not 0 <= y < n_actions:
+                if not -1 <= y < n_actions:
                     raise IndexError("disagreement_lists: an action that was asked for is out of range")
-                if votes[y] > 0:
+                if y < 0:
+                    of_asked[i, k] = 1.0
+                elif votes[y] > 0:
                     of_asked[i, k] = q[place[y]]
         for a in range(size):
             votes[union[a]], care[union[a]], leads[union[a]] = 0, 0.0, False
@@ -179,15 +199,16 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
     stamp = np.full(n_actions, -1, dtype=np.int64)
     if not 0 <= leader < n_policies:
         raise IndexError("disputed_counts: the leader is not among the policies")
-    if not _all_actions(lists, n_actions):
+    if not _actions_or_none(lists, n_actions):
         raise IndexError("disputed_counts: an action is out of range")
     for i in range(n):
         for k in range(m):
-            stamp[lists[i, leader, k]] = i
+            if lists[i, leader, k] >= 0:
+                stamp[lists[i, leader, k]] = i
         for p in range(n_policies):
             for k in range(m):
                 y = lists[i, p, k]
-                if stamp[y] != i:
+                if y >= 0 and stamp[y] != i:
                     stamp[y] = i
                     counts[i] += 1
     return counts

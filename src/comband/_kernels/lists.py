@@ -271,7 +271,9 @@ def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor
 def inclusion(
     lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
 ) -> NDArray[np.float64]:
-    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) per row."""
+    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) per row. −1 is no
+    action; 1 where that is shown.
+    """
     n, n_policies, m = lists.shape
     if len(shown) != n or len(weights) != n_policies:
         raise IndexError("inclusion: a row of shown actions for each context, a weight for each policy")
@@ -282,9 +284,10 @@ def inclusion(
     for i in range(n):
         for j in range(len(row)):
             row[j] = shown[i, j]
-            if not 0 <= row[j] < n_actions:
+            if not -1 <= row[j] < n_actions:
                 raise IndexError("inclusion: an action is out of range")
-            wanted[row[j]] = True
+            if row[j] >= 0:
+                wanted[row[j]] = True
         block = lists[i]
         for p in range(n_policies):
             for j in range(m):
@@ -292,10 +295,11 @@ def inclusion(
                 if y < np.uint32(n_actions) and wanted[y]:
                     mass[y] += weights[p]
         for j in range(len(row)):
-            result[i, j] = mass[row[j]]
+            result[i, j] = mass[row[j]] if row[j] >= 0 else 1.0
         for j in range(len(row)):
-            mass[row[j]] = 0.0
-            wanted[row[j]] = False
+            if row[j] >= 0:
+                mass[row[j]] = 0.0
+                wanted[row[j]] = False
     return result
 
 

@@ -34,12 +34,15 @@ class Batch:
         return n_contexts(self.contexts)
 
     def answer(self, lists: ArrayLike) -> NDArray[np.float64]:
-        """Rewards (n, m) of the shown actions, and of no others; their totals (n,) if feedback is no more than that."""
-        shown = check_lists(lists, self.problem, n=len(self))
+        """Rewards (n, m) of the shown actions, and of no others; their totals (n,) if feedback is no more than that.
+        Empty places (−1) earn nothing.
+        """
+        shown = check_lists(lists, self.problem, n=len(self), gaps=True)
         n, m = shown.shape
         rows = np.repeat(np.arange(n), m)
-        found = self.rewards[rows, shown.ravel()]
+        found = self.rewards[rows, np.maximum(shown, 0).ravel()]
         seen = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64).reshape(n, m)
+        seen[shown < 0] = 0.0
         seen = answered(seen, self.effect, self.luck)
         return seen.sum(axis=1) if self.problem.feedback == "total" else seen
 

@@ -67,7 +67,8 @@ class ExposureGuard(Alarm):
     def update(
         self, lists: ArrayLike, propensities: ArrayLike | SparsePropensities, recorded: ArrayLike | None = None
     ) -> None:
-        """Enter rounds: the lists (n, m) that were shown, and the propensities of *all* actions, (n, K) or sparse.
+        """Enter rounds: the lists (n, m) that were shown (−1 in empty places), and the propensities of *all* actions,
+        (n, K) or sparse.
 
         If the latter are computed anew from the design, give also those that were `recorded` (n, m) with the lists: a
         difference is certain proof of a fault.
@@ -83,16 +84,18 @@ class ExposureGuard(Alarm):
             )
         if len(shown) == 0:
             return
+        empty = shown < 0
         if self.n_classes == self.n_actions:
             q = q.dense() if isinstance(q, SparsePropensities) else q
-            of_shown = np.take_along_axis(q, shown, axis=1)
+            of_shown = np.take_along_axis(q, np.maximum(shown, 0), axis=1)
             observed, expected, largest, inverse = _single_actions(shown, q)
         else:
             q = q if isinstance(q, SparsePropensities) else _sparse(q)
             of_shown = q.of(shown)
             observed, expected, largest, inverse = _classes(shown, of_shown, q, self.n_classes)
+        of_shown[empty] = 1.0
         positive = of_shown > 0
-        weights = np.divide(1.0, of_shown, out=np.zeros_like(of_shown), where=positive)
+        weights = np.divide(1.0, of_shown, out=np.zeros_like(of_shown), where=positive & ~empty)
         observed = np.column_stack([observed, weights.sum(axis=1)])
         largest = np.column_stack([largest, shown.shape[1] * inverse])
         # Each direction is scaled by the most that it can lose in this context, so that no bet can lose everything.
@@ -200,8 +203,9 @@ def _single_actions(shown: NDArray[np.int64], q: NDArray[np.float64]) -> Groups:
     positive propensities in last place (n, G + 1), how many can be (n, G); and the largest 1/Q (n,).
     """
     n, m = shown.shape
-    hit = np.zeros(q.shape)
-    np.put_along_axis(hit, shown, 1.0, axis=1)
+    hit = np.zeros((n, q.shape[1] + 1))
+    np.put_along_axis(hit, shown, 1.0, axis=1)  # what is empty, −1, counts in the last column
+    hit = hit[:, :-1]
     bins = np.digitize(q, _EDGES)
     positive = q > 0
     observed, expected, largest = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
@@ -237,7 +241,7 @@ def _classes(shown: NDArray[np.int64], of_shown: NDArray[np.float64], q: SparseP
         total[:, n_bins:] += others * rest[:, None]
         total[each, rest_bin] += n_others * rest
     for place in (np.digitize(of_shown, _EDGES), n_bins + shown % n_classes):
-        np.add.at(observed, (each[:, None], place), 1.0)
+        np.add.at(observed, (each[:, None], place), (shown >= 0).astype(np.float64))
     n_positive = largest[:, n_bins:].sum(axis=1)
     inverse = np.divide(1.0, q.rest, out=np.zeros(n), where=q.rest > 0)
     np.maximum.at(inverse, q.rows, np.divide(1.0, q.values, out=np.zeros_like(q.values), where=q.values > 0))

@@ -111,7 +111,9 @@ class DisagreementExplorer:
             lists[rows], propensities[rows], covered[rows] = drawn[:3]
             if rows.stop > n - keep:
                 kept.append(predicted[max(0, n - keep - rows.start) :])
-        if not propensities.all():  # those of a list that came out too short
+        if not self.policies.has_gaps and (lists < 0).any():
+            raise InputError("some lists came out too short: the candidates' lists must hold different actions.")
+        if not propensities.all():
             refuse_propensities(propensities)
         decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X, covered=covered)
         return Drawn(decisions, (kept[0] if len(kept) == 1 else np.concatenate(kept)) if kept else None)
@@ -141,7 +143,7 @@ class DisagreementExplorer:
         if items is None:
             asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
         else:
-            asked = check_lists(items, n=n)
+            asked = check_lists(items, n=n, gaps=self.policies.has_gaps)
             if asked.size and int(asked.max()) >= K:
                 raise InputError(f"actions must lie in 0 … {K - 1}, got {int(asked.max())}.")
         result = np.empty(asked.shape)

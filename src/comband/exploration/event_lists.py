@@ -20,8 +20,8 @@ class EventLists:
     for. Candidates that are dropped are forgotten when those that are left are put in next.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, *, gaps: bool = False) -> None:
+        self._problem, self._gaps = problem, gaps
         self._candidates = np.empty(0, dtype=np.int64)
         self._ids = np.empty(0, dtype=np.int64)
         self._lists = np.empty((0, 0, problem.list_size), dtype=self._dtype)
@@ -94,4 +94,4 @@ class EventLists:
 
     @property
     def _dtype(self) -> type[np.uint16] | type[np.int32]:
-        return np.uint16 if self._problem.n_actions <= 1 << 16 else np.int32
+        return np.uint16 if self._problem.n_actions <= 1 << 16 and not self._gaps else np.int32

@@ -49,7 +49,7 @@ class RecentContexts:
         self._policies, self._problem = policies, problem
         self._parts: list[_Part] = []
         self._size = 0
-        self.events = None if policies.looked_up else EventLists(problem)
+        self.events = None if policies.looked_up else EventLists(problem, gaps=policies.has_gaps)
 
     def __len__(self) -> int:
         return min(self._size, _CONTEXTS)

@@ -38,11 +38,15 @@ class Selector(Learner):
         The candidates; for learners that say so, an oracle of a class that can only be reached through it.
     """
 
+    KNOWS_GAPS: ClassVar[bool] = False
+    """Whether candidates may leave places of their lists empty, where places do not matter."""
+
     def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
         super().__init__(problem, seed=seed)
         self._class = policies
         if isinstance(policies, PolicySet):
-            policies.check(problem)
+            gaps = self.KNOWS_GAPS and problem.places is None and problem.feedback == "items"
+            check_policies(policies, gaps=gaps).check(problem)
         elif not callable(getattr(policies, "fit", None)):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         # The first few contexts: what policies say to them tells them apart.
@@ -91,7 +95,7 @@ class Selector(Learner):
     def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
         """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
         check(state, cls._FILE)
-        if state["class"] == cls.__name__ and state["policies"] != list(check_policies(policies).names):
+        if state["class"] == cls.__name__ and state["policies"] != list(check_policies(policies, gaps=True).names):
             raise InputError("it was saved with other policies (names or order differ).")
         return super().from_state(state, policies, **objects)
 

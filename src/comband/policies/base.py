@@ -12,7 +12,7 @@ from comband.contexts import Contexts
 
 @runtime_checkable
 class Policy(Protocol):
-    """Shows m distinct actions for each context.
+    """Shows m distinct actions for each context; −1 in a place says that it has none to show there (see `PolicySet`).
 
     It must be a function: the same context always gets the same list (break ties by a fixed rule, not by
     fresh random numbers), since propensities are computed by asking it again.

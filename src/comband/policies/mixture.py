@@ -69,7 +69,7 @@ class Mixture:
         floor: float,
         items: ArrayLike | None = None,
     ) -> None:
-        self.policies = check_policies(policies)
+        self.policies = check_policies(policies, gaps=True)
         self.weights = check_weights(weights, len(policies))
         self.problem = check_problem(problem)
         self.floor = check_floor(floor)
@@ -96,7 +96,7 @@ class Mixture:
         if lists is None:
             shown = np.broadcast_to(np.arange(K, dtype=np.int32), (n, K))
         else:
-            shown = check_lists(lists, self.problem, n=n)
+            shown = check_lists(lists, self.problem, n=n, gaps=self.policies.has_gaps)
         result = np.empty(shown.shape)
         for rows in self._row_blocks(n):
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
@@ -231,6 +231,8 @@ class Mixture:
         weights = self.weights[self.support[: predicted.shape[1]]]
         followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self.problem.n_actions)
         mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
+        if self.policies.has_gaps:
+            mixed[shown < 0] = 1.0
         return np.minimum(mixed, 1.0)  # rounding may pass 1 by an ulp when all policies agree
 
 

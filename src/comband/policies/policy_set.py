@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from comband._kernels.inputs import as_input
-from comband._kernels.lists import contains, top_lists, valid_lists
+from comband._kernels.lists import contains
 from comband._kernels.records import all_below
 from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.lists import check_lists
 from comband.policies.base import Policy
-from comband.policies.blended import BlendedPolicy, blended_lists
+from comband.policies.fallback import NOTHING, Fallback, check_fallback, filled
 from comband.policies.families import Cover
-from comband.policies.scored import (
-    BLOCK,
-    FEW_FEATURES,
-    ScoredPolicy,
-    check_features,
-    check_precision,
-    in_precision,
-    linear_lists,
-)
-from comband.policies.tabulated import Tables, TabulatedPolicy, check_context_ids
+from comband.policies.grouping import Block, TableBlock, blocks_of
+from comband.policies.scored import BLOCK, ScoredPolicy, check_precision
+from comband.policies.tabulated import Tables
 from comband.problem import InputError, Problem, as_column, as_floats, check_problem
 
 
@@ -39,13 +31,20 @@ class PolicySet:
         multiplied together, tabulated ones looked up together, and the rest asked one by one.
     names:
         One distinct name for each; "policy 0", "policy 1", … by default.
+    fallback:
+        What is shown in places that a policy leaves empty (−1, or a masked number), because it did not answer or has
+        fewer than m actions: those of the list of another one, a policy or the name of a candidate, which must always
+        fill its lists; or "nothing". It belongs to the candidate: its value is that of the lists so filled. Without
+        one, all policies must fill their lists.
 
     `cover` says which larger family the set stands for, if it was made to (`comband.policies.covers`).
     """
 
     cover: Cover | None = None
 
-    def __init__(self, policies: Sequence[Policy], names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, policies: Sequence[Policy], names: Sequence[str] | None = None, *, fallback: Fallback = None
+    ) -> None:
         if not isinstance(policies, (Sequence, PolicySet)):
             raise InputError(f"policies must be a list of policies, got {type(policies).__name__}.")
         if len(policies) == 0:
@@ -54,7 +53,9 @@ class PolicySet:
         if isinstance(policies, Tables):
             self._policies = policies
             known: list[Problem | None] = [policies.problem]
-            self._blocks: list[tuple[NDArray[np.int64], _Block]] = [(np.arange(len(policies)), _Table(policies.lists))]
+            self._blocks: list[tuple[NDArray[np.int64], Block]] = [
+                (np.arange(len(policies)), TableBlock(policies.lists))
+            ]
         else:
             for i, policy in enumerate(policies):
                 if not isinstance(policy, Policy):
@@ -63,8 +64,10 @@ class PolicySet:
                     )
             self._policies = tuple(policies)
             known = [getattr(policy, "problem", None) for policy in self._policies]
-            self._blocks = _blocks(self._policies)
+            self._blocks = blocks_of(self._policies)
         self.names = _check_names(names, len(policies))
+        self.fallback = check_fallback(fallback, self._policies, self.names)
+        self._complete = all(block.complete for _, block in self._blocks)
         # K, as far as the policies say it: actions beyond are nobody's.
         self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
         # K and m as the policies say them, with the first policy that says so.
@@ -92,7 +95,9 @@ class PolicySet:
         return cls([ScoredPolicy(w, problem, seed=seed, dtype=precision) for w in stack], names)
 
     @classmethod
-    def from_lists(cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None) -> PolicySet:
+    def from_lists(
+        cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None, fallback: Fallback = None
+    ) -> PolicySet:
         """P tabulated policies from lists (P, N, m); contexts are then the numbers 0 … N−1."""
         try:
             table = np.asarray(lists)
@@ -100,7 +105,12 @@ class PolicySet:
             raise InputError("lists must be an array (policies, contexts, list_size), got unequal parts.") from None
         if table.ndim != 3:
             raise InputError(f"lists must have shape (policies, contexts, list_size), got {table.shape}.")
-        return cls(Tables(table, problem) if len(table) else [], names)
+        return cls(Tables(table, problem) if len(table) else [], names, fallback=fallback)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether lists may have places that are empty, −1."""
+        return self.fallback == NOTHING
 
     def __len__(self) -> int:
         return len(self._policies)
@@ -123,12 +133,13 @@ class PolicySet:
         chosen = (
             np.flatnonzero(chosen) if chosen.shape == (len(self),) and chosen.dtype == bool else self._which(chosen)
         )
-        return PolicySet([self._policies[i] for i in chosen], [self.names[i] for i in chosen])
+        members, names = [self._policies[i] for i in chosen], [self.names[i] for i in chosen]
+        return PolicySet(members, names, fallback=self.fallback)
 
     @property
     def looked_up(self) -> bool:
         """Whether all lists stand in tables: to ask for one again costs no more than to remember it."""
-        return all(isinstance(block, _Table) for _, block in self._blocks)
+        return all(isinstance(block, TableBlock) for _, block in self._blocks)
 
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
@@ -142,7 +153,9 @@ class PolicySet:
     def predict(
         self, X: Contexts, indices: ArrayLike | None = None, *, problem: Problem | None = None
     ) -> NDArray[np.int32]:
-        """Lists (n, P, m) of all policies, or (n, len(indices), m) of some; checked against `problem` if given."""
+        """Lists (n, P, m) of all policies, or (n, len(indices), m) of some; checked against `problem` if given. Places
+        without an action are filled by the fallback, and −1 if that is nothing.
+        """
         which = self._which(indices)
         n = n_contexts(X)
         result: NDArray[np.int32] | None = None
@@ -165,6 +178,8 @@ class PolicySet:
                 result[:, place] = part
         if result is None:
             raise InputError("indices must name at least one policy, got none.")
+        if not self._complete and result.size and int(result.min()) < 0:
+            result = filled(X, result, self.fallback, [self.names[i] for i in which])
         if problem is not None:
             _check_range(result, check_problem(problem, places=True))
         return result
@@ -244,9 +259,16 @@ def _check_events(X: Contexts, rows: Any, actions: Any) -> tuple[NDArray[np.int6
     return rows, actions
 
 
-def check_policies(value: Any) -> PolicySet:
-    """Return `value` if it is a set of policies that can be listed."""
+def check_policies(value: Any, *, gaps: bool = False) -> PolicySet:
+    """Return `value` if it is a set of policies that can be listed; one whose lists may have `gaps`, if these are fine
+    here.
+    """
     if isinstance(value, PolicySet):
+        if value.has_gaps and not gaps:
+            raise InputError(
+                f"policies must fill their lists here, got a PolicySet with fallback={NOTHING!r}; name a candidate, or "
+                "give a policy, that is shown in its place."
+            )
         return value
     if isinstance(getattr(value, "policies", None), PolicySet):
         advice = "give its .policies"
@@ -255,131 +277,6 @@ def check_policies(value: Any) -> PolicySet:
     else:
         advice = "make one: PolicySet([...])"
     raise InputError(f"policies must be a PolicySet, got {type(value).__name__}; {advice}.")
-
-
-class _Block(Protocol):
-    """Some policies of one kind, evaluated together."""
-
-    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]: ...
-
-
-class _Linear:
-    """Scorers X @ W_p of one shape, in one product; weights are stored as (d, P, K)."""
-
-    def __init__(self, policies: Sequence[ScoredPolicy]) -> None:
-        self._weights = np.stack([policy.weights for policy in policies], axis=1)  # type: ignore[misc]
-        self._rank = np.stack([policy.rank for policy in policies])
-        self._list_size = policies[0].problem.list_size
-
-    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        d, m = len(self._weights), self._list_size
-        rows = check_features(X, d)
-        if isinstance(rows, np.ndarray) and d <= FEW_FEATURES:
-            lists = linear_lists(rows, self._weights, which, self._rank, m)
-        else:
-            lists = self._by_products(in_precision(rows, self._weights.dtype), which)
-        if (lists[:, :, 0] < 0).any():
-            raise InputError("linear scores came out as NaN; look for NaN or infinity in the contexts.")
-        return lists
-
-    def _by_products(self, rows: Any, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Matrix products: worth it for many features, and for sparse ones."""
-        n, m = rows.shape[0], self._list_size
-        d, n_policies, K = self._weights.shape
-        lists = np.empty((n, len(which), m), dtype=np.int32)
-        whole = _is_everyone(which, n_policies)
-        # Few contexts: many policies a product; many contexts: few policies, still long rows for the multiplication.
-        some = max(1, min(len(which), BLOCK // (K * max(1, min(n, 64)))))
-        step = max(1, BLOCK // (K * some))
-        for first in range(0, len(which), some):
-            part = which[first : first + some]
-            weights = self._weights if whole and some >= n_policies else self._weights[:, part]
-            flat = weights.reshape(d, len(part) * K)
-            for start in range(0, n, step):
-                scores = np.asarray(rows[start : start + step] @ flat)
-                lists[start : start + step, first : first + some] = top_lists(
-                    scores.reshape(-1, len(part), K), self._rank[part], m
-                )
-        return lists
-
-
-class _Table:
-    """Tabulated policies over the same contexts, in one look-up; stored as (N, P, m): a context is one place."""
-
-    def __init__(self, lists: NDArray[np.int32]) -> None:
-        self._lists = np.array(lists.transpose(1, 0, 2), order="C")  # a copy: the given ones may be written to
-
-    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        ids = check_context_ids(X, len(self._lists))
-        if _is_everyone(which, self._lists.shape[1]):
-            return self._lists[ids]
-        return self._lists[ids[:, None], which[None, :]]
-
-
-class _Blends:
-    """Blends of the same two scorers, which are asked once."""
-
-    def __init__(self, policies: Sequence[BlendedPolicy]) -> None:
-        self._scorers = policies[0].first, policies[0].second
-        self._shares = np.array([policy.share for policy in policies])
-
-    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        return blended_lists(*self._scorers, self._shares[which], X)
-
-
-class _Foreign:
-    """Policies of the user's own, asked one by one and never trusted to answer in the right shape."""
-
-    def __init__(self, policies: Sequence[Policy]) -> None:
-        self._policies = policies
-
-    def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
-        n = n_contexts(X)
-        answers = [self._policies[p].predict(X) for p in which]
-        first = answers[0]
-        if n and all(type(one) is np.ndarray and one.dtype == np.int32 and one.shape == first.shape for one in answers):
-            stacked = np.stack(answers, axis=1)
-            # In one compiled pass for all; where something is wrong, what follows finds it.
-            if (
-                stacked.ndim == 3
-                and len(stacked) == n
-                and valid_lists(as_input(stacked.reshape(-1, stacked.shape[2])), 2**31)
-            ):
-                return stacked
-        parts = []
-        for p, answer in zip(which, answers, strict=True):
-            try:
-                parts.append(check_lists(answer, n=n))
-            except InputError as error:
-                raise InputError(f"{type(self._policies[p]).__name__}.predict: {error}") from None
-        if len({part.shape for part in parts}) > 1:
-            raise InputError(f"all policies must show lists of one length, got {sorted({p.shape[1] for p in parts})}.")
-        return np.stack(parts, axis=1)
-
-
-def _is_everyone(which: NDArray[np.int64], n_policies: int) -> bool:
-    return len(which) == n_policies and bool((which == np.arange(n_policies)).all())
-
-
-def _blocks(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], _Block]]:
-    """Group policies by how they can be evaluated together; each group with its sorted indices."""
-    groups: dict[Any, list[int]] = {}
-    for i, policy in enumerate(policies):
-        if type(policy) is ScoredPolicy and policy.weights is not None:
-            key: Any = (_Linear, policy.weights.shape, policy.weights.dtype, policy.problem.list_size)
-        elif type(policy) is TabulatedPolicy:
-            key = (_Table, policy.lists.shape)
-        elif type(policy) is BlendedPolicy:
-            key = (_Blends, id(policy.first), id(policy.second))
-        else:
-            key = (_Foreign,)
-        groups.setdefault(key, []).append(i)
-    blocks: list[tuple[NDArray[np.int64], _Block]] = []
-    for key, group in groups.items():
-        members: list[Any] = [policies[i] for i in group]
-        made = key[0](np.stack([policy.lists for policy in members]) if key[0] is _Table else members)
-        blocks.append((np.array(group), made))
-    return blocks
 
 
 def _check_names(names: Sequence[str] | None, n_policies: int) -> tuple[str, ...]:

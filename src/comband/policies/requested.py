@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts
+from comband.policies.fallback import Fallback, filled
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_problem
 
@@ -20,7 +21,7 @@ class RequestedList:
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """Lists (n, m)."""
-        return self._requested.predict(X, [self._index])[:, 0]
+        return np.ascontiguousarray(self._requested.tables(X)[:, self._index])
 
 
 class RequestedLists(PolicySet):
@@ -39,15 +40,18 @@ class RequestedLists(PolicySet):
         One distinct name for each candidate.
     problem:
         The setting.
+    fallback:
+        What is shown in places that are empty, −1: of a candidate that did not answer in time, say; as for `PolicySet`.
+        A ranker that is late now and then is no function of the user, but it is one of what it proposed.
 
     >>> requested = RequestedLists(["a", "b"], Problem(n_actions=4, list_size=2))
     >>> requested.predict([[[0, 1], [2, 1]]], [1]).tolist()
     [[[2, 1]]]
     """
 
-    def __init__(self, names: Sequence[str], problem: Problem) -> None:
+    def __init__(self, names: Sequence[str], problem: Problem, *, fallback: Fallback = None) -> None:
         self.problem = check_problem(problem, places=True)
-        super().__init__([RequestedList(self, i) for i in range(len(names))], names)
+        super().__init__([RequestedList(self, i) for i in range(len(names))], names, fallback=fallback)
 
     def subset(self, indices: ArrayLike) -> PolicySet:
         """Refused: a context holds the lists of all."""
@@ -62,6 +66,9 @@ class RequestedLists(PolicySet):
             tables = np.ascontiguousarray(tables[:, self._which(indices)])
         if problem is not None and tables.size and int(tables.max()) >= problem.n_actions:
             raise InputError(f"a list holds item {int(tables.max())}, but items lie in 0 … {problem.n_actions - 1}.")
+        if tables.size and int(tables.min()) < 0:
+            chosen = range(len(self)) if indices is None else self._which(indices)
+            tables = filled(X, tables, self.fallback, [self.names[i] for i in chosen])
         return tables
 
     def tables(self, X: Contexts) -> NDArray[np.int32]:
@@ -76,7 +83,7 @@ class RequestedLists(PolicySet):
                 f"contexts must be tables (n, {shape[0]}, {shape[1]}) of the candidates' lists, got an array of shape "
                 f"{tables.shape} and dtype {tables.dtype}."
             )
-        if tables.size and (int(tables.min()) < 0 or int(tables.max()) >= self.problem.n_actions):
+        if tables.size and (int(tables.min()) < -1 or int(tables.max()) >= self.problem.n_actions):
             raise InputError(
                 f"items must lie in 0 … {self.problem.n_actions - 1}, got {int(tables.min())} … {int(tables.max())}."
             )

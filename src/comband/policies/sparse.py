@@ -43,9 +43,11 @@ class SparsePropensities:
     def of_sorted(
         cls, n_actions: int, listed: NDArray[np.int32], values: NDArray[np.float64], rest: NDArray[np.float64]
     ) -> Self:
-        """From actions (n, k), each row in ascending order and with repetitions, and their propensities (n, k)."""
-        first = np.ones(listed.shape, dtype=np.bool_)
-        first[:, 1:] = listed[:, 1:] != listed[:, :-1]
+        """From actions (n, k), each row in ascending order and with repetitions, and their propensities (n, k); −1 is
+        no action.
+        """
+        first = listed >= 0
+        first[:, 1:] &= listed[:, 1:] != listed[:, :-1]
         return cls(n_actions, np.nonzero(first)[0], listed[first].astype(np.int64), values[first], rest)
 
     @classmethod

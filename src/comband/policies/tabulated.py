@@ -14,7 +14,8 @@ from comband.problem import InputError, Problem, check_problem
 
 
 class TabulatedPolicy:
-    """Show the list stored for a context; contexts are the row numbers of the table.
+    """Show the list stored for a context; contexts are the row numbers of the table. −1 stands for a place without an
+    action: see `PolicySet` for what is shown there.
 
     >>> policy = TabulatedPolicy([[0, 1], [2, 0]], Problem(n_actions=3, list_size=2))
     >>> policy.predict([1, 1, 0]).tolist()
@@ -23,7 +24,7 @@ class TabulatedPolicy:
 
     def __init__(self, lists: ArrayLike, problem: Problem) -> None:
         self.problem = check_problem(problem, places=True)
-        self.lists = check_lists(lists, problem)
+        self.lists = check_lists(lists, problem, gaps=True)
 
     def predict(self, X: Contexts) -> NDArray[np.int32]:
         """Lists (n, m)."""
@@ -38,7 +39,7 @@ class Tables(Sequence[TabulatedPolicy]):
         self._made: dict[int, TabulatedPolicy] = {}  # a policy is the same object whenever it is looked at
         P, N, m = lists.shape
         try:
-            self.lists = check_lists(lists.reshape(P * N, m), problem).reshape(P, N, m)
+            self.lists = check_lists(lists.reshape(P * N, m), problem, gaps=True).reshape(P, N, m)
         except InputError:
             for rows in lists:  # says which row of its policy's table is at fault
                 TabulatedPolicy(rows, problem)

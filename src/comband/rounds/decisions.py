@@ -41,7 +41,7 @@ class Decisions:
     ids:
         (n,) whole numbers, unique within a learner.
     lists:
-        (n, m) the shown actions.
+        (n, m) the shown actions; −1 in places that stay empty, where fewer than m were proposed.
     propensities:
         (n, m) Q(x, y): the probability, given the context, that action y is anywhere in the list. A row of NaN says
         that they are not computed yet: learners of the EXP4 kind do that on request, and compute them if a reward
@@ -84,7 +84,7 @@ class Decisions:
                 f"propensities {propensities.shape}."
             )
         if not valid_lists(as_input(lists), 2**31):
-            check_lists(lists)
+            check_lists(lists, gaps=True)
         if not valid_propensities(as_input(propensities), SMALLEST_PROPENSITY, 1 + TOLERANCE):
             refuse_propensities(propensities)
 
@@ -171,7 +171,7 @@ class Decisions:
             state,
             {
                 "ids": Array("i8", ("n",)),
-                "lists": Array("i4", ("n", "m"), 0),
+                "lists": Array("i4", ("n", "m"), -1),
                 "propensities": Array("f8", ("n", "m"), SMALLEST_PROPENSITY, 1 + TOLERANCE, missing=True),
                 "epochs": Array("i8", ("n",)),
                 "contexts": Part(),

@@ -37,6 +37,7 @@ class Rounds:
             )
         if not valid_rewards(as_input(self.rewards), SMALLEST_REWARD, np.inf):
             refuse_rewards(self.rewards)
+        _refuse_empty(self.decisions.lists[self.rewards > 0])
 
     @classmethod
     def from_log(
@@ -85,6 +86,8 @@ class Rounds:
             )
         where, place, rewarded, rows = event_rows(np.ascontiguousarray(self.rewards))
         decisions, n = self.decisions, len(self)
+        actions = decisions.lists[where, place]
+        _refuse_empty(actions)
         taken: Any = rewarded if 0 < len(rewarded) < n else slice(len(rewarded))  # all, none or some
         return without_checks(
             Events,
@@ -93,7 +96,7 @@ class Rounds:
             epochs=decisions.epochs[taken],
             contexts=take_contexts(decisions.contexts, rewarded),
             rows=rows,
-            actions=decisions.lists[where, place],
+            actions=actions,
             rewards=self.rewards[where, place],
             propensities=decisions.propensities[where, place],
             covered=decisions.covered[taken],
@@ -123,6 +126,12 @@ class Rounds:
             "propensities must be known where a reward was seen.",
         )
         return rounds
+
+
+def _refuse_empty(rewarded: NDArray[np.int32]) -> None:
+    """Raise if some rewarded action is none."""
+    if (rewarded < 0).any():
+        raise InputError("places without an action (−1) earn nothing: tell 0 for them.")
 
 
 def check_rounds(value: Any) -> Rounds:

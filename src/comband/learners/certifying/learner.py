@@ -68,6 +68,7 @@ class CertifyingLearner(Selector):
 
     FROM_TOTALS = True  # with an exploration for them
     KNOWS_PLACES = True
+    KNOWS_GAPS = True
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class CertifyingLearner(Selector):
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
-        super().__init__(problem, check_policies(policies), seed=seed)
+        super().__init__(problem, check_policies(policies, gaps=True), seed=seed)
         if exploration is None:
             exploration = MidzunoExploration() if problem.feedback == "total" else DisagreementExploration()
         self.exploration: Exploration = exploration

@@ -92,7 +92,7 @@ class Parts:
         number = int(numbers[0]) if len(numbers) else 0
         decisions = Decisions.unsigned(
             first_id,
-            check_lists(drawn.lists, self._of_lists).copy(),
+            check_lists(drawn.lists, self._of_lists, gaps=self._policies.has_gaps).copy(),
             drawn.propensities.copy(),
             epoch=number,
             contexts=X,

@@ -221,7 +221,7 @@ class Queue:
             "answers that wait must be those of decisions made in these epochs.",
         )
         for decisions in self._open:
-            check_lists(decisions.lists, problem)
+            check_lists(decisions.lists, problem, gaps=policies.has_gaps)
             check_propensities(decisions.propensities, shape=decisions.lists.shape)
             first, last = (int(decisions.ids[0]), int(decisions.ids[-1])) if len(decisions) else (0, -1)
             here, there = slice(max(first - front, 0), last + 1 - front), max(front - first, 0)
