@@ -17,6 +17,7 @@ import pytest
 from comband._kernels import (
     betting,
     disagreement,
+    exposure,
     ftrl,
     lists,
     logs,
@@ -40,6 +41,7 @@ BITS = np.ones((3, 2), dtype=np.uint64)
 INSIDE = np.array([[True, False], [False, True]])
 LEVELS = np.zeros((2, 3), dtype=np.int64)
 STAKES = np.array([0.5, 0.25, 0.0])
+STARTS = np.arange(3)
 TWO = np.full((2, 2), 0.5)
 
 
@@ -71,6 +73,17 @@ def linear(which: np.ndarray = ROWS[:1], n_lists: int = 1, last: int = 1) -> Any
     empty = np.empty((n_lists, 1, 1), dtype=np.int32)
     rank = np.zeros((1, 3), dtype=np.int32)
     return lists.linear_top_lists(np.ones((1, 2)), np.ones((2, 1, 3)), which, rank, empty, 0, last)
+
+
+def exposed(
+    shown: np.ndarray = SHOWN,
+    starts: np.ndarray = STARTS,
+    actions: np.ndarray = ROWS,
+    rest: np.ndarray = HALF,
+    n_classes: int = 4,
+) -> Any:
+    numbers = (HALF, rest, 4, n_classes, FLOORS, STAKES)
+    return exposure.exposure_bets(shown.astype(np.int64), starts, actions, *numbers)
 
 
 BOTH = np.zeros(2, dtype=np.int64)
@@ -122,6 +135,14 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "disagreement, list out of range": lambda: disputed(lists=outside(LISTS)),
     "disagreement, asked out of range": lambda: disputed(asked=BAD),
     "disagreement, attention missing": lambda: disputed(attention=HALF[:1]),
+    "exposure, shown action out of range": lambda: exposed(shown=BAD),
+    "exposure, negative action": lambda: exposed(shown=NEGATIVE),
+    "exposure, action out of range": lambda: exposed(actions=np.array([0, 4])),
+    "exposure, rows missing": lambda: exposed(starts=np.arange(2)),
+    "exposure, rows that go back": lambda: exposed(starts=np.array([0, 5, 2])),
+    "exposure, values without a row": lambda: exposed(starts=np.array([0, 1, 1])),
+    "exposure, rest missing": lambda: exposed(rest=HALF[:1]),
+    "exposure, more classes than actions": lambda: exposed(n_classes=5),
     "disagreement, numbers missing": lambda: disputed(u=TWO[:1]),
     "disagreement, one number for each": lambda: disputed(u=TWO[:, :1].copy()),
     "disagreement, leader out of range": lambda: disputed(leader=2),

@@ -116,19 +116,21 @@ def test_sparse_propensities_are_those_of_all_actions(n_actions: int) -> None:
         assert len(explorer.all_propensities(X[:0])) == 0
 
 
-def test_classes_of_actions_are_sums_over_their_members() -> None:
-    """The bets of a guard with many actions, recomputed from the propensities of all actions one by one."""
+@pytest.mark.parametrize("n_actions", [K, MANY])
+def test_bets_are_those_of_sums_over_groups(n_actions: int) -> None:
+    """The bets of a guard, recomputed from the propensities of all actions one by one."""
     rng = np.random.default_rng(2)
-    for explorer in explorers(rng, MANY):
-        guard = cb.estimates.ExposureGuard(MANY)
-        X = rng.integers(30, size=5)
+    for explorer in explorers(rng, n_actions):
+        guard = cb.estimates.ExposureGuard(n_actions)
+        X = rng.integers(30, size=5 if n_actions == MANY else 37)
         lists = explorer.draw(X, rng).decisions.lists.astype(np.int64)
         guard.update(lists, explorer.all_propensities(X))
         wealth = np.zeros_like(guard._log_wealth)
         for shown, q in zip(lists, of_all(explorer, X), strict=True):
-            hit = np.isin(np.arange(MANY), shown)
+            hit = np.isin(np.arange(n_actions), shown)
             groups = [np.digitize(q, guards._EDGES) == b for b in range(len(guards._EDGES) + 1)]
-            groups += [np.arange(MANY) % guards._BUCKETS == c for c in range(guards._BUCKETS)]
+            classes = guards._BUCKETS if n_actions == MANY else K
+            groups += [np.arange(n_actions) % classes == c for c in range(classes)]
             rows = [(hit[g].sum(), q[g].sum(), min((q[g] > 0).sum(), M)) for g in groups]
             rows.append(((1 / q[shown]).sum(), (q > 0).sum(), M / q[q > 0].min()))
             for i, (observed, expected, largest) in enumerate(rows):
@@ -137,7 +139,7 @@ def test_classes_of_actions_are_sums_over_their_members() -> None:
                         z = max(sign * (observed - expected) / scale, -1.0)
                         wealth[i, 0 if sign > 0 else 1] += np.log1p(guards._STAKES * z)
         np.testing.assert_allclose(guard._log_wealth, wealth, atol=1e-9)
-        dense = cb.estimates.ExposureGuard(MANY)
+        dense = cb.estimates.ExposureGuard(n_actions)
         dense.update(lists, of_all(explorer, X))
         np.testing.assert_allclose(dense._log_wealth, wealth, atol=1e-9)
 

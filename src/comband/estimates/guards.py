@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, gammaln, xlogy, zeta
 
+from comband._kernels.exposure import exposure_bets
 from comband.estimates.alarm import LEVEL, Alarm
 from comband.estimates.grids import log_mean_exp, stake_grid
 from comband.policies.sparse import SparsePropensities
@@ -73,7 +74,7 @@ class ExposureGuard(Alarm):
         If the latter are computed anew from the design, give also those that were `recorded` (n, m) with the lists: a
         difference is certain proof of a fault.
         """
-        shown = np.asarray(lists, dtype=np.int64)
+        shown = np.ascontiguousarray(lists, dtype=np.int64)
         q = propensities
         if not isinstance(q, SparsePropensities):
             q = np.asarray(q, dtype=np.float64)
@@ -84,30 +85,14 @@ class ExposureGuard(Alarm):
             )
         if len(shown) == 0:
             return
-        empty = shown < 0
-        if self.n_classes == self.n_actions:
-            q = q.dense() if isinstance(q, SparsePropensities) else q
-            of_shown = np.take_along_axis(q, np.maximum(shown, 0), axis=1)
-            observed, expected, largest, inverse = _single_actions(shown, q)
-        else:
-            q = q if isinstance(q, SparsePropensities) else _sparse(q)
-            of_shown = q.of(shown)
-            observed, expected, largest, inverse = _classes(shown, of_shown, q, self.n_classes)
-        of_shown[empty] = 1.0
-        positive = of_shown > 0
-        weights = np.divide(1.0, of_shown, out=np.zeros_like(of_shown), where=positive & ~empty)
-        observed = np.column_stack([observed, weights.sum(axis=1)])
-        largest = np.column_stack([largest, shown.shape[1] * inverse])
-        # Each direction is scaled by the most that it can lose in this context, so that no bet can lose everything.
-        scales = np.stack([expected, np.maximum(largest - expected, 0.0)], axis=2)
-        ways = (observed - expected)[:, :, None] * np.array([1.0, -1.0])
-        scaled = np.divide(ways, scales, out=np.zeros_like(ways), where=scales > 1e-9)
-        bets = np.maximum(scaled, -1.0)[:, :, :, None] * _STAKES
+        q = q if isinstance(q, SparsePropensities) else _sparse(q)
+        starts = np.searchsorted(q.rows, np.arange(len(shown) + 1))
+        bets, of_shown = exposure_bets(
+            shown, starts, q.actions, q.values, q.rest, self.n_actions, self.n_classes, _EDGES, _STAKES
+        )
         if recorded is not None:
             self.compare(recorded, of_shown)
-        steps = np.log1p(bets)
-        steps[~positive.all(axis=1)] += np.log(2.0)  # an action of probability zero was shown
-        self._log_wealth = self._log_wealth + steps.sum(axis=0)
+        self._log_wealth = self._log_wealth + np.log(bets).sum(axis=0)
         self._peak = max(self._peak, float(log_mean_exp(self._log_wealth.ravel())))
         self.n_rounds += len(shown)
 
@@ -193,59 +178,6 @@ class ExposureGuard(Alarm):
                 "lost more often, or less, when certain actions are shown; look at how answers are collected"
             )
         return f"{where}; look for overridden lists, and for stale or rounded propensities"
-
-
-Groups = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-
-
-def _single_actions(shown: NDArray[np.int64], q: NDArray[np.float64]) -> Groups:
-    """For bins of the propensity and each action: how many were shown (n, G), how many should be, and the number of
-    positive propensities in last place (n, G + 1), how many can be (n, G); and the largest 1/Q (n,).
-    """
-    n, m = shown.shape
-    hit = np.zeros((n, q.shape[1] + 1))
-    np.put_along_axis(hit, shown, 1.0, axis=1)  # what is empty, −1, counts in the last column
-    hit = hit[:, :-1]
-    bins = np.digitize(q, _EDGES)
-    positive = q > 0
-    observed, expected, largest = (np.zeros((n, len(_EDGES) + 1)) for _ in range(3))
-    for total, part in ((observed, hit), (expected, q), (largest, positive.astype(np.float64))):
-        np.add.at(total, (np.arange(n)[:, None], bins), part)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(positive, 1 / q, 0.0)
-    return (
-        np.column_stack([observed, hit]),
-        np.column_stack([expected, q, positive.sum(axis=1)]),
-        np.minimum(np.column_stack([largest, np.ones(q.shape)]), m),
-        inverse.max(axis=1),
-    )
-
-
-def _classes(shown: NDArray[np.int64], of_shown: NDArray[np.float64], q: SparsePropensities, n_classes: int) -> Groups:
-    """The same with classes of actions for single ones: of every action outside q.actions only the number counts."""
-    n, m = shown.shape
-    each, n_bins = np.arange(n), len(_EDGES) + 1
-    members = (q.n_actions - 1 - np.arange(n_classes)) // n_classes + 1
-    of_class, of_bin = n_bins + q.actions % n_classes, np.digitize(q.values, _EDGES)
-    rest_bin, rest_positive = np.digitize(q.rest, _EDGES), (q.rest > 0).astype(np.float64)
-    observed, expected, largest, named = (np.zeros((n, n_bins + n_classes)) for _ in range(4))
-    np.add.at(named, (q.rows, of_class), 1.0)
-    others = np.maximum(members - named[:, n_bins:], 0.0)
-    n_others = others.sum(axis=1)
-    for total, value, rest in (
-        (expected, q.values, q.rest),
-        (largest, (q.values > 0).astype(np.float64), rest_positive),
-    ):
-        np.add.at(total, (q.rows, of_class), value)
-        np.add.at(total, (q.rows, of_bin), value)
-        total[:, n_bins:] += others * rest[:, None]
-        total[each, rest_bin] += n_others * rest
-    for place in (np.digitize(of_shown, _EDGES), n_bins + shown % n_classes):
-        np.add.at(observed, (each[:, None], place), (shown >= 0).astype(np.float64))
-    n_positive = largest[:, n_bins:].sum(axis=1)
-    inverse = np.divide(1.0, q.rest, out=np.zeros(n), where=q.rest > 0)
-    np.maximum.at(inverse, q.rows, np.divide(1.0, q.values, out=np.zeros_like(q.values), where=q.values > 0))
-    return observed, np.column_stack([expected, n_positive]), np.minimum(largest, m), inverse
 
 
 def _sparse(q: NDArray[np.float64]) -> SparsePropensities:

@@ -52,18 +52,20 @@ class EventLists:
             if len(unknown):
                 found[unknown] = ask(unknown)
         if keep and len(unknown):
-            self._put(ids[unknown], found[unknown], candidates)
+            whole = len(unknown) == len(ids)
+            self._put(ids if whole else ids[unknown], found if whole else found[unknown], candidates)
         return found
 
     def _put(self, ids: NDArray[np.int64], lists: NDArray[np.int32], candidates: NDArray[np.int64]) -> None:
-        if len(self._candidates) == 0 or not np.isin(self._candidates, candidates).all():
+        same = self._candidates is candidates
+        if not same and (len(self._candidates) == 0 or not np.isin(self._candidates, candidates).all()):
             self._narrow(candidates)
+            same = True
         room = len(self._ids)
-        columns = np.searchsorted(candidates, self._candidates)
         ids, lists = ids[-room:] if room else ids[:0], lists[-room:] if room else lists[:0]
         places = (self._next + np.arange(len(ids))) % max(room, 1)
         self._ids[places] = -1  # whatever fails between: a place without a number is nobody's
-        self._lists[places] = lists[:, columns]
+        self._lists[places] = lists if same else lists[:, np.searchsorted(candidates, self._candidates)]
         self._ids[places] = ids
         self._next = (self._next + len(ids)) % max(room, 1)
 
@@ -82,7 +84,8 @@ class EventLists:
         self._candidates, self._ids, self._lists = candidates, ids, lists
 
     def _has(self, candidates: NDArray[np.int64]) -> bool:
-        return len(self._candidates) > 0 and bool(np.isin(candidates, self._candidates).all())
+        same = self._candidates is candidates  # as in most calls: those of the epoch
+        return len(self._candidates) > 0 and (same or bool(np.isin(candidates, self._candidates).all()))
 
     def _places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each decision's lists are, −1 if nowhere."""
