@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.evaluation.coverage import ItemWeights, Sample
+from comband.evaluation.evaluating import item_weights
 from comband.results import Candidate
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -140,7 +140,7 @@ def test_regret() -> None:
 
 def test_propensity_check(log: cb.Rounds) -> None:
     axes: Any = cb.plot_propensity_check(log, POLICIES, min_propensity=0.25)
-    weights = ItemWeights.of(Sample(log, POLICIES), min_propensity=0.25, alarm=1e-6)
+    weights = item_weights(log, POLICIES, min_propensity=0.25)
     assert sorted(x for x, _ in dots(axes, "means")) == sorted(weights.means.tolist())
     assert sorted(lines(axes)[:6]) == sorted(map(list, zip(weights.low.tolist(), weights.high.tolist(), strict=True)))
     assert set(axes.lines[-1].get_xdata()) == {3.0}

@@ -16,7 +16,7 @@ from comband.contexts import take_contexts
 from comband.design import Design
 from comband.estimates.importance import ValueSums
 from comband.evaluation import LogEvaluation
-from comband.evaluation.coverage import ItemWeights, Sample
+from comband.evaluation.evaluating import item_weights
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_count, check_positive
 from comband.regret import RegretCurves
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BEST, _MARK, _SOFT, _LIMIT = "#2a9d63", "#3a86d8", "#8a93a3", "#d9722b"  # those of reports
-_ALARM = 1e-6  # that of the check of logged propensities
 
 
 class Compared(Protocol):
@@ -301,7 +300,7 @@ def plot_propensity_check(
     if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
     least = check_positive("min_propensity", min_propensity)
-    weights = ItemWeights.of(Sample(rounds, policies), min_propensity=least, alarm=_ALARM)
+    weights = item_weights(rounds, policies, min_propensity=least)
     m = weights.expected
     shown = np.argsort(-np.abs(weights.means - m), kind="stable")[: check_count("most", most)]
     axes = _axes(axes, height=len(shown))

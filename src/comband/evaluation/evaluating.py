@@ -19,19 +19,27 @@ judged*, and the bounds that need no overlap take the place of the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from comband.cluster import InProcess
+from comband.cluster import InProcess, as_work
+from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.coverage import ItemWeights
+from comband.evaluation.joining import Joined, check_context, log_name
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
+from comband.logs.faults import Faults, check_on_error
+from comband.logs.formats import LogFormat
 from comband.logs.reading import LogReading
 from comband.logs.sampling import in_sample
+from comband.logs.shards import find_shards
 from comband.places import least_of_pairs, placed_rounds
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
@@ -154,25 +162,91 @@ def _evaluate_places(
     return replace(result, rewards=int((rounds.rewards > 0).sum()))
 
 
-def evaluate_log(reading: LogReading, *, min_propensity: float | None = None, delta: float = 0.05) -> LogEvaluation:
-    """`evaluate` on what `read_log` read."""
-    if not isinstance(reading, LogReading):
-        raise InputError(f"reading must be what read_log gave, got {type(reading).__name__}.")
-    evaluation = _evaluate(
-        reading.events,
-        reading.policies,
-        reading.sample,
-        smallest=reading.smallest_propensity,
-        max_reward=reading.max_reward,
+def evaluate_log(
+    log: Any,
+    candidates: Any = None,
+    *,
+    min_propensity: float | None = None,
+    delta: float = 0.05,
+    client: Any = None,
+    format: str | LogFormat = "auto",
+    sparsity: float | None = None,
+    context: Sequence[str] = (),
+    features: Sequence[str] = (),
+    n_actions: int | None = None,
+    items: str | Path | None = None,
+    on_error: str = "refuse",
+    progress: Progress | None = None,
+) -> LogEvaluation:
+    """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
+
+    The answer is the same to the last digit, whoever reads the shards, in which order and how often. What is kept of a
+    log follows its rewards, one bit per reward and candidate.
+
+    Parameters
+    ----------
+    log:
+        What `read_log` gave, and nothing else but min_propensity and delta is needed. Or a file, a folder, a pattern or
+        several of them (`comband.logs.shards`).
+    candidates:
+        A file or folder of lists, which are read whole by each process if they are small and joined range by range of
+        contexts otherwise; what `read_candidates` gave; or "module:factory", a function that makes a PolicySet, called
+        once by each process. Such policies are asked on rewarded rounds and on the sample that tells what could be
+        shown (`comband.logs.sampling`).
+    client:
+        A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
+    format, sparsity, context, on_error:
+        As for `read_log`.
+    min_propensity, delta:
+        As for `evaluate`.
+    features:
+        Columns that policies are given as numbers, instead of the contexts' keys.
+    n_actions, items:
+        The number of items, or a file with all of them, one per line, as for the commands.
+    progress:
+        Called with what is being done, how many parts of it are done and of how many.
+    """
+    if isinstance(log, LogReading):
+        if candidates is not None or client is not None:
+            raise InputError("candidates and client are for logs in files; what read_log gave has been read.")
+        evaluation = _evaluate(
+            log.events,
+            log.policies,
+            log.sample,
+            smallest=log.smallest_propensity,
+            max_reward=log.max_reward,
+            min_propensity=min_propensity,
+            delta=delta,
+        )
+        return _log_evaluation(evaluation, log.format, log.faults)
+    if candidates is None:
+        raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
+    how, work = check_on_error(on_error), as_work(client, progress)
+    check_fraction("delta", delta)
+    shards = find_shards(log, format)
+    joined = Joined(
+        work, shards, candidates, sparsity=sparsity, n_actions=n_actions, items=items, features=features, on_error=how
+    )
+    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
+    evaluation = evaluate_parts(
+        work,
+        parts,
+        joined.names,
+        slots=joined.slots,
+        max_reward=joined.max_reward,
         min_propensity=min_propensity,
         delta=delta,
     )
+    return _log_evaluation(evaluation, shards[0].format, faults)
+
+
+def _log_evaluation(evaluation: Evaluation, format: LogFormat, faults: Faults) -> LogEvaluation:
     return LogEvaluation(
         evaluation=evaluation,
-        format=reading.format.name,
-        meaning=reading.format.meaning,
-        skipped=dict(reading.faults.counts),
-        skipped_examples=tuple(reading.faults.describe()),
+        format=format.name,
+        meaning=format.meaning,
+        skipped=dict(faults.counts),
+        skipped_examples=tuple(faults.describe()),
     )
 
 
@@ -231,7 +305,11 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
     min_propensity = check_positive("min_propensity", min_propensity)
+    return item_weights(rounds, policies, min_propensity=min_propensity).summary(policies.names)
+
+
+def item_weights(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> ItemWeights:
+    """What the items of every candidate weigh on all of `rounds`; `check_logged_propensities` says what it means."""
     part, m = Part(Events.none(len(rounds)), policies, rounds, smallest=min_propensity), rounds.decisions.lists.shape[1]
     look = first_look([part], 1.0, m / min_propensity)
-    weights = ItemWeights.of(look.weights, look.weight_sums, slots=m, min_propensity=min_propensity, alarm=ALARM)
-    return weights.summary(policies.names)
+    return ItemWeights.of(look.weights, look.weight_sums, slots=m, min_propensity=min_propensity, alarm=ALARM)

@@ -41,6 +41,7 @@ class ShardTable(TableFile):
 
     def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
         """The rows that can be read, in order."""
+        self.check_once(columns)
         hive = dict(self.hive)
         own = [name for name in dict.fromkeys(columns) if name not in hive]
         if self.groups is None:

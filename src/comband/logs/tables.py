@@ -53,13 +53,17 @@ class TableFile:
 
     def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
         """The rows that can be read, in order; those that cannot go into `faults`."""
+        self.check_once(columns)
+        read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
+        yield from read(self.path, list(dict.fromkeys(columns)), faults)
+
+    def check_once(self, columns: Sequence[str]) -> None:
+        """Refuse a file that has one of the columns twice."""
         for name in columns:
             if self.names.count(name) > 1:
                 raise LogError(
                     f"{self.path} has {self.names.count(name)} columns {name}; each name must be there once."
                 )
-        read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
-        yield from read(self.path, list(dict.fromkeys(columns)), faults)
 
     def lacks(
         self, column: str, *, why: str = "", names: Sequence[str] | None = None, used: Sequence[str] = ()

@@ -1,0 +1,119 @@
+"""A log in files and its candidates, wherever these come from, as parts to be evaluated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from comband.cluster import Work
+from comband.evaluation.sharded import read_parts
+from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
+from comband.logs.candidates import CandidateLists
+from comband.logs.faults import Faults, LogError, OnError
+from comband.logs.shards import Shard
+from comband.problem import InputError, check_number
+
+
+class Joined:
+    """Shards and candidates that fit together."""
+
+    def __init__(
+        self,
+        work: Work,
+        shards: Sequence[Shard],
+        candidates: Any,
+        *,
+        sparsity: float | None,
+        n_actions: int | None,
+        items: str | Path | None,
+        features: Sequence[str],
+        on_error: OnError,
+    ) -> None:
+        self._work, self._shards, self._on_error = work, shards, on_error
+        kind = shards[0].format
+        self._candidates = _described(
+            candidates, shards, n_actions=n_actions, items=items, features=features, on_error=on_error
+        )
+        self.source = load(self._candidates)
+        self.names = self.source.policies.names
+        m = self.source.known.list_size
+        self.slots = kind.slots or m
+        self.max_reward = (
+            float(self.slots) if sparsity is None else min(check_number("sparsity", sparsity), float(self.slots))
+        )
+        if not self.max_reward > 0:
+            raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
+
+    def parts(self, *, context: Sequence[str], source: str) -> tuple[list[Any], Faults]:
+        """Handles of the parts of the log, and the faults of its rows."""
+        given: Any = self._candidates
+        if isinstance(given, Source):
+            given = self._work.share(given)
+        return read_parts(
+            self._work,
+            self._shards,
+            given,
+            max_reward=self.max_reward,
+            context=context,
+            on_error=self._on_error,
+            source=source,
+        )
+
+
+def _described(
+    candidates: Any,
+    shards: Sequence[Shard],
+    *,
+    n_actions: int | None,
+    items: str | Path | None,
+    features: Sequence[str],
+    on_error: OnError,
+) -> Description | Source:
+    kind = shards[0].format
+    if isinstance(features, str) or not all(isinstance(name, str) for name in features):
+        raise InputError(f"features must be the names of columns, such as ('age',), got {features!r}.")
+    if isinstance(candidates, CandidateLists):
+        return of_lists(candidates, positional=kind.positional)
+    if isinstance(candidates, str) and ":" in candidates and not Path(candidates).exists():
+        if kind.positional or (features and not kind.row_by_row):
+            raise LogError(f"policies cannot be asked about a log in format {kind.name}; give lists.")
+        return Made(candidates, _path(items), tuple(features), _whole_numbers(shards[0]))
+    if not isinstance(candidates, (str, os.PathLike)):
+        raise InputError(
+            "candidates must be a file of lists, module:factory, or what read_candidates gave, got "
+            f"{type(candidates).__name__}."
+        )
+    if features:
+        raise InputError("features are what policies are given; lists of candidates are found by their context.")
+    return ListsFile(str(candidates), n_actions, _path(items), on_error, kind.positional)
+
+
+def _whole_numbers(shard: Shard) -> bool:
+    """Whether the contexts of a log are whole numbers, by the first rounds that there are."""
+    for batch in shard.format.batches(shard.table, 1, (), Faults(shard.name)):
+        if len(batch):
+            return batch.contexts.dtype != np.dtype(object)
+    return True
+
+
+def _path(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def check_context(context: Sequence[str]) -> Sequence[str]:
+    """Return `context` if it is names of columns."""
+    if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):
+        raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
+    return context
+
+
+def log_name(log: Any) -> str:
+    """What messages call a log."""
+    if isinstance(log, (str, os.PathLike)):
+        return str(log)
+    parts = [str(part) for part in log] if isinstance(log, Iterable) else [str(log)]
+    return parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"

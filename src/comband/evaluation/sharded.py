@@ -1,0 +1,216 @@
+"""A log of many shards, evaluated wherever the shards are read: here, or on the workers of a cluster.
+
+A shard is read by path, together with what came before it: how many good rounds (which rounds are looked at whole
+depends on a round's number in the log), and which ids. Both are guessed from the files at first. Where the guess was
+wrong, because faulty rows were skipped or an id came before in another file, the shard is read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.cluster import Tally, Work
+from comband.cluster.work import here
+from comband.evaluation.parts import Part
+from comband.evaluation.sources import Description, Source, load
+from comband.logs.faults import Faults, LogError, OnError
+from comband.logs.id_memory import IdMemory
+from comband.logs.reading import Gather
+from comband.logs.shards import Shard
+from comband.problem import InputError
+from comband.rounds import Events
+
+Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
+_IDS_AT_ONCE = 4_000_000  # ranges of ids that are looked at together
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Order:
+    """Read a shard, `first` good rounds having come before it, and `seen` of its ids."""
+
+    shard: Shard
+    first: int
+    seen: Ranges | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ShardFacts:
+    """What is told of a shard that was read."""
+
+    rounds: int
+    faults: Faults
+    n_ids: int
+    id_ends: tuple[int, int]
+    worker: str
+    tally: Tally
+
+
+class ShardPart(Part):
+    """A part of a log that knows which shard it is."""
+
+    number: int
+    facts: ShardFacts
+    ids: Ranges
+
+
+def read_part(order: Order, candidates: Description | Source, max_reward: float, context: Sequence[str]) -> ShardPart:
+    """Read a shard, check it as `read_log` does, and ask the candidates on its rewarded and sampled rounds."""
+    began = time.perf_counter()
+    source, shard = load(candidates), order.shard
+    known, faults, memory = source.fresh(), Faults(shard.name), IdMemory()
+    if order.seen is not None:
+        memory._remember(*order.seen)
+    gather = Gather(known, shard.format, max_reward, faults, first=order.first, ids=memory)
+    last_row = shard.table.first_row - 1
+    for batch in shard.format.batches(shard.table, known.list_size, context, faults):
+        gather.take(batch)
+        last_row = int(batch.rows[-1]) if len(batch) else last_row
+    part = ShardPart.__new__(ShardPart)
+    events = gather.events() if gather.n_rounds else Events.none()
+    shown = gather.sample() if gather.n_rounds else None
+    try:
+        if gather.n_rounds:
+            events, shown = source.events(shard, known, events), source.sample(shard, known, gather.sample())
+        Part.__init__(part, events, source.policies, shown, smallest=float(gather.smallest))
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # whatever a policy of the user's raises
+        raise InputError(f"a candidate failed on {shard.name}: {type(error).__name__}: {error}") from error
+    part.number, part.ids = shard.number, memory.ranges
+    ends = (int(part.ids[0][0]), int(part.ids[1][-1])) if len(part.ids[0]) else (0, -1)
+    tally = Tally(1, max(last_row - shard.table.first_row + 1, 0), time.perf_counter() - began)
+    part.facts = ShardFacts(gather.n_rounds, faults, len(part.ids[0]), ends, here(), tally)
+    return part
+
+
+def read_parts(
+    work: Work,
+    shards: Sequence[Shard],
+    candidates: Description | Source,
+    *,
+    max_reward: float,
+    context: Sequence[str],
+    on_error: OnError,
+    source: str,
+    read: Callable[..., Any] = read_part,
+) -> tuple[list[Any], Faults]:
+    """Handles of the parts that have rounds, in the order of the shards, and all faults; refused if there are any and
+    they are not to be skipped.
+    """
+    rows = [shard.rows or 0 for shard in shards]
+    orders = [Order(shard, int(first)) for shard, first in zip(shards, np.cumsum([0, *rows]), strict=False)]
+    shared = (candidates, max_reward, tuple(context))
+    handles = work.each("reading", read, orders, *shared)
+    facts: list[ShardFacts] = work.gather("facts", _facts_of, handles)
+    seen = _seen_before(work, handles, facts)
+    for _ in range(3):  # ids that came before are told at first, and rounds that came before at last
+        if on_error == "refuse" and not seen and any(fact.faults.total for fact in facts):
+            break  # it is refused, whatever is sampled
+        firsts = np.cumsum([0, *(fact.rounds for fact in facts)])
+        again = [
+            i
+            for i, order in enumerate(orders)
+            if (order.first != firsts[i] and facts[i].rounds) or (i in seen and order.seen is None)
+        ]
+        if not again:
+            break
+        for i in again:
+            orders[i] = Order(shards[i], int(firsts[i]), seen.get(i, orders[i].seen))
+        made = work.each("reading again", read, [orders[i] for i in again], *shared)
+        for i, handle, fact in zip(again, made, work.gather("facts", _facts_of, made), strict=True):
+            handles[i], facts[i] = handle, fact
+        seen = {i: ranges for i, ranges in seen.items() if orders[i].seen is None}
+    for fact in facts:
+        work.tallies[fact.worker] = work.tallies.get(fact.worker, Tally()) + fact.tally
+    faults = _all_faults(source, shards, facts)
+    faults.settle(on_error)
+    kept = [handle for handle, fact in zip(handles, facts, strict=True) if fact.rounds]
+    if not kept:
+        skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
+        raise LogError(f"{source} holds no usable round{skipped}.")
+    return kept, faults
+
+
+def _facts_of(part: ShardPart) -> ShardFacts:
+    return part.facts
+
+
+def _all_faults(source: str, shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> Faults:
+    """Those of all shards, as if read one after the other; rows are named with their file if there are several."""
+    several = len({shard.name for shard in shards}) > 1
+    total = Faults(source)
+    for shard, fact in zip(shards, facts, strict=True):
+        for kind, count in fact.faults.counts.items():
+            told = fact.faults.examples[kind]
+            total.note(kind, [f"{shard.name}, {text}" for text in told] if several else told, count=count)
+    return total
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Ids:
+    """Ranges of ids with the numbers of their shards; `a + b` has both."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+    def __add__(self, other: _Ids) -> _Ids:
+        pairs = ((self.first, other.first), (self.last, other.last), (self.number, other.number))
+        return _Ids(*(np.concatenate(pair) for pair in pairs))
+
+
+def _ids_between(parts: Sequence[ShardPart], low: int, high: int) -> _Ids:
+    """The ids from low to high."""
+    none = np.empty(0, dtype=np.int64)
+    total = _Ids(none, none, none)
+    for part in parts:
+        first, last = part.ids
+        inside = (last >= low) & (first <= high)
+        clipped = np.maximum(first[inside], low), np.minimum(last[inside], high)
+        total += _Ids(*clipped, np.full(int(inside.sum()), part.number))
+    return total
+
+
+def _seen_before(work: Work, handles: Sequence[Any], facts: Sequence[ShardFacts]) -> dict[int, Ranges]:
+    """For each shard with ids that an earlier one has too, which they are."""
+    ends = sorted(fact.id_ends for fact in facts if fact.n_ids)
+    if all(before[1] < after[0] for before, after in pairwise(ends)):
+        return {}
+    low, high = ends[0][0], max(end[1] for end in ends)
+    pieces = 1 + sum(fact.n_ids for fact in facts) // _IDS_AT_ONCE
+    edges = [low + (high - low + 1) * k // pieces for k in range(pieces + 1)]
+    found: dict[int, list[tuple[int, int]]] = {}
+    for k in range(pieces):
+        ids: _Ids = work.total("ids", _ids_between, handles, edges[k], edges[k + 1] - 1)
+        for number, common in _common(ids):
+            found.setdefault(number, []).append(common)
+    ranges = {number: np.unique(np.array(common), axis=0) for number, common in found.items()}
+    return {number: (common[:, 0].copy(), common[:, 1].copy()) for number, common in ranges.items()}
+
+
+def _common(ids: _Ids) -> list[tuple[int, tuple[int, int]]]:
+    """(shard, range) for whatever a shard shares with an earlier one."""
+    order = np.lexsort((ids.number, ids.first))
+    first, last, number = ids.first[order], ids.last[order], ids.number[order]
+    if len(first) == 0:
+        return []
+    reach = np.maximum.accumulate(last)
+    clusters = np.concatenate([[0], np.cumsum(first[1:] > reach[:-1])])
+    crowded = np.flatnonzero(np.bincount(clusters)[clusters] > 1)
+    found = []
+    active: list[int] = []
+    for i in crowded:
+        active = [j for j in active if last[j] >= first[i]]
+        for j in active:
+            if number[j] != number[i]:
+                later = int(max(number[i], number[j]))
+                found.append((later, (int(first[i]), int(min(last[i], last[j])))))
+        active.append(int(i))
+    return found
