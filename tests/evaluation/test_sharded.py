@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import comband as cb
-from comband.evaluation import evaluate_log
+from comband.evaluation import LogEvaluation, evaluate_log
 from comband.logs import LogError, shards
 from tests.evaluation.worlds import Scrambled, make_linear, split, write_log
 
@@ -23,7 +23,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_ROWS", 200)
 
 
-def as_bytes(answer: cb.LogEvaluation) -> str:
+def as_bytes(answer: LogEvaluation) -> str:
     return json.dumps(answer.as_dict())
 
 

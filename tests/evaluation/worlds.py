@@ -49,7 +49,7 @@ class Table:
 
     def predict(self, X: Any) -> np.ndarray:
         assert X.dtype == np.int64
-        return self.lists[X]
+        return np.asarray(self.lists[X])
 
 
 def make_policies() -> cb.PolicySet:
