@@ -84,6 +84,7 @@ const combandCharts = (() => {
 
   function differences({ candidates, epsilon }, narrow) {
     const shown = candidates.slice(0, MOST), winner = candidates[0];
+    const known = epsilon !== null; // while an experiment runs, nothing may be certified yet
     const words = (one, i) =>
       i === 0 ? `<b>${shorten(one.name, 60)}</b><br>the winner`
         : `<b>${shorten(one.name, 60)}</b><br>difference ${number(one.difference)}` +
@@ -100,8 +101,8 @@ const combandCharts = (() => {
         height: height(shown.length), yaxis: rows(shown.map((one) => one.name), narrow),
         xaxis: axis({ title: titled(narrow ? "rewards per round more than the winner"
           : `rewards per round more than ${shorten(winner.name, 40)}`), nticks: narrow ? 5 : 9, tickangle: 0 }),
-        shapes: [upright(0, COLOUR.soft, "solid"), upright(epsilon, COLOUR.limit, "dash")],
-        annotations: [label({ x: epsilon, y: 1, yref: "paper", yanchor: "bottom", xanchor: "right", text: `ε = ${number(epsilon)}` })],
+        shapes: [upright(0, COLOUR.soft, "solid"), ...(known ? [upright(epsilon, COLOUR.limit, "dash")] : [])],
+        annotations: known ? [label({ x: epsilon, y: 1, yref: "paper", yanchor: "bottom", xanchor: "right", text: `ε = ${number(epsilon)}` })] : [],
       }),
       aria: "Differences to the winner with their bounds",
     };
@@ -157,7 +158,7 @@ const combandCharts = (() => {
     const low = Math.log10(Math.min(...known)), high = Math.log10(Math.max(...known)), marks = [];
     for (let power = Math.floor(low) - 1; power <= Math.ceil(high); power++)
       for (const digit of high - low > 3 ? [1] : [1, 2, 5]) marks.push(Number((digit * 10 ** power).toPrecision(3)));
-    return { tickvals: marks, ticktext: marks.map((v) => number(v)), range: [low - 0.12, high + 0.12] };
+    return { tickvals: marks, ticktext: marks.map((v) => number(v)), range: [low - 0.25, high + 0.12] };
   }
 
   function certificate({ target, ...history }, narrow) {
@@ -170,7 +171,7 @@ const combandCharts = (() => {
       title: "certified ε (rewards per round)",
       yaxis: axis({ type: "log", title: titled("certified ε"), ...logTicks(marks) }),
       shapes: target ? [level(target, COLOUR.limit, "dash")] : [],
-      annotations: target ? [label({ x: 0, xref: "paper", xanchor: "left", y: Math.log10(target), yanchor: "bottom",
+      annotations: target ? [label({ x: 0, xref: "paper", xanchor: "left", y: Math.log10(target), yanchor: "top",
         text: `asked for: ε = ${number(target)}` })] : [],
     });
     if (target && togo > 0 && now !== null && now > target) {
