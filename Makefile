@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: demo test test-all test-minimum mutants check format bench docs lock clean
+.PHONY: demo serve-demo test test-all test-minimum mutants check format bench docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -21,6 +21,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: $(STAMP)  ## find the best of the built-in candidates, end to end
 	$(BIN)/comband demo
+
+serve-demo: $(STAMP)  ## the decision service with simulated visitors, and its page
+	$(BIN)/comband serve --demo
 
 test: $(STAMP)  ## the test suite, within minutes
 	$(BIN)/python -m pytest -n $(WORKERS)

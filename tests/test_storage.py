@@ -23,6 +23,7 @@ import scipy.sparse as sp
 import comband as cb
 from comband import storage
 from comband.persistence import load_model, save_model
+from comband.problem import InputError
 from comband.storage import Array, Flag, Key, Many, Maybe, Part, Real, Text, Whole, check, whole_file
 from tests.states import attack, plain, text
 
@@ -539,3 +540,19 @@ def test_damaged_and_altered_files_are_refused_or_consistent(name: str, tmp_path
 def test_thousands_of_damaged_and_altered_files(name: str, tmp_path: Path) -> None:
     outcomes = attack(*_saved(tmp_path)[name], n=1500, seed=2, says=SAYS.get(name, text))
     assert sum(outcomes.values()) > 2500
+
+
+def test_what_is_packed_is_what_a_file_would_hold(tmp_path: Path) -> None:
+    state = {"a": np.arange(5), "b": {"c": "text", "d": [1.5, None]}}
+    data = storage.pack("thing", state)
+    storage.save(tmp_path / "thing.npz", "thing", state)
+    (tmp_path / "packed.npz").write_bytes(data)
+    for name in ("thing.npz", "packed.npz"):
+        found = storage.load(tmp_path / name, "thing", lambda state: state)
+        assert found["b"] == state["b"]
+        np.testing.assert_array_equal(found["a"], np.arange(5))
+    assert storage.unpack(data, "thing", lambda state: state)["b"] == state["b"]
+    with pytest.raises(InputError, match="kept should hold other"):
+        storage.unpack(data, "other", lambda state: state)
+    with pytest.raises(InputError, match="snapshot 7"):
+        storage.unpack(data[:-40], "thing", lambda state: state, source="snapshot 7")

@@ -16,6 +16,8 @@ COMMANDS = {
     "evaluate": "Estimate every candidate from logged rounds, and name the best.",
     "design": "Design what to show next, so that every candidate can be estimated well.",
     "simulate": "Let a learner find the best of simulated candidates, and keep the log.",
+    "serve": "Serve decisions over HTTP, with a page to watch.",
+    "token": "Create, list or revoke tokens of the service.",
     "reproduce": "Run every claim of the paper as an experiment, and write a report with verdicts.",
     "bench": "Run the benchmarks, in a clone of the repository.",
 }

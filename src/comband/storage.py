@@ -100,6 +100,19 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def save(path: str | os.PathLike[str], kind: str, state: State) -> None:
     """Write a state to exactly `path`, as a file that holds a `kind`."""
+    entries = _to_write(kind, state)
+    with whole_file(path) as part:
+        _write(part, entries)
+
+
+def pack(kind: str, state: State) -> bytes:
+    """What `save` would write, for whoever keeps it elsewhere."""
+    file = io.BytesIO()
+    _write(file, _to_write(kind, state))
+    return file.getvalue()
+
+
+def _to_write(kind: str, state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     document = json.dumps(_planted(state, "state", arrays), separators=(",", ":"))
     entries: dict[str, NDArray[Any]] = {
@@ -109,17 +122,24 @@ def save(path: str | os.PathLike[str], kind: str, state: State) -> None:
         **arrays,
     }
     entries["checksum"] = _digest(entries)
+    return entries
+
+
+def _write(target: Path | io.BytesIO, entries: Mapping[str, NDArray[Any]]) -> None:
     unpacked = sum(array.nbytes + 256 for array in entries.values())
-    with whole_file(path) as part:
-        for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
-            with zipfile.ZipFile(part, "w", method) as archive:
-                for name, array in entries.items():
-                    info = zipfile.ZipInfo(f"{name}.npy")
-                    info.compress_type = method
-                    with archive.open(info, "w", force_zip64=True) as file:
-                        np.lib.format.write_array(file, array, version=(2, 0), allow_pickle=False)
-            if unpacked <= _largest_unpacked(part.stat().st_size):  # else nobody could tell it from a trap
-                break
+    for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+        if isinstance(target, io.BytesIO):
+            target.truncate(0)
+            target.seek(0)
+        with zipfile.ZipFile(target, "w", method) as archive:
+            for name, array in entries.items():
+                info = zipfile.ZipInfo(f"{name}.npy")
+                info.compress_type = method
+                with archive.open(info, "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, version=(2, 0), allow_pickle=False)
+        size = target.stat().st_size if isinstance(target, Path) else target.getbuffer().nbytes
+        if unpacked <= _largest_unpacked(size):  # else nobody could tell it from a trap
+            break
 
 
 def load(
@@ -135,7 +155,22 @@ def load(
     names. Without it such files are refused.
     """
     with open(check_path(path), "rb") as handle:
-        found, version, state = _read(path, handle)
+        return _build(path, handle, kind, build, first)
+
+
+def unpack(data: bytes, kind: str, build: Callable[[State], Loaded], *, source: str = "what was kept") -> Loaded:
+    """Of what `pack` returned, as `load` of a file; errors call it by its `source`."""
+    return _build(source, io.BytesIO(data), kind, build, None)
+
+
+def _build(
+    path: str | os.PathLike[str],
+    handle: Any,
+    kind: str,
+    build: Callable[[State], Loaded],
+    first: Callable[[State], State] | None,
+) -> Loaded:
+    found, version, state = _read(path, handle)
     if found != kind:
         known = found if len(found) < 40 and found.isprintable() else "something else"
         raise InputError(f"{path} should hold {kind}, but it holds {known}.")
@@ -184,7 +219,7 @@ def _read(path: str | os.PathLike[str], handle: Any) -> tuple[str, int, State]:
 def _entries(path: str | os.PathLike[str], handle: Any) -> dict[str, NDArray[Any]]:
     entries: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(handle) as archive:
-        infos, size = archive.infolist(), os.fstat(handle.fileno()).st_size
+        infos, size = archive.infolist(), handle.seek(0, os.SEEK_END)
         unpacked = sum(info.file_size for info in infos)
         if unpacked > _largest_unpacked(size):
             raise InputError(

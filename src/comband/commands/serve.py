@@ -1,0 +1,64 @@
+"""`comband serve`: the decision service."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from comband.commands.common import remarks
+from comband.problem import InputError
+
+
+def serve(
+    store: Annotated[
+        str | None,
+        typer.Option(help="sqlite:///FILE or postgresql://…; sqlite:///comband.db by default.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen; other than 127.0.0.1 needs tokens.", show_default=False)
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="8300 by default; 0 takes a free one.", show_default=False)] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings as a TOML file.", show_default=False)] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=module:function of policies that the service itself asks.", show_default=False),
+    ] = None,
+    learn: Annotated[
+        bool | None, typer.Option(help="Whether this process may learn, or only decides.", show_default=False)
+    ] = None,
+    log: Annotated[str | None, typer.Option(help="debug, info, warning or error.", show_default=False)] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="With simulated visitors, to see how it looks.")] = False,
+) -> None:
+    """Serve decisions over HTTP: lists in, the list to show out, rewards whenever they come, and a page to watch.
+
+    Example: comband serve --store sqlite:///experiments.db
+
+    Settings may also stand in the environment (COMBAND_SERVE_STORE, …) or in a TOML file; options win.
+    """
+    try:
+        from comband.serve.running import serve as run
+        from comband.serve.settings import settings
+    except ImportError as error:
+        raise InputError(f"the service needs more packages: pip install 'comband[serve]' ({error}).") from None
+    entries = dict(one.partition("=")[::2] for one in models or ()) or None
+    found = settings(config, os.environ, store=store, host=host, port=port, models=entries, learn=learn, log=log)
+
+    def say(address: str) -> None:
+        remarks().print(f"The page is at {address} (Ctrl-C stops).")
+
+    if not demo:
+        run(found, ready=say)
+        return
+    from dataclasses import replace
+
+    from comband.serve.demo import visitors
+
+    if store is not None:
+        run(found, beside=visitors, ready=say)
+        return
+    with tempfile.TemporaryDirectory(prefix="comband-demo-") as folder:
+        run(replace(found, store=f"sqlite:///{folder}/demo.db"), beside=visitors, ready=say)

@@ -1,0 +1,63 @@
+"""`comband token`: who may use the service."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from comband.commands.common import console, remarks, table
+from comband.problem import InputError, check_choice
+
+
+def token(
+    action: Annotated[str, typer.Argument(help="create, list or revoke.")],
+    number: Annotated[str | None, typer.Argument(help="The id of the token to revoke.", show_default=False)] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="decide, reward, read or admin (which may do all); may be repeated.", show_default=False),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the token is for.")] = "unnamed",
+    store: Annotated[
+        str | None,
+        typer.Option(help="sqlite:///FILE or postgresql://…; sqlite:///comband.db by default.", show_default=False),
+    ] = None,
+) -> None:
+    """Create, list or revoke tokens of the decision service; a new one is shown once, and only its hash is kept.
+
+    Example: comband token create --role decide --role reward --name website --store sqlite:///experiments.db
+    """
+    try:
+        from comband.serve.database import StoreError
+        from comband.serve.journal import Journal
+        from comband.serve.settings import settings
+        from comband.serve.stores import open_database
+        from comband.serve.tokens import all_tokens, create_token, revoke_token
+    except ImportError as error:
+        raise InputError(f"the service needs more packages: pip install 'comband[serve]' ({error}).") from None
+    check_choice("action", action, ("create", "list", "revoke"))
+    journal = Journal(open_database(settings(None, os.environ, store=store).store))
+    try:
+        journal.database.migrate()
+        if action == "create":
+            with journal.database.transaction():
+                made = create_token(journal, name, role or [])
+            remarks().print("Keep it; it is not shown again:")
+            typer.echo(made)
+        elif action == "revoke":
+            if number is None:
+                raise InputError("say which token: comband token revoke ID (comband token list shows the ids).")
+            with journal.database.transaction():
+                revoke_token(journal, number)
+            remarks().print(f"{number} is revoked.")
+        else:
+            rows = [
+                (one.id, one.name, " ".join(sorted(one.roles)), "" if one.revoked is None else "revoked")
+                for one in all_tokens(journal).values()
+            ]
+            console().print(table(("id", "name", "roles", ""), rows, texts=4))
+    except StoreError as error:
+        raise InputError(str(error)) from None
+    finally:
+        journal.database.close()

@@ -1,0 +1,20 @@
+"""A decision service: lists in, the list to show out, rewards whenever they come, until a winner is certified.
+
+| file | its one job |
+|---|---|
+| `wire.py` | what comes in and goes out: strict schemas and their limits |
+| `requests.py` | the lists of one request ↔ a table of numbers |
+| `database.py`, `stores.py`, `postgres.py`, `schema.py` | SQLite and PostgreSQL alike; tables, versions |
+| `journal.py` | facts: experiments, decisions, rewards |
+| `progress.py`, `leases.py` | what the learner writes, and who that is |
+| `tokens.py` | who may |
+| `writer.py` | many requests, one commit |
+| `deciding.py` | a plan and a random stream → decisions |
+| `learning.py`, `learners.py` | the journal in decision order → evidence and the next plan |
+| `views.py`, `telling.py`, `exporting.py`, `metrics.py` | what people are told |
+| `experiments.py`, `service.py` | all of it in one process |
+| `api.py`, `openapi.py`, `problems.py`, `page/` | HTTP |
+| `settings.py`, `running.py`, `demo.py` | the process |
+
+Nothing here is loaded by `import comband`.
+"""

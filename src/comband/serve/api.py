@@ -1,0 +1,334 @@
+"""The HTTP interface. `GET /openapi.json` describes it in full; `comband.serve.wire` has the messages.
+
+| address | role | what |
+|---|---|---|
+| `GET /v1/experiments` | read | all experiments, `Summaries` |
+| `POST /v1/experiments` | admin | a new one, `Spec` |
+| `GET /v1/experiments/NAME` | read | `Summary`, and its `Spec` as `spec` |
+| `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
+| `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes |
+| `GET /v1/experiments/NAME/result` | read | `Result` |
+| `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `StateChanged` |
+| `POST /v1/experiments/NAME/decisions` | decide | one `DecisionRequest` → `Decision`, or a list of them → `Decisions` |
+| `GET /v1/experiments/NAME/decisions/ID` | read | `Shown` |
+| `POST /v1/experiments/NAME/rewards` | reward | one `RewardPost` or a list of them → `RewardReceipt` |
+| `GET /v1/experiments/NAME/export/rounds.parquet`, `/candidates.parquet` | read | for `comband evaluate` |
+| `GET /healthz`, `/readyz`, `/openapi.json` | | |
+| `GET /metrics` | read | Prometheus |
+| `GET /`, `/page/FILE` | | the page; it has no data of its own |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from comband.serve import page, wire
+from comband.serve.exporting import export
+from comband.serve.metrics import Latencies, metrics_text
+from comband.serve.problems import RefusedError, problem_of
+from comband.serve.service import Service
+from comband.serve.tokens import roles_of
+from comband.serve.wire import as_json
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
+_JSON = "application/json"
+_HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Route:
+    """One address: what it needs, what it takes, and what it answers with (status → message)."""
+
+    method: str
+    path: str
+    role: str | None
+    call: Callable[[Api, Request], Awaitable[Response]]
+    summary: str
+    takes: Any = None
+    answers: Any = None
+    status: int = 200
+    may: tuple[int, ...] = ()
+    media: str = _JSON
+
+
+class Api:
+    """The handlers.
+
+    Parameters
+    ----------
+    service:
+        What they ask.
+    is_open:
+        Whether no tokens are asked for as long as there are none: for loopback only.
+    """
+
+    def __init__(self, service: Service, *, is_open: bool) -> None:
+        self.service, self.is_open, self.latencies = service, is_open, Latencies()
+
+    # ---- experiments -------------------------------------------------------------------------------------------------
+
+    async def create(self, request: Request) -> Response:
+        """A new experiment."""
+        spec = wire.spec_of(await body_of(request))
+        await self.service.create(spec)
+        base = f"/v1/experiments/{spec.name}"
+        return _answer(wire.ExperimentCreated(spec.name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
+
+    async def all(self, request: Request) -> Response:
+        """All experiments."""
+        rows = await run_in_threadpool(
+            lambda: [self.service.telling.summary(one) for one in self.service.experiments.all()]
+        )
+        return _answer({"experiments": rows})
+
+    async def one(self, request: Request) -> Response:
+        """One experiment."""
+        running = self.service.experiments.find(request.path_params["name"])
+        summary = await run_in_threadpool(self.service.telling.summary, running)
+        return _answer({**summary, "spec": running.experiment.spec})
+
+    async def status(self, request: Request) -> Response:
+        """Where it stands."""
+        return _answer(await run_in_threadpool(self.service.telling.status, request.path_params["name"]))
+
+    async def history(self, request: Request) -> Response:
+        """How it went."""
+        return _answer(await run_in_threadpool(self.service.telling.history, request.path_params["name"]))
+
+    async def result(self, request: Request) -> Response:
+        """The answer."""
+        found = await run_in_threadpool(self.service.telling.result, request.path_params["name"])
+        if found is None:
+            raise RefusedError(
+                409, "No decision is settled yet; a decision is when all its items are answered, or its window is over."
+            )
+        return _answer(found)
+
+    async def change(self, request: Request) -> Response:
+        """Pause, resume or end."""
+        name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
+        state = {"pause": "paused", "resume": "running", "end": "ended"}[verb]
+        before = await self.service.set_state(name, state)  # type: ignore[arg-type]
+        if before is None:
+            raise RefusedError(409, "The experiment has ended for good; create another one.")
+        return _answer(wire.StateChanged(name, state, before))
+
+    # ---- decisions and rewards ---------------------------------------------------------------------------------------
+
+    async def decide(self, request: Request) -> Response:
+        """What to show."""
+        asked = wire.decision_requests_of(await body_of(request))
+        if isinstance(asked, list):
+            return _answer(wire.Decisions(await self.service.decide(request.path_params["name"], asked)))
+        return _answer((await self.service.decide(request.path_params["name"], [asked]))[0])
+
+    async def shown(self, request: Request) -> Response:
+        """A decision as the journal has it."""
+        number = request.path_params["number"]
+        found = None
+        if number.isascii() and number.isdigit() and len(number) < 13:
+            found = await run_in_threadpool(self.service.telling.shown, request.path_params["name"], int(number))
+        else:
+            self.service.experiments.find(request.path_params["name"])
+        if found is None:
+            raise RefusedError(404, "There is no such decision in this experiment.")
+        return _answer(found)
+
+    async def reward(self, request: Request) -> Response:
+        """What came back."""
+        posts = wire.reward_posts_of(await body_of(request))
+        posts = posts if isinstance(posts, list) else [posts]
+        return _answer(await self.service.reward(request.path_params["name"], posts))
+
+    async def export(self, request: Request) -> Response:
+        """All rounds, or the candidates' lists in them, as Parquet."""
+        running = self.service.experiments.find(request.path_params["name"])
+        what = request.url.path.rsplit("/", 1)[1].removesuffix(".parquet")
+        name = running.experiment.name
+        path, clean_up = await run_in_threadpool(export, self.service, name, what)
+        kind, called = "application/vnd.apache.parquet", f"{name}-{what}.parquet"
+        return FileResponse(path, 200, _HEADERS, kind, clean_up, filename=called)
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+
+    async def health(self, request: Request) -> Response:
+        """The process answers."""
+        return _answer({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        """The store can be read."""
+        await run_in_threadpool(self.service.journal.experiments)
+        return _answer({"status": "ready"})
+
+    async def metrics(self, request: Request) -> Response:
+        """Figures for Prometheus."""
+        text = await run_in_threadpool(metrics_text, self.service, self.latencies)
+        return Response(text, 200, _HEADERS, "text/plain; version=0.0.4")
+
+    async def page(self, request: Request) -> Response:
+        """A file of the page."""
+        found = page.file(request.path_params.get("file", "index.html"))
+        if found is None:
+            raise HTTPException(404)
+        return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
+
+    # ---- who may -----------------------------------------------------------------------------------------------------
+
+    def check(self, request: Request, role: str | None) -> None:
+        """Refuse whoever may not."""
+        if role is None:
+            return
+        tokens, given = self.service.experiments.tokens, request.headers.get("authorization", "")
+        if self.is_open and not tokens:
+            # Without tokens the machine's own users may; pages of other sites, by a name that points here, may not.
+            host = request.headers.get("host", "").rsplit(":", 1)[0]
+            if host not in LOOPBACK and host != "[":
+                raise RefusedError(421, "Without tokens the service answers only as localhost or 127.0.0.1.")
+            return
+        kind, _, secret = given.partition(" ")
+        roles = roles_of(tokens, secret.strip()) if kind.lower() == "bearer" else None
+        if roles is None:
+            raise RefusedError(
+                401, "Send `Authorization: Bearer TOKEN`; `comband token create` makes one.", www_authenticate="Bearer"
+            )
+        if role not in roles:
+            raise RefusedError(403, f"This token may {', '.join(sorted(roles))}; this needs the role {role}.")
+
+
+async def body_of(request: Request) -> bytes:
+    """The body, if it is JSON and not too large."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON:
+        raise RefusedError(415, "Send JSON, with `Content-Type: application/json`.")
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > wire.MAX_BODY:
+        raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > wire.MAX_BODY:
+            raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _answer(message: Any, status: int = 200) -> Response:
+    return Response(as_json(message), status, _HEADERS, _JSON)
+
+
+_ONE = "/v1/experiments/{name}"
+_OF_BODIES = (400, 413, 415, 422)
+ROUTES = (
+    Route("GET", "/v1/experiments", "read", Api.all, "All experiments", answers=wire.Summaries),
+    Route(
+        "POST",
+        "/v1/experiments",
+        "admin",
+        Api.create,
+        "Create an experiment",
+        wire.Spec,
+        wire.ExperimentCreated,
+        201,
+        (*_OF_BODIES, 409),
+    ),
+    Route("GET", _ONE, "read", Api.one, "One experiment", answers=wire.Summary, may=(404,)),
+    Route("GET", f"{_ONE}/status", "read", Api.status, "Where it stands, in full", answers=wire.Status, may=(404,)),
+    Route("GET", f"{_ONE}/history", "read", Api.history, "How it went", answers=wire.History, may=(404,)),
+    Route("GET", f"{_ONE}/result", "read", Api.result, "The answer", answers=wire.Result, may=(404, 409)),
+    *(
+        Route("POST", f"{_ONE}/{verb}", "admin", Api.change, text, answers=wire.StateChanged, may=(404, 409))
+        for verb, text in (
+            ("pause", "Decide nothing for a while"),
+            ("resume", "Go on deciding"),
+            ("end", "Decide nothing any more; open decisions still wait for their rewards"),
+        )
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/decisions",
+        "decide",
+        Api.decide,
+        "What to show, for one request or a list of them",
+        wire.DecisionRequests,
+        (wire.Decision, wire.Decisions),
+        200,
+        (*_OF_BODIES, 404, 409),
+    ),
+    Route("GET", f"{_ONE}/decisions/{{number}}", "read", Api.shown, "A decision", answers=wire.Shown, may=(404,)),
+    Route(
+        "POST",
+        f"{_ONE}/rewards",
+        "reward",
+        Api.reward,
+        "What came back, for one decision or a list of them",
+        wire.RewardPosts,
+        wire.RewardReceipt,
+        200,
+        (*_OF_BODIES, 404),
+    ),
+    *(
+        Route(
+            "GET",
+            f"{_ONE}/export/{what}.parquet",
+            "read",
+            Api.export,
+            text,
+            may=(404, 409),
+            media="application/vnd.apache.parquet",
+        )
+        for what, text in (("rounds", "All settled rounds"), ("candidates", "What each candidate would have shown"))
+    ),
+    Route("GET", "/healthz", None, Api.health, "Whether the process answers", answers=dict[str, str]),
+    Route("GET", "/readyz", None, Api.ready, "Whether the store can be read", answers=dict[str, str]),
+    Route("GET", "/metrics", "read", Api.metrics, "Figures for Prometheus", media="text/plain"),
+)
+
+
+def make_app(service: Service, *, is_open: bool = True) -> FastAPI:
+    """The application over a service."""
+    from comband.serve.openapi import describe
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    api = Api(service, is_open=is_open)
+    for route in ROUTES:
+        app.add_route(route.path, _guarded(api, route), [route.method], name=f"{route.method} {route.path}")
+    description = as_json(describe(ROUTES))
+
+    async def openapi(request: Request) -> Response:
+        return Response(description, 200, _HEADERS, _JSON)
+
+    app.add_route("/openapi.json", openapi, ["GET"])
+    for path in ("/", "/page/{file}"):
+        app.add_route(path, _guarded(api, Route("GET", path, None, Api.page, "The page")), ["GET"])
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return problem_of(error)
+
+    app.add_exception_handler(HTTPException, refused)
+    app.state.api = api
+    return app
+
+
+def _guarded(api: Api, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    label = f"{route.method} {route.path}"
+
+    async def endpoint(request: Request) -> Response:
+        began = time.perf_counter()
+        try:
+            api.check(request, route.role)
+            response = await route.call(api, request)
+        except Exception as error:
+            response = problem_of(error)
+        api.latencies.add(label, response.status_code, time.perf_counter() - began)
+        return response
+
+    return endpoint

@@ -1,0 +1,159 @@
+"""What the journal needs of a database: statements with `?`, one transaction at a time per connection."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from comband.problem import InputError
+from comband.serve.schema import VERSIONS
+
+Row = tuple[Any, ...]
+
+
+class StoreError(Exception):
+    """The store cannot be read or written now (disk full, no connection); nothing of the transaction is in it."""
+
+
+class Database(ABC):
+    """One database. Each thread has a connection of its own."""
+
+    BYTES: str
+    REAL: str
+    FOR_UPDATE: str
+    FOR_SHARE: str
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
+        self._all: list[Any] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[Database]:
+        """What happens inside is in the database as a whole, and durable, when the block ends without error."""
+        connection = self._connection()
+        try:
+            self._begin(connection, write)
+            yield self
+            self._commit(connection)
+        except BaseException as error:
+            try:
+                self._rollback(connection)
+            except Exception:
+                self._forget(connection)
+            if isinstance(error, self.errors()):
+                if self._is_broken(connection):
+                    self._forget(connection)
+                raise StoreError(f"the store failed: {str(error).strip() or type(error).__name__}") from error
+            raise
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run one statement inside a transaction; the rows that it returns."""
+        return self._run(self._connection(), statement, values)
+
+    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """The same statement for many rows."""
+        self._run_many(self._connection(), statement, rows)
+
+    def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of one statement, outside of any transaction."""
+        with self.transaction(write=False):
+            return self.run(statement, values)
+
+    def among(self, statement: str, values: Sequence[Any], first: Sequence[Any] = ()) -> list[Row]:
+        """Rows of a statement with `IN (*)`, for as many values as there are."""
+        found: list[Row] = []
+        for start in range(0, len(values), 500):
+            part = values[start : start + 500]
+            found += self.run(statement.replace("*", ", ".join("?" * len(part))), [*first, *part])
+        return found
+
+    def migrate(self, upto: int = len(VERSIONS)) -> int:
+        """Bring the tables to the newest version; returns the version that was there."""
+        with self.transaction():
+            self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
+            self._lock_schema()
+            rows = self.run("SELECT version FROM comband_schema")
+            version = int(rows[0][0]) if rows else 0
+            if version > len(VERSIONS):
+                raise InputError(
+                    f"the store has version {version} of the tables, and this comband knows {len(VERSIONS)}: it was "
+                    "used by a newer one; go on with that."
+                )
+            for statements in VERSIONS[version:upto]:
+                for statement in statements:
+                    self.run(statement.format(bytes=self.BYTES, real=self.REAL))
+            self.run("DELETE FROM comband_schema")
+            self.run("INSERT INTO comband_schema (version) VALUES (?)", [max(version, upto)])
+        return version
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            for connection in self._all:
+                with suppress(Exception):
+                    connection.close()
+            self._all.clear()
+        self._mine = threading.local()
+
+    def _connection(self) -> Any:
+        connection = getattr(self._mine, "connection", None)
+        if connection is None:
+            try:
+                connection = self._mine.connection = self._connect()
+            except self.errors() as error:
+                raise StoreError(f"the store cannot be opened: {str(error).strip() or type(error).__name__}") from error
+            with self._lock:
+                self._all.append(connection)
+        return connection
+
+    def _forget(self, connection: Any) -> None:
+        self._mine.connection = None
+        with self._lock, suppress(ValueError):
+            self._all.remove(connection)
+        with suppress(Exception):
+            connection.close()
+
+    def now(self) -> int:
+        """The database's clock in milliseconds, the same for all who use it; inside a transaction."""
+        return time.time_ns() // 1_000_000
+
+    def _lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)
+        """Keep others from changing the tables at the same time."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a sign that somebody published a plan, if the database gives such signs; whether one came."""
+        threading.Event().wait(seconds)
+        return False
+
+    def notify(self) -> None:  # noqa: B027 (SQLite has no such signs)
+        """Give such a sign when the transaction is committed."""
+
+    @abstractmethod
+    def errors(self) -> tuple[type[BaseException], ...]:
+        """What the driver raises."""
+
+    @abstractmethod
+    def _connect(self) -> Any: ...
+
+    @abstractmethod
+    def _begin(self, connection: Any, write: bool) -> None: ...
+
+    @abstractmethod
+    def _commit(self, connection: Any) -> None: ...
+
+    @abstractmethod
+    def _rollback(self, connection: Any) -> None: ...
+
+    @abstractmethod
+    def _is_broken(self, connection: Any) -> bool: ...
+
+    @abstractmethod
+    def _run(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]: ...
+
+    @abstractmethod
+    def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...

@@ -1,0 +1,127 @@
+"""Decisions from a published plan and a random stream; any number of processes may do this at once.
+
+A plan says how an epoch explores, fixed before the first of its contexts is drawn. A process that has not heard of the
+next plan goes on with the one that it has: its decisions carry the epoch, and count as that epoch's do.
+
+The random numbers of a decision are a keyed hash of the experiment's secret seed and the request's id: a request that
+is sent again, to any process, draws the same list from the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband.exploration.base import Explorer, explorer_from_state
+from comband.policies.requested import RequestedLists
+from comband.serve.journal import NewDecision
+from comband.serve.requests import Reader, Request, pack_body
+from comband.serve.wire import Spec
+from comband.storage import Array, Maybe, Part, State, Whole, check, pack, unpack
+
+_PLAN = {"explorer": Maybe(Part()), "winner": Maybe(Whole(0, "P-1")), "alive": Array("?", ("P",))}
+
+
+def pack_plan(explorer: Explorer | None, winner: int | None, alive: NDArray[np.bool_]) -> bytes:
+    """A plan for the journal: an explorer, or the winner alone; `alive` (P,) says who may still be the best."""
+    return pack("plan", {"explorer": None if explorer is None else explorer.state(), "winner": winner, "alive": alive})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """How an experiment decides.
+
+    epoch:
+        Its number.
+    explorer:
+        Draws lists; None when all is known.
+    winner:
+        Whose lists are shown when all is known.
+    needed:
+        (P,) whose lists a request must bring.
+    wanted:
+        (P,) whose lists are looked at, if they are there.
+    """
+
+    epoch: int
+    explorer: Explorer | None
+    winner: int | None
+    needed: NDArray[np.bool_]
+    wanted: NDArray[np.bool_]
+
+    @classmethod
+    def unpacked(cls, epoch: int, data: bytes, reader: Reader) -> Plan:
+        """The inverse of `pack_plan`, checked."""
+        P = len(reader.spec.candidates)
+
+        def build(state: State) -> Plan:
+            check(state, _PLAN, P=P)
+            explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
+            if winner is None:
+                policies = RequestedLists(reader.spec.candidates, reader.problem)
+                explorer = explorer_from_state(state["explorer"], policies, reader.problem)
+                needed = state["alive"].copy()
+                wanted[explorer.candidates] = True
+            else:
+                needed = wanted
+                wanted[winner] = True
+                needed = wanted.copy()
+            if reader.fallback is not None:
+                needed[reader.fallback] = wanted[reader.fallback] = True
+            return cls(epoch, explorer, winner, needed, wanted)
+
+        return unpack(data, "plan", build, source=f"the plan of epoch {epoch}")
+
+
+class GivenNumbers(np.random.Generator):
+    """Uniform numbers that were made beforehand, as a generator gives them out."""
+
+    def __init__(self, numbers: NDArray[np.float64]) -> None:
+        super().__init__(np.random.Philox(int(numbers[0, 0] * 2**53) if len(numbers) else 0))
+        self._numbers, self._next = numbers, 0
+
+    def random(self, size: Any = None, *args: Any, **more: Any) -> Any:
+        """The next of them, two for each context, in the order of contexts."""
+        n, width = size
+        first, self._next = self._next, self._next + n
+        return self._numbers[first : self._next, :width]
+
+
+def uniform_numbers(seed: str, requests: Sequence[str]) -> NDArray[np.float64]:
+    """Two numbers in [0, 1) for each request, (n, 2)."""
+    key = bytes.fromhex(seed)
+    raw = b"".join(blake2b(request.encode(), key=key, digest_size=16).digest() for request in requests)
+    whole = np.frombuffer(raw, dtype="<u8").reshape(-1, 2)
+    return np.asarray((whole >> np.uint64(11)) * 2.0**-53)
+
+
+def draw(
+    experiment: int, spec: Spec, seed: str, plan: Plan, requests: Sequence[Request], fallback: int | None
+) -> list[NewDecision]:
+    """A decision for each request, ready for the journal."""
+    P, m = len(spec.candidates), spec.list_size
+    kept = [request.keep(plan.wanted) for request in requests]
+    if plan.explorer is None:
+        lists = [request.table(P, fallback)[plan.winner] for request in kept]
+        propensities, covered = np.ones((len(kept), m)), [True] * len(kept)
+    else:
+        tables = np.stack([request.table(P, fallback) for request in kept])
+        stream = GivenNumbers(uniform_numbers(seed, [request.id for request in kept]))
+        drawn = plan.explorer.draw(tables, stream, epoch=plan.epoch).decisions
+        lists, propensities, covered = list(drawn.lists), drawn.propensities, drawn.covered.tolist()
+    return [
+        NewDecision(
+            experiment,
+            request.id,
+            request.print,
+            plan.epoch,
+            [request.keys[i] for i in shown.tolist()],
+            pack_body(request, shown, propensity, known, P),
+        )
+        for request, shown, propensity, known in zip(kept, lists, propensities, covered, strict=True)
+    ]

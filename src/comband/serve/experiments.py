@@ -1,0 +1,106 @@
+"""The experiments that a process serves, each with the newest plan that it has heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, check_epsilon
+from comband.serve.deciding import Plan
+from comband.serve.journal import Experiment, Journal, Limits, State
+from comband.serve.progress import Progress
+from comband.serve.requests import Reader, problem_of
+from comband.serve.tokens import Token, all_tokens
+from comband.serve.wire import Spec
+from comband.text import quoted
+
+Models = dict[str, Callable[[], PolicySet]]
+
+
+class UnknownExperimentError(Exception):
+    """There is no experiment of this name."""
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """An experiment as this process serves it."""
+
+    experiment: Experiment
+    reader: Reader
+    limits: Limits
+    plan: Plan | None = None
+    models: PolicySet | None = None
+
+
+class Experiments:
+    """All experiments of a journal.
+
+    Parameters
+    ----------
+    journal:
+        Where they are.
+    models:
+        Policies that the service itself may ask, by name.
+    """
+
+    def __init__(self, journal: Journal, models: Models) -> None:
+        self._journal, self._progress, self._models = journal, Progress(journal), models
+        self._running: dict[str, Running] = {}
+        self.tokens: dict[str, Token] = {}
+        self.refresh()
+
+    def find(self, name: str) -> Running:
+        """The experiment of this name."""
+        found = self._running.get(name)
+        if found is None:
+            raise UnknownExperimentError(name)
+        return found
+
+    def all(self) -> list[Running]:
+        """All experiments, by age."""
+        return sorted(self._running.values(), key=lambda one: one.experiment.id)
+
+    def check(self, spec: Spec) -> None:
+        """Refuse what the schema cannot see."""
+        if len(set(spec.candidates)) < len(spec.candidates):
+            raise InputError("names of candidates must differ.")
+        if spec.fallback is not None and spec.fallback not in spec.candidates:
+            raise InputError(f"fallback must be one of the candidates, got {quoted(spec.fallback)}.")
+        check_epsilon(spec.epsilon, problem_of(spec))
+        if spec.models is not None:
+            if spec.models not in self._models:
+                known = ", ".join(sorted(self._models)) or "none"
+                raise InputError(f"models must be one that the service was started with ({known}).")
+            if list(self._models[spec.models]().names) != spec.candidates:
+                raise InputError("candidates must be the names of the models' policies, in their order.")
+
+    def add(self, experiment: Experiment) -> Running:
+        """Serve a further one."""
+        spec = experiment.spec
+        limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward)
+        models = self._models[spec.models]() if spec.models in self._models else None
+        running = Running(experiment, Reader(spec), limits, models=models)
+        return self._running.setdefault(experiment.name, running)
+
+    def note_state(self, running: Running, state: State) -> None:
+        """Its state has changed."""
+        running.experiment = replace(running.experiment, state=state)
+
+    def refresh(self) -> None:
+        """Look for tokens, experiments, states and plans that other processes have made."""
+        self.tokens = all_tokens(self._journal)
+        for experiment in self._journal.experiments():
+            running = self._running.get(experiment.name) or self.add(experiment)
+            running.experiment = experiment
+        epochs = self._progress.latest_epochs()
+        for running in self.all():
+            if epochs.get(running.experiment.id, -1) > (-1 if running.plan is None else running.plan.epoch):
+                self.take_plan(running)
+
+    def take_plan(self, running: Running) -> Plan | None:
+        """Decide by the newest plan from now on."""
+        found = self._progress.latest_plan(running.experiment.id)
+        if found is not None and (running.plan is None or found[0] > running.plan.epoch):
+            running.plan = Plan.unpacked(*found, running.reader)
+        return running.plan

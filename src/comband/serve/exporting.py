@@ -1,0 +1,94 @@
+"""All settled rounds as Parquet that `comband evaluate` reads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.background import BackgroundTask
+
+from comband.serve.problems import RefusedError
+from comband.serve.requests import table_of, unpack_body
+from comband.serve.service import Service
+
+_STEP = 2000
+
+
+def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]:
+    """A file of the rounds, or of the candidates' lists in them, and a task that removes it.
+
+    Items are text, whole numbers spelt out. Rounds after the winner was known are left out, in which only its list
+    could be shown; so are candidates that were dropped, whose lists nobody need have sent since.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    handle, path = tempfile.mkstemp(suffix=".parquet")
+    os.close(handle)
+    writer = None
+    try:
+        for columns in _columns(service, name, what):
+            table = pa.table(columns)
+            if writer is None:
+                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+        if writer is None:
+            raise RefusedError(409, "No decision is settled yet: there is nothing to export.")
+        writer.close()
+    except BaseException:
+        Path(path).unlink(missing_ok=True)
+        raise
+    return path, BackgroundTask(os.unlink, path)
+
+
+def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]:
+    running, journal = service.experiments.find(name), service.journal
+    experiment, spec, plan = running.experiment, running.experiment.spec, running.plan
+    m, front = spec.list_size, journal.counts(experiment.id)[1]
+    dropped = {one["name"] for one in service.telling.status(name).get("dropped", ())}
+    chosen = [i for i, one in enumerate(spec.candidates) if one not in dropped]
+    for start in range(0, front, _STEP):
+        stop = min(front, start + _STEP)
+        every = journal.decisions(experiment.id, start, stop)
+        rows = [row for row in every if plan is None or plan.winner is None or row.epoch < plan.epoch]
+        if not rows:
+            continue
+        bodies = [unpack_body(row.body) for row in rows]
+        keys = [np.array([str(key) for key in body.keys], dtype=object) for body in bodies]
+        numbers = np.array([row.number for row in rows])
+        if what == "rounds":
+            rewards = np.zeros((stop - start, m))
+            for number, place, value in journal.rewards(experiment.id, start, stop):
+                rewards[number - start, place] = value
+            yield {
+                "id": numbers,
+                "epoch": np.array([row.epoch for row in rows]),
+                "context": numbers,
+                "items": [
+                    mine[np.frombuffer(body.shown, np.int32)].tolist() for body, mine in zip(bodies, keys, strict=True)
+                ],
+                "rewards": list(rewards[numbers - start]),
+                "propensities": [np.frombuffer(body.propensities, np.float64) for body in bodies],
+            }
+        else:
+            tables = [
+                mine[table_of(body, len(spec.candidates), m, running.reader.fallback)[chosen]]
+                for body, mine in zip(bodies, keys, strict=True)
+            ]
+            yield _wide(numbers, [spec.candidates[i] for i in chosen], tables)
+
+
+def _wide(numbers: NDArray[np.int64], names: list[str], tables: list[NDArray[Any]]) -> dict[str, Any]:
+    """One row per context; where a candidate is called like a column, one per context and candidate."""
+    if {"context", "candidate"} & set(names):
+        return {
+            "context": np.repeat(numbers, len(names)),
+            "candidate": names * len(numbers),
+            "items": [row.tolist() for table in tables for row in table],
+        }
+    return {"context": numbers, **{name: [table[p].tolist() for table in tables] for p, name in enumerate(names)}}

@@ -1,0 +1,171 @@
+"""The thread that learns for all experiments of which this process has the lease."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from functools import partial
+
+from comband.serve.database import StoreError
+from comband.serve.experiments import Experiments, Running
+from comband.serve.journal import Experiment, Journal
+from comband.serve.learning import Learning
+from comband.serve.leases import give_back, take_lease
+from comband.serve.progress import FencedError, Progress
+from comband.serve.views import point_of, view_of
+from comband.serve.wire import as_json
+from comband.serve.writer import Writer
+
+_log = logging.getLogger("comband.serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How often things are looked at, in seconds.
+
+    lease: how long another process waits before it learns in place of one that is gone. poll: how often other processes
+    are asked for news. idle: how often a learner that has nothing to do looks again. view: how often what people are
+    told is renewed, at most. snapshot: the same for snapshots.
+    """
+
+    lease: float = 3.0
+    poll: float = 0.5
+    idle: float = 0.05
+    view: float = 0.5
+    snapshot: float = 20.0
+
+
+@dataclass(eq=False, slots=True)
+class _Told:
+    """When, and after how many decisions, people were told last; how long that took, and whether it was the end."""
+
+    viewed: float = -1e9
+    took: float = 0.0
+    position: int = -1
+    pointed: float = -1e9
+    saved: float = -1e9
+    done: bool = False
+
+
+class Learners:
+    """Learns until it is closed.
+
+    Parameters
+    ----------
+    experiments, journal, writer:
+        Whose decisions, where they are, and by whom is written.
+    timing:
+        How often things are looked at.
+    """
+
+    def __init__(self, experiments: Experiments, journal: Journal, writer: Writer, timing: Timing) -> None:
+        self._experiments, self._journal, self._writer, self._timing = experiments, journal, writer, timing
+        self._progress = Progress(journal)
+        self.holder = uuid.uuid4().hex
+        self.failed: dict[int, str] = {}
+        self._learning: dict[int, Learning] = {}
+        self._told: dict[int, _Told] = {}
+        self._renew: dict[int, float] = {}
+        self._stop, self._news = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="comband-learner", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._news.set()
+
+    def close(self) -> None:
+        """Save, and give the leases back."""
+        self._stop.set()
+        self._news.set()
+        self._thread.join(timeout=60)
+
+    def learning(self, experiment: int) -> Learning | None:
+        """The learner of an experiment, if it is here."""
+        return self._learning.get(experiment)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            busy = False
+            for running in self._experiments.all():
+                name, number = running.experiment.name, running.experiment.id
+                try:
+                    busy |= self._learn_some(running)
+                except FencedError:
+                    self._drop(number)
+                    _log.info("another process learns now", extra={"facts": {"experiment": name}})
+                except StoreError as error:
+                    self._drop(number)
+                    _log.error("learning waits for the store", extra={"facts": {"error": str(error)}})
+                    self._stop.wait(0.5)
+                except Exception as error:  # whatever it is: others go on, and people are told
+                    self._drop(number)
+                    self.failed[number] = f"learning stopped: {error}"
+                    _log.exception("learning failed", extra={"facts": {"experiment": name}})
+                if self._stop.is_set():
+                    break
+            if not busy:
+                self._news.wait(self._timing.idle)
+                self._news.clear()
+        self._leave()
+
+    def _drop(self, experiment: int) -> None:
+        self._learning.pop(experiment, None)
+        self._renew.pop(experiment, None)
+
+    def _learn_some(self, running: Running) -> bool:
+        experiment = running.experiment
+        if experiment.id in self.failed or not self._has_lease(experiment):
+            return False
+        learning, told = self._learning[experiment.id], self._told.setdefault(experiment.id, _Told())
+        busy = learning.step(ended=experiment.state == "ended")
+        if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
+            self._experiments.take_plan(running)
+        self._show(learning, told, busy)
+        now = time.monotonic()
+        if told.saved < 0:
+            told.saved = now
+        if now - told.saved > self._timing.snapshot:
+            learning.save()
+            told.saved = time.monotonic()
+        return busy
+
+    def _has_lease(self, experiment: Experiment) -> bool:
+        """Whether this process learns for the experiment: takes the lease, or renews it when a third of it is over."""
+        now, length = time.monotonic(), self._timing.lease
+        if now < self._renew.get(experiment.id, 0.0):
+            return experiment.id in self._learning
+        fence = self._writer.call(lambda journal: take_lease(journal, experiment.id, self.holder, int(1000 * length)))
+        self._renew[experiment.id] = now + length / 3
+        if fence is None:
+            self._learning.pop(experiment.id, None)
+            return False
+        if experiment.id not in self._learning or self._learning[experiment.id].fence != fence:
+            self._learning[experiment.id] = Learning(experiment, self._journal, self._writer.call, fence)
+            _log.info("learning here", extra={"facts": {"experiment": experiment.name, "fence": fence}})
+        return True
+
+    def _show(self, learning: Learning, told: _Told, busy: bool) -> None:
+        """Renew what people are told, if it is time."""
+        now, position, key = time.monotonic(), learning.position, learning.experiment.id
+        pause = max(self._timing.view if busy else 0.1, 10 * told.took)
+        if learning.learner.done == told.done and (position == told.position or now - told.viewed < pause):
+            return
+        view = view_of(learning, clock=self._journal.wall())
+        point = None
+        if now - told.pointed > 1.0 or view["done"]:
+            told.pointed, point = now, as_json(point_of(view))
+        data = as_json(view)
+        self._writer.call(lambda _: self._progress.view(key, position, data, point, learning.fence))
+        told.viewed, told.took, told.position, told.done = now, time.monotonic() - now, position, view["done"]
+
+    def _leave(self) -> None:
+        for experiment, learning in list(self._learning.items()):
+            try:
+                learning.save()
+                self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
+            except (FencedError, StoreError) as error:
+                _log.warning("could not save at the end", extra={"facts": {"error": str(error)}})

@@ -1,0 +1,268 @@
+"""The learner of one experiment: consumes the journal in decision order, and says how to decide next.
+
+Its state is a function of the journal alone. Decisions enter in blocks of a fixed size, when all of a block are
+settled (every item answered, or the attribution window over), each with the epoch whose plan drew it; a new epoch
+begins after the block that makes it due. So a learner that was killed and replays the journal from a snapshot, or from
+the beginning, comes to the same state to the last bit, and to the plans that were published.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from comband._kernels.lists import contains
+from comband.contexts import Contexts
+from comband.learners.adaptive import AdaptiveComband
+from comband.policies.requested import RequestedLists
+from comband.problem import InputError
+from comband.rounds import Decisions
+from comband.serve.deciding import pack_plan
+from comband.serve.journal import Experiment, Journal, StoredDecision
+from comband.serve.progress import Progress
+from comband.serve.requests import Body, Reader, problem_of, table_of, unpack_body
+from comband.serve.wire import MAX_CANDIDATES
+from comband.storage import pack, unpack
+
+_REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
+_AT_ONCE = 64  # blocks that are looked at together
+_SHARES = 4  # decisions of a block that say whose items are shown
+_FADE = 0.9  # what a block's share weighs a block later
+Write = Callable[[Callable[[Journal], Any]], Any]
+
+
+class ReplayError(Exception):
+    """The journal does not lead to the plan that was published: whoever published it was not this program."""
+
+
+class JournalLists(RequestedLists):
+    """The candidates of an experiment; contexts are numbers of decisions, whose lists are in the journal."""
+
+    def __init__(self, experiment: Experiment, journal: Journal) -> None:
+        super().__init__(experiment.spec.candidates, problem_of(experiment.spec))
+        self._experiment, self._journal = experiment, journal
+        self._fallback = Reader(experiment.spec).fallback
+        self._known: OrderedDict[int, NDArray[np.int32]] = OrderedDict()
+
+    def remember(self, number: int, body: Body) -> NDArray[np.int32]:
+        """Keep the table of a decision for a while."""
+        table = table_of(body, len(self), self.problem.list_size, self._fallback)
+        self._known[number] = table.astype(np.uint16) if self.problem.n_actions <= 1 << 16 else table
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return table
+
+    def tables(self, X: Contexts) -> NDArray[np.int32]:
+        """The tables (n, P, m) of these decisions."""
+        numbers = np.asarray(X)
+        if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
+            raise InputError(f"contexts must be numbers of decisions, got an array of shape {numbers.shape}.")
+        result = np.empty((len(numbers), len(self), self.problem.list_size), dtype=np.int32)
+        missing: dict[int, list[int]] = {}
+        for i, number in enumerate(numbers.tolist()):
+            table = self._known.get(number)
+            if table is None:
+                missing.setdefault(number, []).append(i)
+            else:
+                result[i] = table
+        if missing:
+            for stored in self._journal.decisions_at(self._experiment.id, list(missing)):
+                table = table_of(unpack_body(stored.body), len(self), self.problem.list_size, self._fallback)
+                result[missing.pop(stored.number)] = table
+            if missing:
+                raise InputError(f"decision {min(missing)} is not in the journal.")
+        return result
+
+
+class Learning:
+    """The learner of one experiment, and how far it has read.
+
+    Parameters
+    ----------
+    experiment, journal:
+        Whose facts are learnt from.
+    write:
+        Runs a function of the journal inside a transaction, and waits until it is durable.
+    fence:
+        The number of this process's lease.
+    """
+
+    def __init__(self, experiment: Experiment, journal: Journal, write: Write, fence: int) -> None:
+        self.experiment, self._journal, self._write, self.fence = experiment, journal, write, fence
+        self._progress = Progress(journal)
+        self.policies = JournalLists(experiment, journal)
+        self.learner, self.position = self._restored()
+        # Plans are published before the snapshot of the state that made them.
+        self.published = len(self.learner.epochs) if self.position else 0
+        self.front = journal.counts(experiment.id)[1]
+        self.shares = np.zeros(len(self.policies))
+        self._weight = 0.0
+        self.saved_at = self.position
+        self._publish(self.position)
+
+    def _restored(self) -> tuple[AdaptiveComband, int]:
+        """From the newest snapshot that can be read, or from the beginning."""
+        for position, state in self._progress.latest_snapshots(self.experiment.id):
+            try:
+                return unpack(
+                    state,
+                    "learner",
+                    lambda state: AdaptiveComband.from_state(state, self.policies),
+                    source="a snapshot",
+                ), position
+            except InputError:
+                continue
+        spec = self.experiment.spec
+        learner = AdaptiveComband(
+            problem_of(spec),
+            self.policies,
+            epsilon=spec.epsilon,
+            delta=spec.delta,
+            max_rounds=spec.max_rounds,
+            first_epoch=spec.first_epoch,
+            max_evaluated=MAX_CANDIDATES,
+            seed=int(self.experiment.seed, 16),
+        )
+        return learner, 0
+
+    def step(self, *, ended: bool = False, most: int = _AT_ONCE) -> bool:
+        """Settle what has waited long enough, and learn from some of it; whether there may be more to do at once."""
+        next_, front, clock = self._journal.counts(self.experiment.id)
+        upto = self._settled_upto(front, next_, clock, ended)
+        if upto > front:
+            self._write(lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence))
+            front = upto
+        self.front = front
+        if self.learner.done:
+            self.position = front
+            return upto - front > 0
+        stop = min(front, self.position + most * self.experiment.spec.block)
+        if stop == self.position:
+            return False
+        self._learn(self.position, stop)
+        return True
+
+    def save(self) -> None:
+        """A snapshot of the state, from which others go on."""
+        if self.position == self.saved_at:
+            return
+        state, position = pack("learner", self.learner.state()), self.position
+        self._write(lambda _: self._progress.snapshot(self.experiment.id, position, state, self.fence))
+        self.saved_at = position
+
+    @property
+    def winner(self) -> int | None:
+        """Who is shown from now on."""
+        return self.learner.result().index if self.learner.done else None
+
+    # ---- settling ----------------------------------------------------------------------------------------------------
+
+    def _settled_upto(self, front: int, next_: int, clock: int, ended: bool) -> int:
+        size, upto = self.experiment.spec.block, front
+        for blocks in (1, _AT_ONCE):
+            last = min(next_, front + blocks * size)
+            if last <= upto:
+                break
+            upto = self._settled(front, last, clock, ended and last == next_)
+            if upto < last or last == next_:
+                break
+        return upto
+
+    def _settled(self, front: int, last: int, clock: int, to_the_end: bool) -> int:
+        """The end of the last whole block before `last` up to which all decisions are settled."""
+        spec, experiment = self.experiment.spec, self.experiment.id
+        window, upto = int(spec.window_seconds * 1000), front
+        times = self._progress.times(experiment, front, last)
+        overdue = [time + window < clock for _, time in times]
+        answers = {} if all(overdue) else self._progress.answers(experiment, front, last)
+        for start in range(0, len(times), spec.block):
+            stop = start + spec.block
+            if stop > len(times) and not to_the_end:
+                break
+            rows = range(start, min(stop, len(times)))
+            if not all(overdue[i] or answers.get(times[i][0], 0) == spec.list_size for i in rows):
+                break
+            upto = front + rows.stop
+        return upto
+
+    # ---- learning ----------------------------------------------------------------------------------------------------
+
+    def _learn(self, first: int, last: int) -> None:
+        experiment, size = self.experiment.id, self.experiment.spec.block
+        rows = self._journal.decisions(experiment, first, last)
+        rewards = np.zeros((len(rows), self.experiment.spec.list_size))
+        for number, place, value in self._journal.rewards(experiment, first, last):
+            rewards[number - first, place] = value
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            self._learn_block(rows[part], rewards[part])
+            position = first + min(part.stop, len(rows))
+            self._publish(position)
+            self.position = position
+            if self.learner.done:
+                break
+
+    def _learn_block(self, rows: Sequence[StoredDecision], rewards: NDArray[np.float64]) -> None:
+        bodies = [unpack_body(row.body) for row in rows]
+        lists = np.stack([np.frombuffer(body.shown, np.int32) for body in bodies])
+        tables = [self.policies.remember(row.number, body) for row, body in zip(rows, bodies, strict=True)]
+        for epoch, run in groupby(range(len(rows)), key=lambda i: rows[i].epoch):
+            if self.learner.done:
+                break
+            here = list(run)
+            drawn = Decisions(
+                ids=np.arange(len(here)),
+                lists=lists[here],
+                propensities=np.stack([np.frombuffer(bodies[i].propensities, np.float64) for i in here]),
+                epochs=np.full(len(here), epoch),
+                contexts=np.array([rows[i].number for i in here]),
+                covered=np.array([bodies[i].covered for i in here]),
+            )
+            self.learner.tell(self.learner.adopt(drawn), rewards[here])
+        some = slice(-_SHARES, None)
+        self._note_shares(np.stack(tables[some]), lists[some])
+
+    def _note_shares(self, tables: NDArray[np.int32], lists: NDArray[np.int32]) -> None:
+        """The share of shown items that each candidate would have shown, faded over blocks."""
+        n, m = lists.shape
+        inside = contains(tables, np.repeat(np.arange(n), m), lists.ravel()).mean(axis=0)
+        self._weight = _FADE * self._weight + 1
+        self.shares = self.shares + (inside - self.shares) / self._weight
+
+    def _publish(self, position: int) -> None:
+        """Plans of epochs that have begun since, and the winner if there is one."""
+        learner, alive = self.learner, self.learner.verdict.alive
+        plans = [pack_plan(learner.epochs[k].explorer, None, alive) for k in range(self.published, len(learner.epochs))]
+        if learner.done and self.published <= len(learner.epochs):
+            plans.append(pack_plan(None, self.winner, alive))
+        for plan in plans:
+            epoch = self.published
+            there = self._write(
+                partial(_publish, self._progress, self.experiment.id, epoch, position, plan, self.fence)
+            )
+            if there != plan and not _same(*(unpack(data, "plan", lambda state: state) for data in (there, plan))):
+                raise ReplayError(
+                    f"the plan of epoch {epoch} of {self.experiment.name!r} is not the one that its journal leads to."
+                )
+            self.published += 1
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two states hold the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    return bool(one == other)
+
+
+def _publish(
+    progress: Progress, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int, _: Journal
+) -> bytes:
+    return progress.publish(experiment, epoch, made_after, plan, fence)

@@ -1,0 +1,99 @@
+"""PostgreSQL, by psycopg 3."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from comband.problem import InputError
+from comband.serve.database import Database, Row
+
+try:
+    import psycopg
+except ImportError as error:
+    raise InputError(f"PostgreSQL needs another package: pip install 'comband[postgres]' ({error}).") from None
+
+_CHANNEL = "comband_plans"
+
+
+class Postgres(Database):
+    """A PostgreSQL database; what is committed is durable as far as its `synchronous_commit` says (on, by default).
+
+    Parameters
+    ----------
+    address:
+        `postgresql://user@host/database`.
+    """
+
+    BYTES, REAL = "BYTEA", "DOUBLE PRECISION"
+    FOR_UPDATE, FOR_SHARE = " FOR UPDATE OF c", " FOR SHARE OF c"
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._address = address
+        self._ears: Any = None
+        self._ears_lock = threading.Lock()
+
+    def errors(self) -> tuple[type[BaseException], ...]:
+        """What the driver raises."""
+        return (psycopg.Error,)
+
+    def now(self) -> int:
+        """The server's clock in milliseconds."""
+        return int(self.run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0][0])
+
+    def notify(self) -> None:
+        """Tell all deciders, when the transaction is committed."""
+        self.run(f"NOTIFY {_CHANNEL}")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until somebody notifies, or so long."""
+        try:
+            if self._ears is None:
+                ears = psycopg.connect(self._address, autocommit=True, connect_timeout=5)
+                ears.execute(f"LISTEN {_CHANNEL}")
+                self._ears = ears
+            return any(True for _ in self._ears.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error:
+            self._deaf()
+            time.sleep(seconds)
+            return False
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._deaf()
+        super().close()
+
+    def _deaf(self) -> None:
+        with self._ears_lock:
+            ears, self._ears = self._ears, None
+        if ears is not None:
+            ears.close()
+
+    def _lock_schema(self) -> None:
+        self.run("LOCK TABLE comband_schema IN EXCLUSIVE MODE")
+
+    def _connect(self) -> Any:
+        return psycopg.connect(self._address, connect_timeout=5)
+
+    def _begin(self, connection: Any, write: bool) -> None:
+        """Psycopg begins with the first statement."""
+
+    def _commit(self, connection: Any) -> None:
+        connection.commit()
+
+    def _rollback(self, connection: Any) -> None:
+        connection.rollback()
+
+    def _is_broken(self, connection: Any) -> bool:
+        return bool(connection.closed or connection.broken)
+
+    def _run(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
+        cursor = connection.execute(statement.replace("?", "%s"), values)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(statement.replace("?", "%s"), rows)

@@ -1,0 +1,83 @@
+"""Errors as problem+json (RFC 9457), each with a sentence on what to do."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from comband.problem import InputError
+from comband.serve.database import StoreError
+from comband.serve.experiments import UnknownExperimentError
+from comband.serve.journal import NotRunningError, TakenError
+from comband.serve.service import NotReadyError, RepeatedRequestError
+from comband.serve.wire import Problem, as_json
+
+_log = logging.getLogger("comband.serve")
+
+TITLES = {
+    400: "This is not JSON",
+    401: "A token is needed",
+    403: "This token may not do that",
+    404: "Not found",
+    405: "This address does not do that",
+    406: "Not acceptable",
+    409: "Not possible in this state",
+    411: "The length is missing",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Another host was asked for",
+    422: "The request is not as it should be",
+    500: "Something is wrong with the service",
+    503: "Not now",
+}
+
+
+class RefusedError(Exception):
+    """A request that is answered with a problem."""
+
+    def __init__(self, status: int, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """The answer to what cannot be done."""
+    body = as_json(Problem(TITLES.get(status, "Refused"), status, detail))
+    return Response(body, status, {"cache-control": "no-store", **(headers or {})}, "application/problem+json")
+
+
+def problem_of(error: Exception) -> Response:
+    """What an exception says to the caller."""
+    if isinstance(error, RefusedError):
+        return problem(error.status, error.detail, {name.replace("_", "-"): v for name, v in error.headers.items()})
+    if isinstance(error, msgspec.ValidationError):
+        return problem(422, f"{error}; see /openapi.json for what is expected.")
+    if isinstance(error, (msgspec.DecodeError, UnicodeDecodeError)):
+        return problem(400, f"The body must be JSON in UTF-8 ({error}).")
+    if isinstance(error, InputError):
+        return problem(422, str(error))
+    if isinstance(error, UnknownExperimentError):
+        return problem(404, f"There is no experiment {str(error)[:80]!r}; GET /v1/experiments lists them.")
+    if isinstance(error, TakenError):
+        return problem(409, f"There is an experiment {str(error)!r} already; choose another name.")
+    if isinstance(error, NotRunningError):
+        what = "resume it, or " if str(error) == "paused" else ""
+        return problem(409, f"The experiment is {error}: {what}show a list of your own, and ask for no decision.")
+    if isinstance(error, RepeatedRequestError):
+        return problem(
+            409, "This request id came before with other lists, and has a decision; choose a new id for each request."
+        )
+    if isinstance(error, NotReadyError):
+        return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})
+    if isinstance(error, StoreError):
+        return problem(
+            503, f"Nothing was stored ({error}); show a list of your own, and try again.", {"retry-after": "1"}
+        )
+    if isinstance(error, HTTPException):
+        detail = "Nothing is at this address; see /openapi.json." if error.status_code == 404 else str(error.detail)
+        return problem(error.status_code, detail, dict(error.headers or {}))
+    _log.exception("a request failed", exc_info=error)
+    return problem(500, "This is a fault of the service, and is in its log; trying again may help.")

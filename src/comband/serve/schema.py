@@ -1,0 +1,49 @@
+"""The tables of a journal and their versions: each entry of `VERSIONS` turns one version into the next.
+
+Statements are written for SQLite; `{bytes}` and `{real}` are what the database calls such columns.
+"""
+
+from __future__ import annotations
+
+VERSIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE experiments (
+            id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec {bytes} NOT NULL, seed TEXT NOT NULL,
+            state TEXT NOT NULL, created BIGINT NOT NULL, changed BIGINT NOT NULL)""",
+        # How many decisions there are, and the journal's clock in milliseconds, which never goes back.
+        """CREATE TABLE counters (experiment INTEGER PRIMARY KEY, next BIGINT NOT NULL, clock BIGINT NOT NULL)""",
+        # Decisions below the front are settled: no reward counts for them any more.
+        """CREATE TABLE fronts (experiment INTEGER PRIMARY KEY, front BIGINT NOT NULL)""",
+        # A decision's key is experiment·2⁴⁰ + number.
+        """CREATE TABLE decisions (
+            id BIGINT PRIMARY KEY, experiment INTEGER NOT NULL, request TEXT NOT NULL, time BIGINT NOT NULL,
+            epoch INTEGER NOT NULL, shown {bytes} NOT NULL, body {bytes} NOT NULL,
+            UNIQUE (experiment, request))""",
+        """CREATE TABLE rewards (
+            decision BIGINT NOT NULL, place INTEGER NOT NULL, value {real} NOT NULL, time BIGINT NOT NULL,
+            counted INTEGER NOT NULL, PRIMARY KEY (decision, place))""",
+        """CREATE TABLE plans (
+            experiment INTEGER NOT NULL, epoch INTEGER NOT NULL, made_after BIGINT NOT NULL, time BIGINT NOT NULL,
+            plan {bytes} NOT NULL, PRIMARY KEY (experiment, epoch))""",
+        """CREATE TABLE snapshots (
+            experiment INTEGER NOT NULL, position BIGINT NOT NULL, time BIGINT NOT NULL, state {bytes} NOT NULL,
+            PRIMARY KEY (experiment, position))""",
+        """CREATE TABLE changes (
+            experiment INTEGER NOT NULL, time BIGINT NOT NULL, state TEXT NOT NULL, number BIGINT NOT NULL)""",
+        """CREATE TABLE tokens (
+            id TEXT PRIMARY KEY, name TEXT NOT NULL, roles TEXT NOT NULL, hash {bytes} NOT NULL,
+            created BIGINT NOT NULL, revoked BIGINT)""",
+        """CREATE TABLE leases (
+            experiment INTEGER PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL, expires BIGINT NOT NULL)""",
+    ),
+    (
+        # What the page shows: the latest view, points over time, and what happened in each minute.
+        """CREATE TABLE views (experiment INTEGER PRIMARY KEY, position BIGINT NOT NULL, view {bytes} NOT NULL)""",
+        """CREATE TABLE points (
+            experiment INTEGER NOT NULL, position BIGINT NOT NULL, time BIGINT NOT NULL, point {bytes} NOT NULL,
+            PRIMARY KEY (experiment, position))""",
+        """CREATE TABLE minutes (
+            experiment INTEGER NOT NULL, minute BIGINT NOT NULL, decisions BIGINT NOT NULL, rewards BIGINT NOT NULL,
+            late BIGINT NOT NULL, delay BIGINT NOT NULL, PRIMARY KEY (experiment, minute))""",
+    ),
+)

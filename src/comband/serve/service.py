@@ -1,0 +1,205 @@
+"""All of it in one process: decide, reward, learn, tell.
+
+With PostgreSQL any number of such processes serve the same experiments: all of them decide and take rewards, and for
+each experiment one of them, whoever has the lease, learns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError
+from comband.serve.deciding import Plan, draw
+from comband.serve.experiments import Experiments, Models, Running
+from comband.serve.journal import (
+    Experiment,
+    Journal,
+    NewRewards,
+    NotRunningError,
+    Receipt,
+    State,
+    StoredDecision,
+    detail,
+)
+from comband.serve.learners import Learners, Timing
+from comband.serve.requests import Request, unpack_body
+from comband.serve.stores import open_database
+from comband.serve.telling import Telling
+from comband.serve.wire import Decision, DecisionRequest, RewardFault, RewardPost, RewardReceipt, Spec
+from comband.serve.writer import Writer
+
+_log = logging.getLogger("comband.serve")
+
+
+class RepeatedRequestError(Exception):
+    """A request id came again with other lists."""
+
+
+class NotReadyError(Exception):
+    """There is no plan yet."""
+
+
+class Service:
+    """Experiments over a store.
+
+    Parameters
+    ----------
+    store:
+        `sqlite:///file` or `postgresql://…`.
+    models:
+        Policies that the service itself may ask, by name; see `Spec.models`.
+    timing:
+        How often things are looked at.
+    learn:
+        Whether this process may be the one that learns.
+    """
+
+    def __init__(
+        self, store: str, *, models: Models | None = None, timing: Timing | None = None, learn: bool = True
+    ) -> None:
+        self.database = open_database(store)
+        self.database.migrate()
+        self.journal = Journal(self.database)
+        self.writer = Writer(self.journal)
+        self.timing = timing or Timing()
+        self.started = time.time()
+        self.counts = {"decisions": 0, "rewards": 0, "repeated": 0}
+        self.experiments = Experiments(self.journal, models or {})
+        self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
+        failed = {} if self.learners is None else self.learners.failed
+        self.telling = Telling(self.experiments, self.journal, failed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what was begun, save, give the leases back, and close."""
+        self._stop.set()
+        if self.learners is not None:
+            self.learners.close()
+        self._thread.join(timeout=10)
+        self.writer.close()
+        self.database.close()
+
+    def _keep_up(self) -> None:
+        """Hear of what other processes do."""
+        while not self._stop.is_set():
+            try:
+                self.database.wait(self.timing.poll)
+                if not self._stop.is_set():
+                    self.experiments.refresh()
+            except Exception as error:
+                if not self._stop.is_set():
+                    _log.warning("could not look for news", extra={"facts": {"error": str(error)}})
+                    self._stop.wait(1.0)
+
+    async def create(self, spec: Spec) -> Experiment:
+        """A new experiment; `TakenError` if its name is taken."""
+        self.experiments.check(spec)
+        seed = secrets.token_hex(32) if spec.seed is None else f"{spec.seed:064x}"
+        experiment = await self.writer.call_soon(lambda journal: journal.create(spec, seed))
+        running = self.experiments.add(experiment)
+        self._wake()
+        for _ in range(500):  # whoever learns makes the first plan at once
+            if await asyncio.to_thread(self.experiments.take_plan, running) is not None:
+                break
+            await asyncio.sleep(0.02)
+        return experiment
+
+    async def set_state(self, name: str, state: State) -> State | None:
+        """Pause, resume or end; the state before, or None if it has ended."""
+        running = self.experiments.find(name)
+        was = await self.writer.call_soon(lambda journal: journal.set_state(running.experiment.id, state))
+        if was is not None:
+            self.experiments.note_state(running, state)
+        self._wake()
+        return was
+
+    def _wake(self) -> None:
+        if self.learners is not None:
+            self.learners.wake()
+
+    # ---- decisions and rewards ---------------------------------------------------------------------------------------
+
+    async def decide(self, name: str, asked: Sequence[DecisionRequest]) -> list[Decision]:
+        """Decisions, in the order of the requests; durable when this returns."""
+        running = self.experiments.find(name)
+        experiment, plan = running.experiment, running.plan
+        if experiment.state == "ended":
+            raise NotRunningError("ended")
+        if plan is None:
+            plan = await asyncio.to_thread(self.experiments.take_plan, running)
+            if plan is None:
+                raise NotReadyError(name)
+        requests = self._read(running, plan, asked)
+        fallback = running.reader.fallback
+        new = draw(experiment.id, experiment.spec, experiment.seed, plan, requests, fallback)
+        stored = await self.writer.decide(new)
+        answers = []
+        for request, made in zip(requests, stored, strict=True):
+            if isinstance(made, NotRunningError):
+                raise made
+            answers.append(self._answer(experiment.spec, plan, request, made))
+        self.counts["decisions"] += len(answers)
+        return answers
+
+    def _read(self, running: Running, plan: Plan, asked: Sequence[DecisionRequest]) -> list[Request]:
+        if running.models is not None:
+            asked = _with_lists(running.models, asked)
+        elif any(one.context is not None for one in asked):
+            raise InputError('"context" is for experiments with models of the service; send "lists".')
+        return [
+            running.reader.read(one, one.request if one.request is not None else uuid.uuid4().hex, plan.needed)
+            for one in asked
+        ]
+
+    def _answer(self, spec: Spec, plan: Plan, request: Request, made: StoredDecision) -> Decision:
+        body = unpack_body(made.body)
+        if not made.new:
+            if body.print != request.print:
+                raise RepeatedRequestError(request.id)
+            self.counts["repeated"] += 1
+        shown = np.frombuffer(body.shown, np.int32).tolist()
+        idle = request.given[~plan.needed[request.given]]
+        return Decision(
+            decision=made.number,
+            request=made.request,
+            items=[body.keys[i] for i in shown],
+            propensities=np.frombuffer(body.propensities, np.float64).tolist(),
+            epoch=made.epoch,
+            not_needed=[spec.candidates[i] for i in idle.tolist()],
+        )
+
+    async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
+        """Rewards; durable when this returns."""
+        running = self.experiments.find(name)
+        new = [NewRewards(running.experiment.id, one.decision, one.rewards, running.limits) for one in posts]
+        receipts: list[Receipt] = await self.writer.reward(new)
+        faults = [
+            RewardFault(post.decision, item, outcome, detail(outcome))
+            for post, receipt in zip(posts, receipts, strict=True)
+            for item, outcome in receipt.faults
+        ]
+        accepted = sum(receipt.accepted for receipt in receipts)
+        self.counts["rewards"] += accepted
+        return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
+
+
+def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest]) -> list[DecisionRequest]:
+    """Requests with the lists of the service's own policies for their contexts."""
+    if any(one.context is None or one.lists is not None for one in asked):
+        raise InputError('an experiment with models of the service needs a "context", and no "lists".')
+    lengths = {len(one.context or ()) for one in asked}
+    if len(lengths) > 1:
+        raise InputError(f"contexts of one batch must have one length, got {sorted(lengths)}.")
+    lists = models.predict(np.array([one.context for one in asked], dtype=np.float64))
+    return [DecisionRequest(lists=table.tolist(), request=one.request) for one, table in zip(asked, lists, strict=True)]

@@ -1,0 +1,120 @@
+"""Settings: defaults, then one TOML file, then the environment, then options; the later one wins."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError
+from comband.serve.learners import Timing
+from comband.text import quoted
+
+PREFIX = "COMBAND_SERVE_"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a service runs.
+
+    store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. learn: whether this process may learn.
+    models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
+    lease, poll, snapshot: seconds; see `Timing`.
+    """
+
+    store: str = "sqlite:///comband.db"
+    host: str = "127.0.0.1"
+    port: int = 8300
+    learn: bool = True
+    log: str = "info"
+    lease: float = 3.0
+    poll: float = 0.5
+    snapshot: float = 20.0
+    models: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in LOOPBACK
+
+    @property
+    def timing(self) -> Timing:
+        """How often things are looked at."""
+        return Timing(lease=self.lease, poll=self.poll, snapshot=self.snapshot)
+
+
+def settings(file: str | os.PathLike[str] | None, environment: Mapping[str, str], **options: Any) -> Settings:
+    """Settings from everywhere; `options` that are None were not given."""
+    made = Settings()
+    if file is not None:
+        path = Path(file)
+        try:
+            made = _with(made, tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is not TOML: {error}.") from None
+    names = {f"{PREFIX}{one.name.upper()}": one.name for one in fields(Settings) if one.name != "models"}
+    unknown = [name for name in environment if name.startswith(PREFIX) and name not in names]
+    if unknown:
+        raise InputError(
+            f"the environment has {unknown[0]}, which is no setting; there are {', '.join(sorted(names))}."
+        )
+    found = {names[name]: _parsed(names[name], text) for name, text in environment.items() if name in names}
+    made = _with(made, found, "the environment")
+    return _with(made, {name: value for name, value in options.items() if value is not None}, "the options")
+
+
+def load_models(entries: Mapping[str, str]) -> dict[str, Any]:
+    """Functions that make policies, by name, from `module:function`."""
+    made: dict[str, Any] = {}
+    for name, entry in entries.items():
+        module, colon, function = entry.partition(":")
+        try:
+            call = getattr(import_module(module), function) if colon else None
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InputError(f"the models {quoted(name)} cannot be imported from {quoted(entry)} ({error}).") from None
+        policies = call() if callable(call) else None
+        if not isinstance(policies, PolicySet):
+            raise InputError(
+                f"the models {quoted(name)} must be module:function of a function that returns a PolicySet."
+            )
+        made[name] = lambda policies=policies: policies
+    return made
+
+
+def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
+    kinds = {one.name: type(getattr(made, one.name)) for one in fields(Settings)}
+    for name, value in given.items():
+        if name not in kinds:
+            raise InputError(f"{source} sets {quoted(name)}, which is no setting; there are {', '.join(kinds)}.")
+        fits = isinstance(value, kinds[name]) and (kinds[name] is bool or not isinstance(value, bool))
+        if not fits and not (kinds[name] is float and isinstance(value, int) and not isinstance(value, bool)):
+            raise InputError(f"{source}: {name} must be {_WORDS[kinds[name]]}, got {quoted(value)}.")
+    made = replace(made, **given)
+    if not 0 <= made.port < 65536:
+        raise InputError(f"{source}: port must lie in 0 … 65535, got {made.port}.")
+    if made.log not in ("debug", "info", "warning", "error"):
+        raise InputError(f"{source}: log must be debug, info, warning or error, got {quoted(made.log)}.")
+    if min(made.lease, made.poll, made.snapshot) <= 0:
+        raise InputError(f"{source}: lease, poll and snapshot must be above 0.")
+    if not all(isinstance(entry, str) for entry in made.models.values()):
+        raise InputError(f"{source}: models must be text, module:function for each name.")
+    return made
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
+
+
+def _parsed(name: str, text: str) -> Any:
+    kind = type(getattr(Settings(), name))
+    if kind is bool and text.lower() in ("true", "false", "1", "0"):
+        return text.lower() in ("true", "1")
+    try:
+        return text if kind is str else kind(text) if kind in (int, float) else text
+    except ValueError:
+        return text

@@ -1,0 +1,75 @@
+"""SQLite, and which database an address names."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from comband.problem import InputError
+from comband.serve.database import Database, Row
+
+
+class Sqlite(Database):
+    """One file, in WAL mode; a transaction is on disk (fsync) when it is committed.
+
+    Parameters
+    ----------
+    path:
+        The file; its folder must be there.
+    """
+
+    BYTES, REAL, FOR_UPDATE, FOR_SHARE = "BLOB", "REAL", "", ""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise InputError(f"the folder of the store {str(self.path)!r} does not exist; make it first.")
+
+    def errors(self) -> tuple[type[BaseException], ...]:
+        """What the driver raises."""
+        return (sqlite3.Error,)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=10.0, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA cache_size=-16000")
+        return connection
+
+    def _begin(self, connection: sqlite3.Connection, write: bool) -> None:
+        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def _rollback(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _is_broken(self, connection: sqlite3.Connection) -> bool:
+        return False
+
+    def _run(self, connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> list[Row]:
+        return connection.execute(statement, values).fetchall()
+
+    def _run_many(self, connection: sqlite3.Connection, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        connection.executemany(statement, rows)
+
+
+def open_database(address: str) -> Database:
+    """The database at `sqlite:///file` or `postgresql://…`."""
+    parts = urlsplit(address)
+    if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+        # sqlite:///relative/file, sqlite:////absolute/file
+        return Sqlite(unquote(parts.path[1:]))
+    if parts.scheme in ("postgresql", "postgres"):
+        from comband.serve.postgres import Postgres
+
+        return Postgres(address)
+    raise InputError(
+        f"a store must be sqlite:///FILE (with four slashes for an absolute path) or postgresql://…, got {address!r}."
+    )

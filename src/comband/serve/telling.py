@@ -1,0 +1,111 @@
+"""What is told about experiments, from the journal: any process can tell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from comband.serve.experiments import Experiments, Running
+from comband.serve.journal import Journal
+from comband.serve.progress import Progress
+from comband.serve.requests import unpack_body
+
+
+class Telling:
+    """Answers to questions.
+
+    Parameters
+    ----------
+    experiments, journal:
+        About which, and from where.
+    failed:
+        Experiments for which this process can learn no more, with the reason.
+    """
+
+    def __init__(self, experiments: Experiments, journal: Journal, failed: dict[int, str]) -> None:
+        self._experiments, self._journal, self._progress = experiments, journal, Progress(journal)
+        self._failed = failed
+
+    def summary(self, running: Running) -> dict[str, Any]:
+        """An experiment in a few numbers."""
+        experiment = running.experiment
+        decisions, settled, clock = self._journal.counts(experiment.id)
+        view = self._view(running)
+        names = ("answer", "leader", "winner", "certified", "survivors", "done", "is_certified", "forecast_decisions")
+        return {
+            "name": experiment.name,
+            "state": experiment.state,
+            "note": experiment.spec.note,
+            "created": experiment.created,
+            "n_candidates": len(experiment.spec.candidates),
+            "list_size": experiment.spec.list_size,
+            "epsilon": experiment.spec.epsilon,
+            "delta": experiment.spec.delta,
+            "decisions": decisions,
+            "settled": settled,
+            **{name: view.get(name) for name in names},
+            "warnings": [*view.get("warnings", []), *self._faults(experiment.id)],
+            "time": clock,
+        }
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Where an experiment stands, in full."""
+        running = self._experiments.find(name)
+        view = self._view(running)
+        view.pop("result", None)
+        return {**view, **self.summary(running), "epoch": -1 if running.plan is None else running.plan.epoch}
+
+    def result(self, name: str) -> dict[str, Any] | None:
+        """The answer so far; None before any decision is settled."""
+        return self._view(self._experiments.find(name)).get("result")
+
+    def shown(self, name: str, number: int) -> dict[str, Any] | None:
+        """One decision as the journal has it; None if it has none of this number."""
+        experiment = self._experiments.find(name).experiment
+        found = self._journal.decisions(experiment.id, number, number + 1)
+        if not found:
+            return None
+        body = unpack_body(found[0].body)
+        rewards = self._journal.rewards(experiment.id, number, number + 1)
+        items = [body.keys[i] for i in np.frombuffer(body.shown, np.int32).tolist()]
+        return {
+            "decision": number,
+            "request": found[0].request,
+            "time": found[0].time,
+            "epoch": found[0].epoch,
+            "items": items,
+            "propensities": np.frombuffer(body.propensities, np.float64).tolist(),
+            "rewards": [(items[place], value) for _, place, value in rewards],
+            "settled": number < self._journal.counts(experiment.id)[1],
+        }
+
+    def _view(self, running: Running) -> dict[str, Any]:
+        data = self._progress.latest_view(running.experiment.id)
+        return {} if data is None else msgspec.json.decode(data)
+
+    def history(self, name: str, *, points: int = 400, minutes: int = 180) -> dict[str, Any]:
+        """Points over time, thinned out to so many, and the last minutes."""
+        running = self._experiments.find(name)
+        rows = self._progress.points(running.experiment.id)
+        if len(rows) > points:
+            chosen = np.unique(np.linspace(0, len(rows) - 1, points).round().astype(int)).tolist()
+            rows = [rows[i] for i in chosen]
+        return {
+            "name": name,
+            "points": [{"decisions": row[0], **msgspec.json.decode(row[2])} for row in rows],
+            "minutes": [
+                {
+                    "time": minute * 60_000,
+                    "decisions": decisions,
+                    "rewards": rewards,
+                    "late": late,
+                    "mean_delay_seconds": delay / rewards / 1000 if rewards else None,
+                }
+                for minute, decisions, rewards, late, delay in self._progress.minutes(running.experiment.id, minutes)
+            ],
+        }
+
+    def _faults(self, experiment: int) -> list[str]:
+        return [self._failed[experiment]] if experiment in self._failed else []

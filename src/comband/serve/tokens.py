@@ -1,0 +1,78 @@
+"""Bearer tokens with roles, kept as hashes.
+
+A token is `cb_ID_SECRET`: the id finds the row, the secret (256 random bits) is compared as a SHA-256 hash in constant
+time. Roles: decide, reward, read; admin may do everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from comband.problem import InputError
+from comband.serve.journal import Journal
+from comband.serve.wire import ROLES
+from comband.text import quoted
+
+_FORM = re.compile(r"cb_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the journal has it."""
+
+    id: str
+    name: str
+    roles: frozenset[str]
+    hash: bytes
+    created: int
+    revoked: int | None
+
+
+def create_token(journal: Journal, name: str, roles: Sequence[str]) -> str:
+    """A new token, which is shown this once; inside a transaction."""
+    unknown = [role for role in roles if role not in ROLES]
+    if unknown or not roles:
+        raise InputError(f"roles must be some of {', '.join(ROLES)}, got {', '.join(map(quoted, roles)) or 'none'}.")
+    if not 1 <= len(name) <= 200 or not name.isprintable():
+        raise InputError("a token's name must have 1 … 200 printable characters.")
+    number, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    journal.database.run(
+        "INSERT INTO tokens (id, name, roles, hash, created, revoked) VALUES (?, ?, ?, ?, ?, NULL)",
+        [number, name, " ".join(sorted(set(roles))), _hash(secret), journal.wall()],
+    )
+    return f"cb_{number}_{secret}"
+
+
+def revoke_token(journal: Journal, number: str) -> None:
+    """Let nobody use it any more; inside a transaction."""
+    found = journal.database.run("SELECT revoked FROM tokens WHERE id = ?", [number])
+    if not found:
+        raise InputError(f"there is no token {quoted(number)}; `comband token list` shows the ids.")
+    if found[0][0] is None:
+        journal.database.run("UPDATE tokens SET revoked = ? WHERE id = ?", [journal.wall(), number])
+
+
+def all_tokens(journal: Journal) -> dict[str, Token]:
+    """All tokens by id, revoked ones too."""
+    rows = journal.database.read("SELECT id, name, roles, hash, created, revoked FROM tokens ORDER BY created, id")
+    return {row[0]: Token(row[0], row[1], frozenset(row[2].split()), bytes(row[3]), row[4], row[5]) for row in rows}
+
+
+def roles_of(tokens: Mapping[str, Token], presented: str) -> frozenset[str] | None:
+    """What the bearer may do; None if the token is none, or revoked."""
+    parts = _FORM.fullmatch(presented)
+    found = tokens.get(parts[1]) if parts else None
+    # The comparison is made in any case: how long it takes says nothing.
+    same = hmac.compare_digest(_hash(parts[2] if parts else ""), found.hash if found else bytes(32))
+    if found is None or not same or found.revoked is not None:
+        return None
+    return frozenset(ROLES) if "admin" in found.roles else found.roles
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

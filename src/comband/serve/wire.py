@@ -1,0 +1,307 @@
+"""What comes in and goes out: strict schemas (unknown fields are refused) with their limits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+MAX_CANDIDATES = 1000
+MAX_LIST = 100
+MAX_BATCH = 256
+MAX_REWARDS = 2000
+MAX_BODY = 16 * 1024 * 1024
+LARGEST_KEY = 2**53
+
+NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+ROLES = ("decide", "reward", "read", "admin")
+
+Name = Annotated[str, Meta(pattern=NAME, description="Letters, digits, dots, dashes and underscores.")]
+CandidateName = Annotated[str, Meta(min_length=1, max_length=200)]
+TextKey = Annotated[str, Meta(max_length=200)]
+WholeKey = Annotated[int, Meta(ge=-LARGEST_KEY, le=LARGEST_KEY)]
+Key = TextKey | WholeKey
+ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
+RequestId = Annotated[str, Meta(min_length=1, max_length=200)]
+DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
+
+
+class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
+    """An experiment: who competes, what is shown, and what is to be promised."""
+
+    name: Name
+    candidates: Annotated[
+        list[CandidateName], Meta(min_length=2, max_length=MAX_CANDIDATES, description="Distinct names.")
+    ]
+    list_size: Annotated[int, Meta(ge=1, le=MAX_LIST, description="How many items are shown.")]
+    epsilon: Annotated[float, Meta(gt=0, description="How much worse than the best is still fine, per decision.")]
+    delta: Annotated[float, Meta(gt=0, lt=1, description="Probability allowed for a wrong answer.")] = 0.05
+    sparsity: (
+        Annotated[float, Meta(gt=0, description="At most so much reward per decision, if known (1: one click).")] | None
+    ) = None
+    window_seconds: Annotated[
+        float,
+        Meta(gt=0, le=90 * 86400, description="How long a decision waits for its rewards, by the journal's clock."),
+    ] = 3600.0
+    fallback: (
+        Annotated[str, Meta(max_length=200, description="Candidate whose list counts for those that do not answer.")]
+        | None
+    ) = None
+    models: (
+        Annotated[str, Meta(max_length=200, description="Name of policies that the service itself asks (`--models`).")]
+        | None
+    ) = None
+    max_rounds: Annotated[int, Meta(ge=1, le=LARGEST_KEY, description="A budget of decisions.")] | None = None
+    first_epoch: Annotated[int, Meta(ge=1, le=10**9, description="Decisions of the first plan.")] = 300
+    block: Annotated[int, Meta(ge=1, le=4096, description="Decisions enter the evidence in blocks of so many.")] = 32
+    seed: (
+        Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="For a run that can be repeated; random if left out.")]
+        | None
+    ) = None
+    note: Annotated[str, Meta(max_length=2000)] = ""
+
+
+class DecisionRequest(Struct, forbid_unknown_fields=True):
+    """One request: what each candidate that is still wanted would show, or the context for models of the service."""
+
+    lists: dict[str, ListOfKeys] | Annotated[list[ListOfKeys | None], Meta(max_length=MAX_CANDIDATES)] | None = None
+    request: RequestId | None = None
+    context: Annotated[list[float], Meta(max_length=100_000)] | None = None
+
+
+DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class Decision(Struct, omit_defaults=True):
+    """What to show, and with what probability each item came to be in the list."""
+
+    decision: int
+    request: str
+    items: list[str | int]
+    propensities: list[float]
+    epoch: int
+    not_needed: list[str] = []
+
+
+class Decisions(Struct):
+    """In the order of the requests."""
+
+    decisions: list[Decision]
+
+
+class RewardPost(Struct, forbid_unknown_fields=True):
+    """What came back for some of the items of one decision: pairs of item and reward in [0, 1]."""
+
+    decision: DecisionId
+    rewards: Annotated[list[tuple[Key, Annotated[float, Meta(ge=0, le=1)]]], Meta(min_length=1, max_length=MAX_LIST)]
+
+
+RewardPosts = RewardPost | Annotated[list[RewardPost], Meta(min_length=1, max_length=MAX_REWARDS)]
+
+
+class RewardFault(Struct):
+    """A reward that does not count, and why."""
+
+    decision: int
+    item: str | int
+    outcome: str
+    detail: str
+
+
+class RewardReceipt(Struct):
+    """What became of the rewards; all of it is on disk."""
+
+    accepted: int
+    duplicates: int
+    faults: list[RewardFault]
+
+
+class Problem(Struct, omit_defaults=True):
+    """What went wrong and what to do (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str
+    type: str = "about:blank"
+
+
+spec_of = msgspec.json.Decoder(Spec).decode
+decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
+reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
+as_json = msgspec.json.Encoder().encode
+
+
+# ---- what people are told --------------------------------------------------------------------------------------------
+
+
+class Summary(Struct, kw_only=True):
+    """An experiment in a few numbers; times are milliseconds since 1970.
+
+    `answer` is a sentence; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None
+    where there is none yet); `winner` is set when all is known.
+    """
+
+    name: str
+    state: str
+    note: str
+    created: int
+    n_candidates: int
+    list_size: int
+    epsilon: float
+    delta: float
+    decisions: int
+    settled: int
+    answer: str | None = None
+    leader: str | None = None
+    winner: str | None = None
+    certified: float | None = None
+    survivors: int | None = None
+    done: bool | None = None
+    is_certified: bool | None = None
+    forecast_decisions: float | None = None
+    warnings: list[str] = []
+    time: int
+
+
+class Summaries(Struct):
+    """All experiments, the oldest first."""
+
+    experiments: list[Summary]
+
+
+class CandidateStatus(Struct, kw_only=True):
+    """One candidate: `state` is leader, candidate or dropped; `low` and `high` are the ends of its value's interval.
+
+    `gap` is by how much the leader is estimated to be better, `share` the share of recently shown items that the
+    candidate would have shown too.
+    """
+
+    index: int
+    name: str
+    state: str
+    value: float | None
+    low: float | None
+    high: float | None
+    gap: float | None
+    share: float | None
+    dropped_after: int | None
+    dropped_by: str | None
+
+
+class GuardStatus(Struct):
+    """A guard: what it watches, and its warning, empty while there is none."""
+
+    name: str
+    watches: str
+    warning: str
+
+
+class DroppedStatus(Struct):
+    """Who was dropped after how many decisions, and against which leader."""
+
+    name: str
+    after: int
+    leader: str
+
+
+class Status(Summary, kw_only=True):
+    """Where an experiment stands, in full; what is missing is not known before the first decisions are settled."""
+
+    epoch: int
+    rounds: int = 0
+    reward: float = 0.0
+    reward_lost: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    guards: list[GuardStatus] = []
+    candidates: list[CandidateStatus] = []
+    dropped: list[DroppedStatus] = []
+
+
+class Point(Struct, kw_only=True):
+    """Where an experiment stood after so many settled `decisions`, at some `time`."""
+
+    decisions: int
+    time: int
+    rounds: int
+    survivors: int
+    certified: float | None
+    forecast_decisions: float | None
+    leader: str
+    value: float | None
+    low: float | None
+    high: float | None
+    reward_lost: float | None
+    reward: float
+    epoch: int
+    done: bool
+
+
+class Minute(Struct):
+    """What happened in the minute that began at `time`; rewards are those above 0 that count."""
+
+    time: int
+    decisions: int
+    rewards: int
+    late: int
+    mean_delay_seconds: float | None
+
+
+class History(Struct):
+    """How it went."""
+
+    name: str
+    points: list[Point]
+    minutes: list[Minute]
+
+
+class Result(Struct, kw_only=True):
+    """The answer, and what is promised: with probability 1 − delta no candidate's value exceeds that of `best` by more
+    than `epsilon`. `final` says whether nothing will change it any more.
+    """
+
+    best: str
+    value: float
+    low: float
+    high: float
+    epsilon: float
+    delta: float
+    rounds: int
+    final: bool
+    guarantee: str
+    text: str
+    runners_up: list[str]
+    notes: list[str]
+    warnings: list[str]
+
+
+class Shown(Struct, kw_only=True):
+    """A decision as the journal has it, with the rewards that count: pairs of item and reward."""
+
+    decision: int
+    request: str
+    time: int
+    epoch: int
+    items: list[str | int]
+    propensities: list[float]
+    rewards: list[tuple[str | int, float]]
+    settled: bool
+
+
+class ExperimentCreated(Struct):
+    """The experiment, which runs at once."""
+
+    name: str
+    state: str
+    decisions_url: str
+    rewards_url: str
+
+
+class StateChanged(Struct):
+    """The state now, and the one before."""
+
+    name: str
+    state: str
+    before: str

@@ -1,0 +1,106 @@
+"""Requests of a small world, and services to send them to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from comband.serve.learners import Timing
+from comband.serve.service import Service
+from comband.serve.wire import Decision, DecisionRequest, RewardPost, Spec
+
+NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
+M = 3
+QUICK = Timing(lease=0.3, poll=0.05, idle=0.005, view=0.02, snapshot=0.2)
+
+
+def spec(name: str = "test", **more: Any) -> Spec:
+    settings: dict[str, Any] = {
+        "name": name,
+        "candidates": NAMES,
+        "list_size": M,
+        "epsilon": 0.1,
+        "sparsity": 1,
+        "window_seconds": 60.0,
+        "first_epoch": 64,
+        "block": 16,
+        "seed": 5,
+        **more,
+    }
+    return Spec(**settings)
+
+
+class World:
+    """Requests by number: their lists, and what is clicked, are functions of it, so that any run sees the same.
+
+    The first candidate shows items that are clicked often (`best`); all others share a pool that is not.
+    """
+
+    def __init__(self, seed: int = 1, *, best: float = 0.25) -> None:
+        self.seed, self.best = seed, best
+
+    def lists(self, number: int) -> dict[str, list[str | int]]:
+        rng = np.random.default_rng([self.seed, number])
+        found: dict[str, list[str | int]] = {
+            name: [f"item {k}" for k in rng.choice(20, M, replace=False)] for name in NAMES
+        }
+        found["best"] = [f"good {k}" for k in rng.choice(5, M, replace=False)]
+        return found
+
+    def request(self, number: int, **more: Any) -> DecisionRequest:
+        return DecisionRequest(lists=self.lists(number), request=f"r{number}", **more)
+
+    def rewards(self, number: int, items: Sequence[str | int]) -> list[tuple[str | int, float]]:
+        """All items answered; at most one is clicked, and which does not depend on what was shown."""
+        rng = np.random.default_rng([self.seed, number, 7])
+        wanted = {f"good {k}" for k in range(5) if rng.random() < self.best} | {
+            f"item {k}" for k in range(20) if rng.random() < 0.02
+        }
+        first = next((item for item in items if item in wanted), None)
+        return [(item, float(item == first)) for item in items]
+
+    def post(self, number: int, decision: Decision) -> RewardPost:
+        return RewardPost(decision.decision, self.rewards(number, decision.items))
+
+
+@contextmanager
+def service(path: Path, **more: Any) -> Iterator[Service]:
+    made = Service(f"sqlite:///{path}/journal.db", **{"timing": QUICK, **more})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def play(made: Service, world: World, first: int, last: int, *, name: str = "test", size: int = 16) -> None:
+    """Requests `first` … `last` − 1 in batches, all answered, the learner caught up after each."""
+    for start in range(first, last, size):
+        numbers = range(start, min(start + size, last))
+        decisions = await made.decide(name, [world.request(i) for i in numbers])
+        await made.reward(name, [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)])
+        await caught_up(made, name)
+
+
+async def caught_up(made: Service, name: str = "test", *, seconds: float = 30.0) -> None:
+    """Wait until the learner has taken in all whole blocks that are settled, and its plan is known here."""
+    number = made.experiments.find(name).experiment.id
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert made.learners is not None
+        assert not made.learners.failed, made.learners.failed
+        learning = made.learners.learning(number)
+        if learning is not None:
+            issued = made.journal.counts(number)[0]
+            block = learning.experiment.spec.block
+            plan = made.experiments.find(name).plan
+            behind = not learning.learner.done and learning.position < issued // block * block
+            if not behind and plan is not None and plan.epoch == learning.published - 1:
+                return
+        await asyncio.sleep(0.002)
+    raise AssertionError("the learner does not catch up")
