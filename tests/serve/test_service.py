@@ -79,14 +79,15 @@ def test_the_learner_is_the_librarys_own_on_the_same_tables(tmp_path: Path) -> N
         with service(tmp_path) as made:
             await made.create(spec(epsilon=0.01))
             world = World(3, best=0.05)
-            await play(made, world, 0, 480)
+            await play(made, world, 0, 320)
             theirs = state_of(made)
+            assert len(made.journal.decisions(1, 0, 320)) == 320
         made_of = spec(epsilon=0.01)
         problem = cb.Problem(len(NAMES) * M, M, sparsity=1)
         learner = cb.AdaptiveComband(
             problem, RequestedLists(NAMES, problem), epsilon=0.01, first_epoch=made_of.first_epoch, seed=5
         )
-        for start in range(0, 480, 16):
+        for start in range(0, 320, 16):
             tables, keys = [], []
             for number in range(start, start + 16):
                 lists = list(world.lists(number).values())
