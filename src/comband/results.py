@@ -10,6 +10,7 @@ from typing import Any
 from comband.policies.base import Policy
 from comband.text import visible
 
+_SMALL_SHARE = 0.25  # of a value: a certified epsilon above says little
 WARNING = "WARNING, do not rely on this result before you know why"
 
 
@@ -107,12 +108,31 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Guess:
+    """Who looks best, whatever can be proved by now: the candidate of highest estimate, where estimates are shrunk
+    towards what is known beforehand and towards each other. `value` is its own estimate, and `error` the standard error
+    of that one; nothing is promised.
+    """
+
+    index: int
+    name: str
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{visible(self.name)}: {self.value:.4g} ± {self.error:.2g}"
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The answer: a policy, and what is promised about it.
 
     With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
     `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know. `warnings` are
     signs that what the promise rests on does not hold: as text they come first.
+
+    Certifying learners also say who looks best, `guess`. Before ε is reached, the one selected is the one about whom
+    most is certified if that says something (`says_something`), and the best guess otherwise.
     """
 
     policy: Policy
@@ -124,6 +144,7 @@ class Selection:
     guarantee: str
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    guess: Guess | None = None
 
     @property
     def name(self) -> str:
@@ -162,6 +183,8 @@ class Selection:
             f"  within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g} "
             f"({self.guarantee}), after {self.rounds:,} rounds",
         ]
+        if self.guess is not None and not says_something(self.epsilon, self.value):
+            lines.append(f"  best guess: {self.guess} (standard error; no promise)")
         lines += [f"  next: {candidate}" for candidate in self.runners_up]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
@@ -228,6 +251,15 @@ class Status:
 def telling(epsilon: float, max_reward: float) -> float | None:
     """An ε that says more than the range of the rewards does; None if it does not."""
     return epsilon if epsilon < max_reward else None
+
+
+def says_something(epsilon: float, value: float) -> bool:
+    """Whether a certified ε is small beside the value of the candidate that it is about: a quarter of it at most.
+
+    >>> says_something(0.05, 0.3), says_something(0.2, 0.3)
+    (True, False)
+    """
+    return epsilon <= _SMALL_SHARE * value
 
 
 def rough(number: float) -> str:

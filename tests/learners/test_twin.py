@@ -215,15 +215,23 @@ def test_an_epoch_states_what_the_formulas_say(seed: int) -> None:
     learner.tell(decisions, rewards)
     epoch = read_epochs(learner)[-1]
     assert epoch.candidates == tuple(range(P))
-    sums, squares = np.zeros(P), np.zeros(P)
+    sums, squares, spread = np.zeros(P), np.zeros(P), np.zeros(P)
     for x, shown, row in zip(np.asarray(decisions.contexts), decisions.lists, rewards, strict=True):
         for y, r in zip(shown, row, strict=True):
             listed = (LISTS[:, x] == y).any(axis=1)
             sums += listed * r * K / M
             squares += (listed != listed[epoch.leader]) * (r * K / M) ** 2
+            spread += ((listed - listed.mean()) * r * K / M) ** 2
+    # What is thought of the candidates: estimates, shrunk towards each other.
+    scores, v = sums / n - sums.mean() / n, spread / n**2
+    v = 0.8 * v + 0.2 * v.mean()
+    tau2 = epsilon**2
+    for _ in range(5):
+        tau2 = max((10 * epsilon**2 + (scores**2 - v).sum()) / (10 + P), (0.1 * epsilon) ** 2)
+    thought = tau2 / (tau2 + v) * scores
     # Each rival's variance begins with 300 rounds of an average rival, and one event of the largest weight.
     moments = (squares + 300 * squares.sum() / (n * (P - 1)) + rho**2 * K / M) / (n + 300)
-    gaps = np.maximum(sums[epoch.leader] - sums, 0.0) / n
+    gaps = np.maximum(thought[epoch.leader] - thought, 0.0)
     hope = np.maximum(epsilon + gaps - 0.5 * np.sqrt(moments / n), 0.2 * epsilon)
     best = hope / np.maximum(moments, hope**2)
     rivals = np.arange(P) != epoch.leader

@@ -30,7 +30,7 @@ class ABTest(CertifyingLearner):
         problem: Problem,
         policies: PolicySet,
         *,
-        epsilon: float,
+        epsilon: float | None,
         delta: float = 0.05,
         max_rounds: int | None = None,
         patience: int | None = None,

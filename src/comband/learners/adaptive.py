@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from numpy.typing import ArrayLike
+
 from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.base import Seed
@@ -31,6 +33,8 @@ class AdaptiveComband(CertifyingLearner):
     ----------
     problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
         As for every certifying learner.
+    prior_scores, prior_error:
+        What is known of the candidates beforehand, as for every certifying learner.
     max_evaluated:
         Up to how many candidates are evaluated on every context.
 
@@ -48,8 +52,10 @@ class AdaptiveComband(CertifyingLearner):
         problem: Problem,
         policies: PolicySet,
         *,
-        epsilon: float,
+        epsilon: float | None,
         delta: float = 0.05,
+        prior_scores: ArrayLike | None = None,
+        prior_error: float | None = None,
         max_rounds: int | None = None,
         patience: int | None = None,
         first_epoch: int = 300,
@@ -66,6 +72,8 @@ class AdaptiveComband(CertifyingLearner):
             exploration=MidzunoExploration() if has_totals(problem) else exploration,
             epsilon=epsilon,
             delta=delta,
+            prior_scores=prior_scores,
+            prior_error=prior_error,
             max_rounds=max_rounds,
             patience=patience,
             first_epoch=first_epoch,

@@ -28,7 +28,7 @@ class UniformLists(CertifyingLearner):
         problem: Problem,
         policies: PolicySet,
         *,
-        epsilon: float,
+        epsilon: float | None,
         delta: float = 0.05,
         max_rounds: int | None = None,
         patience: int | None = None,

@@ -31,7 +31,7 @@ class UniformMixture(CertifyingLearner):
         problem: Problem,
         policies: PolicySet,
         *,
-        epsilon: float,
+        epsilon: float | None,
         delta: float = 0.05,
         max_rounds: int | None = None,
         patience: int | None = None,

@@ -49,3 +49,56 @@ def test_scores_and_squares_are_sums_over_events() -> None:
     squares = seen.squares(leader, first, lambda _events, chosen, _rows: q[chosen])
     np.testing.assert_allclose(squares, expected, atol=1e-9)
     assert squares[leader] <= 1e-9
+
+
+def test_variances_of_scores_are_those_of_rounds_drawn_again() -> None:
+    """Rewards are rare: the score of a candidate, less the mean of all, varies as the sum of independent parts."""
+    rng = np.random.default_rng(5)
+    P, n, repeats = 6, 400, 3000
+    lists, found, variances = rng.random((10, P)) < 0.4, [], []
+    for _ in range(repeats):
+        hit = np.flatnonzero(rng.random(n) < 0.06)
+        action = rng.integers(10, size=len(hit))
+        events = Events(
+            n_rounds=0,
+            ids=hit,
+            epochs=np.zeros(len(hit), dtype=np.int64),
+            contexts=np.zeros((len(hit), 1)),
+            rows=np.arange(len(hit)),
+            actions=action.astype(np.int32),
+            rewards=np.ones(len(hit)),
+            propensities=0.1 + 0.08 * action,
+        )
+        seen = Seen(P)
+        seen.add(events, lists[action], np.arange(P))
+        scores = seen.scores(np.arange(P), np.array([n]))
+        found.append(scores - scores.mean())
+        variances.append(seen.score_variances(np.arange(P), np.array([n])))
+    # Both sides are means over 3,000 runs: they agree to well within 20% in each of six candidates.
+    np.testing.assert_allclose(np.mean(variances, axis=0), np.var(found, axis=0), rtol=0.2)
+
+
+def test_variances_where_several_events_speak_of_one_reward() -> None:
+    rng = np.random.default_rng(6)
+    P, rewards, pairs = 5, 30, 3
+    place = rng.integers(pairs + 1, size=(rewards, P))  # which of its events counts for whom; none for the last
+    inside = (place[:, None, :] == np.arange(pairs)[:, None]).reshape(-1, P)
+    sizes = rng.random(rewards * pairs) + 0.5
+    events = Events(
+        n_rounds=0,
+        ids=np.arange(rewards),
+        epochs=np.zeros(rewards, dtype=np.int64),
+        contexts=np.zeros((rewards, 1)),
+        rows=np.repeat(np.arange(rewards), pairs),
+        actions=np.tile(np.arange(pairs, dtype=np.int32), rewards),
+        rewards=np.ones(rewards * pairs),
+        propensities=1 / sizes,
+    )
+    seen = Seen(P)
+    seen.add(events, inside, np.arange(P))
+    earned = (inside * sizes[:, None]).reshape(rewards, pairs, P).sum(axis=1) / 500
+    expected = ((earned - earned.mean(axis=1, keepdims=True)) ** 2).sum(axis=0)
+    found = seen.score_variances(np.arange(P), np.array([500]), per_reward=pairs)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    errors = [seen.value_error(p, 500) for p in range(P)]
+    np.testing.assert_allclose(errors, np.sqrt((earned**2).sum(axis=0)), rtol=1e-12)

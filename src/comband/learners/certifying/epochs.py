@@ -31,8 +31,10 @@ class Epoch:
         Draws the lists.
     bets, value_bound:
         The stakes against rivals, with the bound c = ρ/smallest_disputed; ρ/smallest, the bound on X for values.
+    aim:
+        The ε that it works for: the one to be certified, or the one that the budget is expected to suffice for.
     growth:
-        (S,) what a round is expected to add to the log-evidence at ε.
+        (S,) what a round is expected to add to the log-evidence at that ε.
     start, first_id:
         How many rounds were in the evidence when it began; its first decision.
     """
@@ -41,6 +43,7 @@ class Epoch:
     explorer: Explorer
     bets: Bets
     value_bound: float
+    aim: float
     growth: NDArray[np.float64]
     start: int
     first_id: int
@@ -51,6 +54,7 @@ class Epoch:
         "levels": Array("i8", ("S", len(OFFSETS)), 0, len(STAKES) - 1),
         "bound": Real(0),
         "value_bound": Real(0),
+        "aim": Real(0),
         "growth": Array("f8", ("S",)),
         "start": Whole(0),
         "first_id": Whole(0),
@@ -69,6 +73,7 @@ class Epoch:
             "levels": self.bets.levels,
             "bound": self.bets.bound,
             "value_bound": self.value_bound,
+            "aim": self.aim,
             "growth": self.growth,
             "start": self.start,
             "first_id": self.first_id,
@@ -92,6 +97,7 @@ class Epoch:
             explorer=explorer,
             bets=Bets(place, state["levels"], float(state["bound"]), unit),
             value_bound=float(state["value_bound"]),
+            aim=float(state["aim"]),
             growth=state["growth"],
             start=state["start"],
             first_id=state["first_id"],

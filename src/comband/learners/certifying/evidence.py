@@ -234,10 +234,24 @@ class Evidence:
         """Estimated values up to a common shift (P,); −inf for those not `alive`."""
         scores = np.full(len(alive), -np.inf)
         candidates = np.flatnonzero(alive)
+        scores[candidates] = self.seen.scores(candidates, self._all_rounds(), unit=self.unit)
+        return scores
+
+    def estimates(self, candidates: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Estimated values up to a common shift, and the variances of these estimates less their mean, of some that
+        are left.
+        """
+        n_rounds, seen = self._all_rounds(), self.seen
+        return (
+            seen.scores(candidates, n_rounds, unit=self.unit),
+            seen.score_variances(candidates, n_rounds, unit=self.unit, per_reward=self.per_reward),
+        )
+
+    def _all_rounds(self) -> NDArray[np.int64]:
+        """How many rounds of each epoch are in."""
         n_rounds = np.zeros(len(self.epochs), dtype=np.int64)
         n_rounds[: len(self.n_rounds)] = self.n_rounds
-        scores[candidates] = self.seen.scores(candidates, n_rounds, unit=self.unit)
-        return scores
+        return n_rounds
 
     def second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
         """E D² of each candidate that is left against the one at `leader`, had rounds been drawn with the given

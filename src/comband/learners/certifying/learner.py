@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
 from comband.exploration.adaptive import DisagreementExploration
@@ -16,9 +16,11 @@ from comband.exploration.base import Exploration
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
+from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.parts import Parts
+from comband.learners.certifying.planner import first_aim
 from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Asked, Entered, Guard, Told, Unanswered, Watch
@@ -56,6 +58,12 @@ class CertifyingLearner(Selector):
         exploration and nothing else. By default that of `AdaptiveComband`.
     epsilon, delta:
         The promise: no candidate's value exceeds the selected one's by more than epsilon, with probability 1 − delta.
+        Whoever has a budget rather than an epsilon says None, and max_rounds: then the smallest one is sought that
+        these rounds certify, and `status().expected` is a forecast of it.
+    prior_scores, prior_error:
+        (P,) what is known of the candidates beforehand, such as each one's hit rate on held-out data, in units of
+        reward per round, and the standard error of such a score (epsilon if it is not given). They decide who leads and
+        what is staked at first, and lose their say where rounds contradict them: the promise never depends on them.
     max_rounds:
         A budget; when it is spent the best epsilon that is certified by then is reported.
     patience:
@@ -76,8 +84,10 @@ class CertifyingLearner(Selector):
         policies: PolicySet,
         *,
         exploration: Exploration | None = None,
-        epsilon: float,
+        epsilon: float | None,
         delta: float = 0.05,
+        prior_scores: ArrayLike | None = None,
+        prior_error: float | None = None,
         max_rounds: int | None = None,
         patience: int | None = None,
         first_epoch: int = 300,
@@ -89,9 +99,20 @@ class CertifyingLearner(Selector):
         if exploration is None:
             exploration = MidzunoExploration() if problem.feedback == "total" else DisagreementExploration()
         self.exploration: Exploration = exploration
-        self.epsilon = check_epsilon(epsilon, problem)
+        self.epsilon = None if epsilon is None else check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.max_rounds = None if max_rounds is None else check_count("max_rounds", max_rounds)
+        if self.epsilon is not None:
+            scale = self.epsilon
+        elif self.max_rounds is not None:
+            scale = first_aim(problem, self.delta, self.max_rounds)
+        else:
+            raise InputError(
+                "epsilon=None asks for the smallest epsilon that a budget certifies; say the budget, max_rounds, too."
+            )
+        beliefs = Beliefs(len(policies), prior_scores, prior_error, epsilon=scale)
+        self.prior_scores = None if prior_scores is None else beliefs.scores.tolist()  # plain values: they are saved
+        self.prior_error = None if prior_error is None else beliefs.error
         self.patience = None if patience is None else check_count("patience", patience)
         self.first_epoch = check_count("first_epoch", first_epoch)
         self.epoch_growth = check_positive("epoch_growth", epoch_growth)
@@ -102,8 +123,9 @@ class CertifyingLearner(Selector):
             policies,
             self._ledger,
             exploration=self.exploration,
-            epsilon=self.epsilon,
+            epsilon=self.epsilon or 0.0,
             delta=self.delta,
+            beliefs=beliefs,
             max_rounds=self.max_rounds,
             patience=self.patience,
             first_epoch=self.first_epoch,

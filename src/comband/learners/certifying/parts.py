@@ -10,6 +10,7 @@ import numpy as np
 from comband.contexts import Contexts, alike
 from comband.exploration.base import Exploration
 from comband.exploration.recent import RecentContexts
+from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.planner import Planner
@@ -38,6 +39,8 @@ class Parts:
         As for `CertifyingLearner`.
     ledger:
         The learner's record of its decisions.
+    beliefs:
+        What is thought of the candidates.
     tie_seed:
         Decides ties between candidates that might lead.
     """
@@ -51,6 +54,7 @@ class Parts:
         exploration: Exploration,
         epsilon: float,
         delta: float,
+        beliefs: Beliefs,
         max_rounds: int | None,
         patience: int | None,
         first_epoch: int,
@@ -69,7 +73,12 @@ class Parts:
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
-            self._policies, exploration, problem=self._of_lists, max_rounds=max_rounds, tie_seed=tie_seed
+            self._policies,
+            exploration,
+            problem=self._of_lists,
+            beliefs=beliefs,
+            max_rounds=max_rounds,
+            tie_seed=tie_seed,
         )
 
     def begin_epoch(self, first_id: int) -> None:
@@ -106,7 +115,7 @@ class Parts:
 
     def report(self, rounds: int) -> Report:
         """All of it in words, after so many answers."""
-        return Report(self._policies, self.epochs, self.verdict, self.queue, self.watch, rounds)
+        return Report(self._policies, self.planner, self.epochs, self.verdict, self.queue, self.watch, rounds)
 
     def changing(self, *, epoch: bool = False) -> tuple[object, ...]:
         """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are

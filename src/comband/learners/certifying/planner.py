@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from comband.estimates.betting import Bets, best_stakes
 from comband.exploration.base import Exploration, Standing
 from comband.exploration.recent import RecentContexts
+from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.verdict import Verdict
@@ -16,6 +17,14 @@ from comband.problem import InputError, Problem
 
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _SMALLEST_TARGET = 0.2  # of epsilon: the gap on which is bet at least
+_SMALLEST_AIM = 1e-4  # of the largest reward of a round: nobody works for less
+
+
+def first_aim(problem: Problem, delta: float, max_rounds: int) -> float:
+    """The ε that a budget may suffice for, before anything is known: √(2 ρ² (K/m) log(1/δ)/N), or ρ."""
+    rho = problem.max_reward
+    needed = 2 * rho**2 / problem.uniform_propensity * np.log(1 / delta)
+    return float(min(np.sqrt(needed / max_rounds), rho))
 
 
 class Planner:
@@ -27,6 +36,8 @@ class Planner:
         All of them, and the setting in which lists are drawn.
     exploration:
         How an epoch explores.
+    beliefs:
+        What is thought of the candidates.
     max_rounds:
         The budget, if there is one.
     tie_seed:
@@ -39,26 +50,28 @@ class Planner:
         exploration: Exploration,
         *,
         problem: Problem,
+        beliefs: Beliefs,
         max_rounds: int | None,
         tie_seed: int,
     ) -> None:
         self.policies, self.exploration, self.problem = policies, exploration, problem
-        self.max_rounds, self.tie_seed = max_rounds, tie_seed
+        self.beliefs, self.max_rounds, self.tie_seed = beliefs, max_rounds, tie_seed
 
     def next(
         self, epochs: Epochs, evidence: Evidence, verdict: Verdict, recent: RecentContexts, *, first_id: int
     ) -> Epoch:
         """The epoch that follows; its first decision will be `first_id`."""
         candidates, problem = verdict.candidates, self.problem
-        scores = evidence.scores(verdict.alive)[candidates]
-        leader = self._pick_leader(epochs, evidence, verdict, scores)
+        scores = self.beliefs.of(evidence, candidates).guesses
+        aim = self._aim(epochs, evidence, verdict, scores)
+        leader = self._pick_leader(epochs, evidence, verdict, scores, aim)
         gaps = np.maximum(scores[leader] - scores, 0.0)
-        against = evidence.against(int(candidates[leader]), verdict.epsilon, candidates)
+        against = evidence.against(int(candidates[leader]), aim, candidates)
         explorer = self.exploration.plan(
             Standing(
                 policies=self.policies,
                 problem=problem,
-                epsilon=verdict.epsilon,
+                epsilon=aim,
                 candidates=candidates,
                 leader=leader,
                 gaps=gaps,
@@ -78,7 +91,7 @@ class Planner:
         bound = rho / explorer.smallest_disputed
         if len(evidence.seen):
             moments = evidence.second_moments(leader, bound, explorer.propensities)
-            wanted = best_stakes(self._target_gaps(evidence, verdict, gaps, moments), moments)
+            wanted = best_stakes(self._target_gaps(evidence, verdict, gaps, moments, aim), moments)
         else:
             moments = np.full(len(candidates), bound * rho)
             wanted = np.full(len(candidates), 0.2 / bound)
@@ -90,13 +103,36 @@ class Planner:
             explorer=explorer,
             bets=bets,
             value_bound=rho / explorer.smallest,
-            growth=stake * (verdict.epsilon + gaps) - stake**2 * moments / 2,
+            aim=aim,
+            growth=stake * (aim + gaps) - stake**2 * moments / 2,
             start=evidence.rounds,
             first_id=first_id,
         )
 
-    def _pick_leader(self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]) -> int:
-        """Who is expected to be certified first: the candidate of highest estimated value, or the leader so far.
+    def _aim(self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]) -> float:
+        """The ε to work for: the one asked for, or, if none was, the one that the budget may suffice for.
+
+        A rival's evidence grows by about (ε + gap)²/(2 E D²) in each round.
+        """
+        if verdict.epsilon > 0 or self.max_rounds is None:
+            return verdict.epsilon
+        rho = self.problem.max_reward
+        if len(epochs) == 0 or len(evidence.seen) == 0:
+            return first_aim(self.problem, verdict.delta, self.max_rounds)
+        leader = int(scores.argmax())
+        moments = self._moments_so_far(leader, epochs.current.explorer.smallest_disputed, evidence)
+        possible = np.sqrt(2 * verdict.threshold * moments / self.max_rounds) - (scores[leader] - scores)
+        return float(np.clip(np.delete(possible, leader).max(initial=0.0), _SMALLEST_AIM * rho, rho))
+
+    def _moments_so_far(self, leader: int, smallest: float, evidence: Evidence) -> NDArray[np.float64]:
+        """E D² of all against the one at `leader`, under propensities as they were."""
+        bound = evidence.problem.max_reward / smallest
+        return evidence.second_moments(leader, bound, lambda events, chosen, _rows: events.propensities[chosen])
+
+    def _pick_leader(
+        self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64], aim: float
+    ) -> int:
+        """Who is expected to be certified first: the candidate that is thought best, or the leader so far.
 
         A new leader begins without the evidence that was gathered for the old one, which may well be good enough.
         """
@@ -108,29 +144,40 @@ class Planner:
             return best
         before = int(np.searchsorted(verdict.candidates, epochs.current.leader))
         smallest = epochs.current.explorer.smallest_disputed
-        to_go = [self.rounds_to_go(one, smallest, evidence, verdict, scores) for one in (before, best)]
+        to_go = [self.rounds_to_go(one, smallest, evidence, verdict, scores, aim) for one in (before, best)]
         return before if to_go[0] < to_go[1] else best
 
     def rounds_to_go(
-        self, leader: int, smallest: float, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]
+        self,
+        leader: int,
+        smallest: float,
+        evidence: Evidence,
+        verdict: Verdict,
+        scores: NDArray[np.float64],
+        aim: float,
     ) -> float:
         """How long the slowest rival would take if this one led from now on, under propensities as they were."""
-        candidates, bound = verdict.candidates, evidence.problem.max_reward / smallest
-        moments = evidence.second_moments(leader, bound, lambda events, chosen, _rows: events.propensities[chosen])
-        against = evidence.against(int(candidates[leader]), verdict.epsilon, candidates)
+        candidates = verdict.candidates
+        moments = self._moments_so_far(leader, smallest, evidence)
+        against = evidence.against(int(candidates[leader]), aim, candidates)
         missing = np.maximum(verdict.threshold - against, 0.0)
-        targets = self._target_gaps(evidence, verdict, scores[leader] - scores, moments)
+        targets = self._target_gaps(evidence, verdict, scores[leader] - scores, moments, aim)
         return float(np.delete(missing * 2 * moments / targets**2, leader).max(initial=0.0))
 
     def _target_gaps(
-        self, evidence: Evidence, verdict: Verdict, gaps: NDArray[np.float64], moments: NDArray[np.float64]
+        self,
+        evidence: Evidence,
+        verdict: Verdict,
+        gaps: NDArray[np.float64],
+        moments: NDArray[np.float64],
+        aim: float,
     ) -> NDArray[np.float64]:
         """The −E(D − μ) on which to bet: gaps, taken smaller than they look, plus the epsilon to be certified.
 
         When the budget is too small for ε, the epsilon that it may suffice for takes its place.
         """
-        epsilon = np.full(len(gaps), verdict.epsilon)
-        if self.max_rounds is not None:
+        epsilon = np.full(len(gaps), aim)
+        if self.max_rounds is not None and verdict.epsilon > 0:
             epsilon = np.maximum(epsilon, np.sqrt(2 * verdict.threshold * moments / self.max_rounds))
         doubt = _DOUBT * np.sqrt(moments / max(evidence.rounds, 1))
         return np.maximum(epsilon + gaps - doubt, _SMALLEST_TARGET * epsilon)

@@ -8,11 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.learners.certifying.epochs import Epochs
+from comband.learners.certifying.planner import Planner
 from comband.learners.certifying.queue import Queue
-from comband.learners.certifying.verdict import Verdict
+from comband.learners.certifying.verdict import Claim, Verdict
 from comband.learners.certifying.watch import Watch
 from comband.policies.policy_set import PolicySet
-from comband.results import Candidate, CertificationStatus, ComparedCandidate, Comparison, Selection, telling
+from comband.results import (
+    Candidate,
+    CertificationStatus,
+    ComparedCandidate,
+    Comparison,
+    Guess,
+    Selection,
+    says_something,
+    telling,
+)
+from comband.text import visible
 
 _RUNNERS_UP = 3
 
@@ -22,6 +33,7 @@ class Report:
     """A learner's parts, put into words; `rounds` are those that were answered."""
 
     policies: PolicySet
+    planner: Planner
     epochs: Epochs
     verdict: Verdict
     queue: Queue
@@ -29,16 +41,18 @@ class Report:
     rounds: int
 
     def selection(self) -> Selection:
-        """The certified candidate; before that, the leader with the epsilon that is certified so far."""
+        """The certified candidate; before that, the one of whom most is certified if that says something, and else the
+        best guess, with the epsilon that is certified of it.
+        """
         verdict, names = self.verdict, self.policies.names
-        problem = verdict.evidence.problem
-        claim = verdict.claim()
-        scores = verdict.evidence.scores(verdict.alive)
+        evidence, problem = verdict.evidence, verdict.evidence.problem
+        guess = self.guess()
+        claim, notes = self._named(guess)
+        scores = evidence.scores(verdict.alive)
         left = verdict.candidates
         ranked = left[np.argsort(-scores[left], kind="stable")]
         others = [int(i) for i in ranked if i != claim.leader][:_RUNNERS_UP]
         best, *runners_up = self._candidates([claim.leader, *others], scores, claim.epsilon)
-        notes = []
         if others and scores[others[0]] > scores[claim.leader]:
             notes.append(
                 f"{names[others[0]]} has a higher estimate; the promise is about {names[claim.leader]}, and it would "
@@ -63,16 +77,17 @@ class Report:
             else "trivial: nothing is certified yet",
             notes=tuple(notes),
             warnings=self.watch.warnings,
+            guess=guess,
         )
 
     def comparison(self, most: int | None = None) -> Comparison:
-        """The claim's leader beside all others, or the `most` of largest estimated value.
+        """The one that is named beside all others, or the `most` of largest estimated value.
 
         A candidate that was dropped is no more estimated than when it was, from its own rounds; one that is left is by
         its difference to the leader.
         """
         verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
-        claim = verdict.claim()
+        claim, _ = self._named(self.guess())
         scores, means = evidence.scores(verdict.alive), evidence.values.means
         left = verdict.candidates
         left = left[np.argsort(-scores[left], kind="stable")]
@@ -98,7 +113,37 @@ class Report:
                 compared.append(
                     ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when)
                 )
-        return Comparison.of(compared, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon)
+        return Comparison.of(compared, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon or None)
+
+    def _named(self, guess: Guess) -> tuple[Claim, list[str]]:
+        """What is certified of the one to be named, and a note if more is certified of another one."""
+        verdict, evidence = self.verdict, self.verdict.evidence
+        most = verdict.claim()
+        if (
+            verdict.certified is not None
+            or guess.index == most.leader
+            or says_something(most.epsilon, float(evidence.values.means[most.leader]))
+        ):
+            return most, []
+        own = Claim(guess.index, evidence.claim(guess.index, verdict.rivals(guess.index), verdict.threshold))
+        if most.epsilon >= evidence.problem.max_reward:
+            return own, []
+        return own, [
+            f"most is certified of {visible(self.policies.names[most.leader])}: no candidate exceeds it by more than "
+            f"{most.epsilon:.3g}, which says little beside its value, so the best guess is named"
+        ]
+
+    def guess(self) -> Guess:
+        """Who is thought best, with its own estimate and the standard error of that."""
+        verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
+        candidates = verdict.candidates
+        thought = self.planner.beliefs.of(evidence, candidates).guesses
+        # Those who look alike are told apart by what is certified of them.
+        i = verdict.claim().leader
+        if thought[np.searchsorted(candidates, i)] < thought.max():
+            i = int(candidates[thought.argmax()])
+        value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
+        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.rounds))
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
@@ -111,6 +156,7 @@ class Report:
             certified=telling(claim.epsilon, evidence.problem.max_reward),
             survivors=int(verdict.alive.sum()),
             dropped=tuple(verdict.dropped),
+            expected=self.expected(),
             forecast=self.forecast(),
             reward_lost=float(value * evidence.rounds - evidence.reward),
             waiting=self.queue.waiting,
@@ -119,13 +165,41 @@ class Report:
             warnings=self.watch.warnings,
         )
 
+    def expected(self) -> float | None:
+        """The ε that the budget is expected to certify, if bets go on growing as designed: in all rounds to come the
+        evidence against the leader's rivals grows by λ·μ more at another ε that is larger by μ.
+        """
+        verdict, epoch, budget = self.verdict, self.epochs.current, self.planner.max_rounds
+        if budget is None or verdict.certified is not None:
+            return None
+        evidence, rivals = verdict.evidence, verdict.rivals(epoch.leader)
+        place = np.searchsorted(epoch.candidates, rivals)
+        growth, stakes = epoch.growth[place], epoch.bets.stakes[place, 1]
+        left = max(budget - evidence.rounds, 0)
+
+        def enough(mu: float) -> bool:
+            to_come = left * np.maximum(growth + stakes * (mu - epoch.aim), 0.0)
+            return bool((evidence.against(epoch.leader, mu, rivals) + to_come >= verdict.threshold).all())
+
+        low, high = verdict.epsilon, verdict.claim().epsilon
+        if high <= low or enough(low):
+            return low
+        while high - low > 1e-2 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
     def forecast(self) -> float:
-        """Rounds until the slowest rival is certified, if bets go on growing as designed."""
+        """Rounds until the slowest rival is certified, if bets go on growing as designed; those of the budget that are
+        left, if no ε was asked for.
+        """
         verdict, epoch = self.verdict, self.epochs.current
         if verdict.certified is not None:
             return 0.0
+        if verdict.epsilon == 0 and self.planner.max_rounds is not None:
+            return float(max(self.planner.max_rounds - self.rounds, 0))
         rivals = verdict.rivals(epoch.leader)
-        against = verdict.evidence.against(epoch.leader, verdict.epsilon, rivals)
+        against = verdict.evidence.against(epoch.leader, epoch.aim, rivals)
         missing = np.maximum(verdict.threshold - against, 0.0)
         growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
         with np.errstate(over="ignore"):  # a growth that is next to nothing takes for ever
@@ -135,9 +209,8 @@ class Report:
     def _notes(self) -> list[str]:
         verdict, queue, notes = self.verdict, self.queue, []
         if verdict.certified is None:
-            notes.append(
-                f"not certified to {verdict.epsilon:g} yet; this is the best epsilon known after {queue.front:,} rounds"
-            )
+            so_far = f"this is the best epsilon known after {queue.front:,} rounds"
+            notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
         behind = queue.behind
         if behind:
             notes.append(

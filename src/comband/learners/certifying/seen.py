@@ -108,6 +108,38 @@ class Seen:
         """
         if len(self) == 0:
             return np.zeros(len(candidates))
+        parts, _share = self._parts(candidates, n_rounds, unit)
+        return np.asarray(self.rows.weighted_sum(parts)[np.searchsorted(self.columns, candidates)])
+
+    def score_variances(
+        self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], *, unit: float = 1.0, per_reward: int = 1
+    ) -> NDArray[np.float64]:
+        """Estimated variances of the `scores` less their mean; `per_reward` as for `squares`.
+
+        A score is a sum over rewards, each of them rare: its variance is about the sum of squares of what each reward
+        adds to it beyond what it adds to the mean.
+        """
+        if len(self) == 0:
+            return np.zeros(len(candidates))
+        parts, share = self._parts(candidates, n_rounds, unit)
+        common = np.repeat((parts * share).reshape(-1, per_reward).sum(axis=1), per_reward)
+        # (a − b)² = a² − 2ab + b², where a is one of the parts, or none.
+        own = self.rows.weighted_sum(parts * (parts - 2 * common))[np.searchsorted(self.columns, candidates)]
+        return np.asarray(np.maximum(own + (common[::per_reward] ** 2).sum(), 0.0))
+
+    def value_error(self, candidate: int, n_rounds: int) -> float:
+        """The standard error of the mean over so many rounds of what a column earned, by importance weighting."""
+        if len(self) == 0:
+            return float("inf")
+        events = self.events
+        earned = np.where(self.rows.column(int(np.searchsorted(self.columns, candidate))), events.rewards, 0.0)
+        per_round = np.bincount(events.rows, earned / events.propensities)
+        return float(np.sqrt((per_round**2).sum())) / n_rounds
+
+    def _parts(
+        self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], unit: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What each event (E,) adds to the scores of those for whom it counts, and the share (E,) of those."""
         events, rows, n_epochs = self.events, self.rows, len(n_rounds)
         chosen = np.searchsorted(self.columns, candidates)
         of_event = events.epochs[events.rows]
@@ -121,8 +153,7 @@ class Seen:
         precision = np.where(seen > 5, n_rounds / np.maximum(np.maximum(spread, 1e-3 * n_rounds), 1.0), 0.0)
         if not precision.any():
             precision = np.where(seen > 0, 1.0, 0.0)
-        sums = rows.weighted_sum(precision[of_event] * weights)
-        return np.asarray(sums[chosen] / max(float(precision @ n_rounds), 1e-300))
+        return precision[of_event] * weights / max(float(precision @ n_rounds), 1e-300), share
 
     def squares(
         self, leader: int, first: int, propensities: Propensities, *, per_reward: int = 1

@@ -1,0 +1,61 @@
+"""What is thought of the candidates: it decides who leads and what is staked, and nothing is promised on it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from comband.estimates.shrinkage import Shrunk, shrink
+from comband.learners.certifying.evidence import Evidence
+from comband.problem import InputError, check_positive
+
+_LEAST = 0.1  # of epsilon: candidates are thought to differ by so much at least
+
+
+class Beliefs:
+    """Estimates of all candidates, shrunk towards scores that the user had beforehand, or towards each other.
+
+    The promise never depends on them: leaders, attention and stakes may be chosen in any way that looks at the past
+    alone.
+
+    Parameters
+    ----------
+    scores:
+        (P,) in units of reward per round, or None; only their differences matter.
+    error:
+        The standard error of such a score, beyond what all scores have in common; None: epsilon.
+    """
+
+    def __init__(self, n_policies: int, scores: ArrayLike | None, error: float | None, *, epsilon: float) -> None:
+        self.scores = np.zeros(n_policies) if scores is None else _check_scores(scores, n_policies)
+        if error is not None and scores is None:
+            raise InputError("prior_error is the standard error of prior_scores; give these too, or leave it out.")
+        self.error = epsilon if error is None else check_positive("prior_error", error)
+        self.least = _LEAST * epsilon
+
+    def of(self, evidence: Evidence, candidates: NDArray[np.int64]) -> Shrunk:
+        """What is thought of these candidates, who must be left."""
+        scores = self.scores[candidates]
+        if len(evidence.seen) == 0:
+            return Shrunk(scores - scores.mean(), np.full(len(scores), self.error), 1.0, self.error)
+        estimates, variances = evidence.estimates(candidates)
+        return shrink(estimates, variances, scores, error=self.error, least=self.least)
+
+
+def _check_scores(scores: ArrayLike, n_policies: int) -> NDArray[np.float64]:
+    try:
+        given = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("prior_scores must be numbers, one for each candidate.") from None
+    if given.shape != (n_policies,):
+        raise InputError(
+            f"prior_scores must be one number for each of the {n_policies:,} candidates, in their order; got an array "
+            f"of shape {given.shape}."
+        )
+    if not np.isfinite(given).all():
+        bad = int(np.flatnonzero(~np.isfinite(given))[0])
+        raise InputError(
+            f"prior_scores must be finite; that of candidate {bad} is {given[bad]}. Where a candidate has no score, "
+            "give the mean of the others."
+        )
+    return given
