@@ -111,3 +111,33 @@ def test_a_certificate_leads_once_it_is_there() -> None:
     assert result.epsilon <= 0.1
     assert one.verdict.certified is not None
     assert result.index == one.verdict.certified.leader
+
+
+def test_a_budget_instead_of_an_epsilon(tmp_path: Path) -> None:
+    """It certifies what the rounds suffice for, and says on the way what that will be."""
+    one = learner(epsilon=None, max_rounds=4000)
+    first = one.epochs.current.aim
+    go(one, 2000)
+    halfway = one.status()
+    assert halfway.forecast == 2000
+    assert halfway.expected is not None
+    assert 0 < one.epochs.current.aim < first
+    one.save(tmp_path / "file")
+    again = cb.AdaptiveComband.load(tmp_path / "file", CANDIDATES)
+    assert again.status() == halfway
+    for each in (one, again):
+        go(each, 2000, seed=8)
+        assert each.done
+    assert str(one.result()) == str(again.result())
+    certified = one.verdict.claim().epsilon
+    assert 0 < certified < PROBLEM.max_reward
+    # A forecast, so no promise: right up to a factor that leaves room for the luck of 2,000 rounds.
+    assert 0.4 < halfway.expected / certified < 2.5
+    assert one.status().expected is not None
+    # No other epsilon was asked for: what is certified is what comes closest.
+    assert "not certified to" not in str(one.result())
+
+
+def test_without_epsilon_and_budget_there_is_nothing_to_work_for() -> None:
+    with pytest.raises(cb.InputError, match="say the budget, max_rounds, too"):
+        learner(epsilon=None)
