@@ -70,7 +70,7 @@ def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
         sum(i not in twin.answers for i in range(twin.front, len(twin.asked))),
     )
     for leader in {twin.epochs[-1].leader, twin.claim()[0]}:
-        for mu in (0.0, learner.epsilon):
+        for mu in (0.0, learner.verdict.epsilon):
             rivals = twin.rivals(leader)
             assert_same(read_evidence(learner, leader, mu, rivals), twin.evidence(leader, mu)[rivals])
     assert status.survivors == twin.alive.sum()

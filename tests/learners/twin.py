@@ -80,7 +80,7 @@ class Twin:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.most = self.rho  # of E X
         self.places = learner.problem.places
-        self.epsilon, self.delta, self.patience = learner.epsilon, learner.delta, learner.patience
+        self.epsilon, self.delta, self.patience = learner.verdict.epsilon, learner.delta, learner.patience
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
         self.asked: list[Asked] = []

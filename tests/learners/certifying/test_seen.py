@@ -67,7 +67,7 @@ def test_variances_of_scores_are_those_of_rounds_drawn_again() -> None:
             rows=np.arange(len(hit)),
             actions=action.astype(np.int32),
             rewards=np.ones(len(hit)),
-            propensities=0.1 + 0.08 * action,
+            propensities=np.asarray(0.1 + 0.08 * action, dtype=np.float64),
         )
         seen = Seen(P)
         seen.add(events, lists[action], np.arange(P))
