@@ -116,5 +116,8 @@ def demo(
 
 def _needed(method: str, learner: CertifyingLearner, result: Selection) -> Needed:
     return Needed(
-        method, learner.rounds, result.epsilon <= (learner.epsilon or 0.0), telling(result.epsilon, learner.problem.max_reward)
+        method,
+        learner.rounds,
+        result.epsilon <= (learner.epsilon or 0.0),
+        telling(result.epsilon, learner.problem.max_reward),
     )
