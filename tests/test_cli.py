@@ -180,7 +180,7 @@ def test_design_with_text_items_writes_their_names(tmp_path: Path) -> None:
     made = CliRunner().invoke(app, [*design, "--items", str(catalogue), "--json"])
     assert made.exit_code == 0, made.stderr
     assert json.loads(made.stdout)["weights"] == pytest.approx(expected)
-    known = cb.read_candidates(lists, catalogue=np.array(goods, dtype=object))
+    known = cb.read_candidates(lists, catalogue=cb.Catalogue(goods))
     served = cb.Mixture.load(mixture, known.policies())
     assert served.items is not None
     decisions = served.draw(np.arange(30), np.random.default_rng(1))
@@ -198,7 +198,7 @@ def test_design_with_text_items_writes_their_names(tmp_path: Path) -> None:
     assert "--items" in refused.stderr
     catalogue.write_text("\n".join([*goods, "sku-03"]))
     refused = CliRunner().invoke(app, [*design, "--items", str(catalogue)])
-    assert "names item sku-03 2 times" in refused.stderr
+    assert "the keys of a catalogue must differ, but 'sku-03' is there twice" in refused.stderr
 
 
 @pytest.mark.parametrize("learner", sorted(LEARNERS))
@@ -292,3 +292,39 @@ def test_a_second_ctrl_c_ends_at_once() -> None:
         assert stopped()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_columns_are_named_on_the_command_line_and_in_a_file(tmp_path: Path) -> None:
+    log, lists = write_both(tmp_path, "csv", n=60)
+    expected = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists), "--sparsity", "1", "--json"])
+    for path, names in (
+        (log, {"context": "user", "item_": "sku_"}),
+        (lists, {"context": "who", "candidate": "ranker"}),
+    ):
+        header, rest = path.read_text().split("\n", 1)
+        for ours, theirs in names.items():
+            header = header.replace(ours, theirs)
+        path.write_text(f"{header}\n{rest}")
+    toml = tmp_path / "names.toml"
+    toml.write_text('[log]\ncontext = "user"\nitem = "wrong"\n[candidates]\ncontext = "who"\n')
+    command = ["evaluate", str(log), "-c", str(lists), "--sparsity", "1", "--json", "--columns", str(toml)]
+    found = CliRunner().invoke(app, [*command, "--column", "item=sku, candidates.candidate=ranker"])
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout) == json.loads(expected.stdout)
+    for wrong, words in (
+        ("item", "--column takes pairs like item=sku"),
+        ("lists.item=sku", "candidates as in candidates.item"),
+        ("candidates.itme=sku", "did you mean item"),
+    ):
+        refused = CliRunner().invoke(app, [*command, "--column", wrong])
+        assert refused.exit_code == 1
+        assert words in refused.stderr
+    for text, words in (
+        ("[log", "is no TOML file"),
+        ("item = 'sku'", "must hold tables"),
+        ("[log]\nitem=3", "must hold"),
+    ):
+        toml.write_text(text)
+        refused = CliRunner().invoke(app, command)
+        assert refused.exit_code == 1
+        assert words in refused.stderr

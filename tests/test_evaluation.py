@@ -208,7 +208,7 @@ def test_events_add_up_to_the_whole() -> None:
     rounds, policies = small_log()
     parts = (slice(0, 99), slice(99, None))
     halves = [cb.Rounds(rounds.decisions[part], rounds.rewards[part]).events() for part in parts]
-    settings = {"max_reward": 1.0, "min_propensity": float(rounds.decisions.propensities.min())}
+    settings: dict[str, Any] = {"max_reward": 1.0, "min_propensity": float(rounds.decisions.propensities.min())}
     apart, whole = cb.evaluate(halves[0] + halves[1], policies, **settings), cb.evaluate(rounds, policies, **settings)
     assert (apart.candidates, apart.epsilon) == (whole.candidates, whole.epsilon)
     assert apart.propensity_check is None
@@ -228,7 +228,7 @@ def test_min_propensity_must_hold_and_only_widens() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"delta": 0}, {"delta": 1}, {"max_reward": 0}, {"min_propensity": -1}])
-def test_wrong_settings_are_refused(bad: dict[str, float]) -> None:
+def test_wrong_settings_are_refused(bad: dict[str, Any]) -> None:
     rounds, policies = small_log(20)
     with pytest.raises(cb.InputError, match=next(iter(bad))):
         cb.evaluate(rounds, policies, **{"max_reward": 1.0, **bad})

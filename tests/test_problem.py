@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "floor above 1": (lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=1.01), "floor"),
     "empty policy set": (lambda: cb.PolicySet([]), "at least one policy, got none"),
-    "not a policy": (lambda: cb.PolicySet([3]), "number 0 is int"),  # type: ignore[list-item]
+    "not a policy": (lambda: cb.PolicySet([3]), "number 0 is int"),
     "names repeated": (lambda: cb.PolicySet(list(policies()), ["a", "a"]), "'a' is used more than once"),
     "a name missing": (lambda: cb.PolicySet(list(policies()), ["a"]), "each of the 2 policies, got 1"),
     "policies for another problem": (

@@ -24,6 +24,7 @@ from comband import testing as testing
 from comband import theory as theory
 from comband import threads as threads
 from comband import totals as totals
+from comband.catalogue import Catalogue as Catalogue
 from comband.classifier import BanditListClassifier as BanditListClassifier
 from comband.design import design_exploration as design_exploration
 from comband.environments import Batch as Batch

@@ -1,4 +1,4 @@
-"""Contexts of any kind: dense arrays, scipy sparse matrices, arrays of ids, or sequences of any objects.
+"""Contexts of any kind: dense arrays, scipy sparse matrices, arrays of ids, data frames, or sequences of any objects.
 
 comband never looks at what a context means; it counts, picks, joins, copies and compares them, and policies do the
 rest.
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from comband._kernels.records import csr_prints, float_prints, int_prints, word_prints
+from comband.frames import is_frame, join_rows, row_count, take_rows
 from comband.problem import InputError
 from comband.storage import Array, State, check, require
 
@@ -32,6 +33,8 @@ def n_contexts(X: Contexts) -> int:
         return int(shape[0])
     if isinstance(X, Sequence) and not isinstance(X, (str, bytes)):
         return len(X)
+    if is_frame(X):
+        return row_count(X)
     raise InputError(f"contexts must be an array, a scipy sparse matrix or a sequence, got {type(X).__name__}.")
 
 
@@ -43,6 +46,8 @@ def take_contexts(X: Contexts, index: NDArray[Any] | slice) -> Contexts:
         return X.tocsr()[index]
     if hasattr(X, "iloc"):
         return X.iloc[index]
+    if is_frame(X):
+        return take_rows(X, index)
     if isinstance(index, slice):
         return list(X[index])
     positions = np.arange(len(X))[index]
@@ -64,6 +69,8 @@ def concat_contexts(batches: Sequence[Contexts]) -> Contexts:
         import pandas as pd
 
         return _joined(lambda parts: pd.concat(parts, ignore_index=True), batches)
+    if is_frame(first):
+        return _joined(join_rows, batches)
     return [x for batch in batches for x in batch]
 
 
@@ -100,6 +107,8 @@ def private_contexts(X: Contexts) -> Contexts:
         return csr
     if hasattr(X, "iloc"):
         return X.copy()
+    if hasattr(X, "clone") and is_frame(X):  # polars; Arrow's own cannot be altered
+        return X.clone()
     return list(X) if type(X) is list else X
 
 
@@ -144,7 +153,7 @@ def context_prints(X: Contexts) -> NDArray[np.uint64]:
 
 def _as_array(X: Contexts) -> NDArray[Any] | Iterable[Any]:
     """Numbers as an array, however they are held; rows of a data frame as tuples; all else as it is."""
-    if hasattr(X, "iloc") or hasattr(X, "shape"):
+    if hasattr(X, "iloc") or hasattr(X, "shape") or is_frame(X):
         array = np.asarray(X)
         return array if array.dtype.kind in "fiub" or not hasattr(X, "itertuples") else list(X.itertuples(index=False))
     if all(isinstance(x, _PLAIN) for x in X):

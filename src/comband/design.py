@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.packed import packed_scores
 from comband.bits import pack, words_for
 from comband.contexts import n_contexts
+from comband.frames import Tabular
 from comband.held_out import HeldOutCertificate, certify_mixture
 from comband.lists import check_lists
 from comband.oracles import EnumerationOracle, Oracle
@@ -40,7 +42,7 @@ WARM_START_FROM = 20_000  # events: below, one pass costs less than the detour
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class Design(Tabular):
     """An exploration mixture and what is known about it on the data it was made from.
 
     From totals (`problem.feedback`) read T/(n·q(a)) for w_e, for Q the share q_p(x, a) of a list that
@@ -72,6 +74,17 @@ class Design:
     status: Outcome
     message: str
     oracle: Oracle = field(repr=False, compare=False)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per candidate of positive weight, the heaviest first."""
+        mixture = self.mixture
+        ranked = mixture.support[np.argsort(-mixture.weights[mixture.support], kind="stable")]
+        names = [mixture.policies.names[i] for i in ranked]
+        return {"candidate": names, "weight": mixture.weights[ranked].tolist()}
+
+    def headline(self) -> str:
+        """What is known about the mixture, in a sentence."""
+        return f"largest variance {self.max_variance:.4g}, relative gap {self.relative_gap:.2g}: {self.message}"
 
     def certify(
         self,

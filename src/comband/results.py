@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from comband.frames import Tabular
 from comband.policies.base import Policy
 from comband.text import visible
 
@@ -69,7 +70,7 @@ class ComparedCandidate(Candidate):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Tabular):
     """Differences to the winner and their bounds: what pictures of a selection draw.
 
     candidates:
@@ -96,6 +97,16 @@ class Comparison:
         winner, *others = candidates
         others.sort(key=lambda one: (one.dropped is not None, -one.difference, -one.bound))
         return cls((winner, *others), **promise)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per candidate, the winner first."""
+        rows = [candidate.as_dict() for candidate in self.candidates]
+        return {"candidate" if name == "name" else name: [row[name] for row in rows] for name in rows[0]}
+
+    def headline(self) -> str:
+        """The promise in words."""
+        known = f"within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g}"
+        return f"{self.winner.name}: {known}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -124,7 +135,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Tabular):
     """The answer: a policy, and what is promised about it.
 
     With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
@@ -175,6 +186,21 @@ class Selection:
             for one, bound in ((self.best, 0.0), *((other, self.epsilon) for other in self.runners_up))
         ]
         return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per candidate: the selected one, and the runners-up."""
+        rows = (self.best, *self.runners_up)
+        return {
+            "candidate": [row.name for row in rows],
+            "value": [row.value for row in rows],
+            "low": [row.interval[0] for row in rows],
+            "high": [row.interval[1] for row in rows],
+            "selected": [row is self.best for row in rows],
+        }
+
+    def headline(self) -> str:
+        """The answer in words."""
+        return str(self)
 
     def __str__(self) -> str:
         lines = [

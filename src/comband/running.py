@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.environments.base import Environment
+from comband.frames import Tabular
 from comband.learners.base import Learner, Seed
 from comband.problem import InputError, as_generator, check_count
 from comband.results import Selection, Status, rough
@@ -24,7 +25,7 @@ _BAR = 10  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Tabular):
     """What a run came to: the selection, and one row for each batch (columns by name).
 
     In `history["certified"]` NaN stands where nothing was certified, in `history["forecast"]` (rounds still needed, a
@@ -33,6 +34,14 @@ class Run:
 
     result: Selection
     history: dict[str, NDArray[Any]]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The history: one row per batch."""
+        return {name: values.tolist() for name, values in self.history.items()}
+
+    def headline(self) -> str:
+        """The answer in words."""
+        return str(self.result)
 
 
 def run(

@@ -49,3 +49,12 @@ def shorten(text: str, width: int = 300) -> str:
         return text
     left = width // 2
     return f"{text[:left]}…{text[len(text) - (width - left - 1) :]}"
+
+
+def missing_extra(what: str, package: str, extra: str) -> str:
+    """What to do where an optional package is missing, in a sentence that is right for a clone and for an index.
+
+    >>> missing_extra("reading Parquet", "pyarrow", "logs")
+    "reading Parquet needs pyarrow, which is not installed: pip install 'comband[logs]', or '.[logs]' in a clone"
+    """
+    return f"{what} needs {package}, which is not installed: pip install 'comband[{extra}]', or '.[{extra}]' in a clone"

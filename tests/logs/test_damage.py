@@ -357,7 +357,7 @@ def test_a_byte_order_mark_and_any_line_end_are_simply_read(tmp_path: Path, kind
     assert cb.read_candidates(lists).names == before.names
     items = tmp_path / "items.txt"
     items.write_bytes(b"\xef\xbb\xbftea\nrice")
-    assert read_catalogue(items).tolist() == ["tea", "rice"]
+    assert list(read_catalogue(items)) == ["tea", "rice"]
 
 
 LINES = [

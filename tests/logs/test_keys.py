@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from comband.catalogue import Catalogue
 from comband.logs.faults import LogError
 from comband.logs.id_memory import IdMemory
-from comband.logs.keys import ItemIndex, KeyIndex, unify_keys
+from comband.logs.keys import ItemIndex, unify_keys
 
 
 @given(st.lists(st.integers(-50, 2**60), unique=True, max_size=20), st.lists(st.integers(-50, 60), max_size=20))
 @settings(max_examples=50, deadline=None)
 def test_numbers_are_found_where_they_are(known: list[int], asked: list[int]) -> None:
-    index = KeyIndex(np.array(known, dtype=np.int64))
+    index = Catalogue(np.array(known, dtype=np.int64))
     keys = np.array(asked + known, dtype=np.int64)
     expected = [known.index(key) if key in known else -1 for key in keys.tolist()]
     assert index.find(keys).tolist() == expected
@@ -26,7 +27,7 @@ def test_leading_zeros_are_text() -> None:
     keys = unify_keys([np.array([7, 8]), np.array(["007"], dtype=object)])
     assert keys.tolist() == ["7", "8", "007"]
     assert unify_keys([np.array(["7", "-8"], dtype=object)]).tolist() == [7, -8]
-    assert KeyIndex(np.array([7])).find(np.array(["007", "7", "x"], dtype=object)).tolist() == [-1, 0, -1]
+    assert Catalogue(np.array([7])).find(np.array(["007", "7", "x"], dtype=object)).tolist() == [-1, 0, -1]
 
 
 def test_items_are_numbers_or_text_but_not_both() -> None:

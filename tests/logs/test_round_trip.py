@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_batches_are_written_as_one_log_and_shards_add(tmp_path: Path) -> None:
     for i, half in enumerate(halves):
         cb.write_rounds(half, tmp_path / f"{i}.csv")
         parts.append(cb.read_log(tmp_path / f"{i}.csv", candidates, sparsity=1).events)
-    settings = {"max_reward": 1.0, "min_propensity": whole.smallest_propensity}
+    settings: dict[str, Any] = {"max_reward": 1.0, "min_propensity": whole.smallest_propensity}
     apart, together = cb.evaluate(parts[0] + parts[1], policies, **settings), cb.evaluate(rounds, policies, **settings)
     assert (apart.candidates, apart.epsilon) == (together.candidates, together.epsilon)
 
@@ -95,7 +96,7 @@ def test_text_items_and_contexts(tmp_path: Path) -> None:
     values = {c.name: c.value for c in cb.evaluate_log(reading).evaluation.candidates}
     # a: tea for ann 1/.5, rice for 007 .5/.25; b the same: (2 + 2) / 2 rounds each
     assert values == {"a": 2.0, "b": 2.0}
-    known = cb.read_candidates(lists, catalogue=np.array(["tea", "rice", "salt"], dtype=object))
+    known = cb.read_candidates(lists, catalogue=cb.Catalogue(["tea", "rice", "salt"]))
     with pytest.raises(cb.LogError, match="item mace is not in the catalogue"):
         cb.read_log(log, known)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from comband.commands.common import console, print_json, remarks, table, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
+    ColumnOption,
+    ColumnsOption,
     ContextOption,
     FormatOption,
     ItemsOption,
@@ -22,9 +23,7 @@ from comband.commands.log_options import (
 )
 from comband.design import Design, design_exploration
 from comband.logs import LogError
-from comband.logs.columns import Keys
 from comband.oracles import EnumerationOracle
-from comband.policies import Mixture
 from comband.problem import InputError, Problem
 from comband.text import visible
 
@@ -36,6 +35,8 @@ def design(
     floor: Annotated[float, typer.Option(help="Share of uniform lists.")] = 0.5,
     format: FormatOption = "auto",
     context: ContextOption = None,
+    column: ColumnOption = None,
+    columns: ColumnsOption = None,
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
     sparsity: SparsityOption = None,
@@ -67,6 +68,8 @@ def design(
         items=items,
         sparsity=sparsity,
         on_error=on_error,
+        column=column,
+        columns=columns,
     )
     if reading.format.positional:
         raise LogError(
@@ -76,7 +79,7 @@ def design(
     with working() as step:
         step(f"designing with {len(reading.policies):,} candidates")
         result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
-    _save(result.mixture, out, names=reading.items)
+    result.mixture.save(out)
     remarks().print(f"mixture written to {visible(out)}")
     if as_json:
         print_json(_as_dict(result))
@@ -84,15 +87,9 @@ def design(
         _print(result, top)
 
 
-def _save(mixture: Mixture, path: Path, *, names: Keys | None) -> None:
-    named = Mixture(mixture.policies, mixture.weights, problem=mixture.problem, floor=mixture.floor, items=names)
-    named.save(path)
-
-
 def _weights(result: Design) -> list[tuple[str, float]]:
-    mixture = result.mixture
-    ranked = mixture.support[np.argsort(-mixture.weights[mixture.support], kind="stable")]
-    return [(mixture.policies.names[i], float(mixture.weights[i])) for i in ranked]
+    columns = result.columns()
+    return list(zip(columns["candidate"], columns["weight"], strict=True))
 
 
 def _as_dict(result: Design) -> dict[str, object]:

@@ -11,6 +11,8 @@ from comband.commands.common import REFUSED, console, print_json, remarks, table
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
+    ColumnOption,
+    ColumnsOption,
     ContextOption,
     FormatOption,
     ItemsOption,
@@ -30,6 +32,8 @@ def evaluate(
     candidates: CandidatesOption,
     format: FormatOption = "auto",
     context: ContextOption = None,
+    column: ColumnOption = None,
+    columns: ColumnsOption = None,
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
     sparsity: SparsityOption = None,
@@ -68,6 +72,8 @@ def evaluate(
         items=items,
         sparsity=sparsity,
         on_error=on_error,
+        column=column,
+        columns=columns,
     )
     with working() as step:
         step(f"evaluating {len(reading.policies):,} candidates")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +13,15 @@ import typer
 from comband.commands.common import remarks, working
 from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log
 from comband.logs.keys import read_catalogue
+from comband.logs.raw_files import check_file
 from comband.logs.registry import describe_formats
 from comband.text import visible
 
 LogArgument = Annotated[
-    Path, typer.Argument(help="Logged rounds: .parquet, .csv, .jsonl or .dsjson.", show_default=False)
+    Path,
+    typer.Argument(
+        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson, the last three also .gz.", show_default=False
+    ),
 ]
 CandidatesOption = Annotated[
     Path,
@@ -43,6 +49,22 @@ SparsityOption = Annotated[
         "--sparsity", help="At most this much reward in one round, if known (1: one click).", show_default=False
     ),
 ]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="What the log calls its columns: item=sku,reward=clicked; candidates.context=user for the other file.",
+        show_default=False,
+    ),
+]
+ColumnsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--columns",
+        help="The same in a TOML file, in tables [log] and [candidates]; --column adds.",
+        show_default=False,
+    ),
+]
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
@@ -56,14 +78,18 @@ def load(
     items: Path | None,
     sparsity: float | None,
     on_error: str,
+    column: list[str] | None = None,
+    columns: Path | None = None,
 ) -> LogReading:
     """Read both files, telling on standard error how far it is."""
+    names = column_names(column or (), columns)
     with working() as step:
         step(f"reading {candidates.name}")
         lists = read_candidates(
             candidates,
             n_actions=n_actions,
             catalogue=None if items is None else read_catalogue(items),
+            columns=names["candidates"],
             on_error=on_error,
         )
         reading = read_log(
@@ -72,6 +98,7 @@ def load(
             format=_imported(format),
             sparsity=sparsity,
             context=context or (),
+            columns=names["log"],
             on_error=on_error,
             progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
         )
@@ -79,6 +106,31 @@ def load(
         for line in source.describe():
             remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
     return reading
+
+
+def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str, str]]:
+    """What --columns and --column say, {"log": {"item": "sku"}, "candidates": {…}}; the latter where both do."""
+    names: dict[str, dict[str, str]] = {"log": {}, "candidates": {}}
+    if path is not None:
+        try:
+            document = tomllib.loads(check_file(path).read_text(encoding="utf-8-sig"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise LogError(f"--columns {path} is no TOML file ({error}).") from None
+        for part, table in document.items():
+            if part not in names or not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):
+                raise LogError(f'--columns {path} must hold tables [log] and [candidates] of lines like item = "sku".')
+            names[part] |= table
+    for pair in (pair for text in given for pair in text.split(",")):
+        ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
+        if not (ours and equals and theirs):
+            raise LogError(f"--column takes pairs like item=sku,reward=clicked, got {pair!r}.")
+        part, dot, name = ours.partition(".")
+        if dot and part not in names:
+            raise LogError(
+                f"--column takes names of the log, or of the candidates as in candidates.item, got {ours!r}."
+            )
+        names[part if dot else "log"][name if dot else ours] = theirs
+    return names
 
 
 def _imported(format: str) -> str | LogFormat:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.importance import ValueSums
+from comband.frames import Tabular
 from comband.results import Candidate, ComparedCandidate, Comparison
 
 Floats = NDArray[np.float64]
@@ -115,7 +116,7 @@ class PropensityCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Tabular):
     """Candidates by estimated value, best first.
 
     Two statements, each with probability 1 − delta: all intervals hold at once, for all candidates; and no candidate's
@@ -196,13 +197,30 @@ class Evaluation:
         ]
         return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per candidate, best first."""
+        rows = self.candidates
+        return {
+            "candidate": [row.name for row in rows],
+            "value": [row.value for row in rows],
+            "low": [row.interval[0] for row in rows],
+            "high": [row.interval[1] for row in rows],
+            "gap_bound": [row.gap_bound for row in rows],
+            "effective_rewards": [row.effective_rewards for row in rows],
+            "unjudged": [row.unjudged for row in rows],
+        }
+
+    def headline(self) -> str:
+        """The answer in words."""
+        return "\n".join((self.promise, *self.notes))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
         return {"best": self.best.name, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
-class LogEvaluation:
+class LogEvaluation(Tabular):
     """An evaluation of a file, with what was found about the file itself.
 
     meaning:
@@ -221,6 +239,14 @@ class LogEvaluation:
     def trusted(self) -> bool:
         """Whether the logged propensities can be right."""
         return self.evaluation.trusted
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per candidate, best first."""
+        return self.evaluation.columns()
+
+    def headline(self) -> str:
+        """The answer in words."""
+        return "\n".join((self.evaluation.promise, *self.notes))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ judged*, and the bounds that need no overlap take the place of the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,12 @@ from comband.evaluation.joining import Joined, check_context, log_name
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
+from comband.frames import is_frame
+from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, check_on_error
 from comband.logs.formats import LogFormat
-from comband.logs.reading import LogReading
+from comband.logs.framed import read_frame
+from comband.logs.reading import LogReading, read_log
 from comband.logs.sampling import in_sample
 from comband.logs.shards import find_shards
 from comband.places import least_of_pairs, placed_rounds
@@ -49,13 +52,16 @@ from comband.totals import TotalRounds
 
 
 def evaluate(
-    rounds: Rounds | TotalRounds | Events,
-    policies: PolicySet,
+    rounds: Any,
+    policies: Any,
     *,
-    max_reward: float,
+    max_reward: float | None = None,
     min_propensity: float | None = None,
     places: ArrayLike | None = None,
     delta: float = 0.05,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    format: str | LogFormat = "auto",
 ) -> Evaluation:
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
 
@@ -69,11 +75,13 @@ def evaluate(
     ----------
     rounds:
         Rounds or their events; logs add (`events_a + events_b`). Of `TotalRounds` only totals are known: they are
-        evaluated by `comband.evaluation.totals`, with the same promises.
+        evaluated by `comband.evaluation.totals`, with the same promises. Or a log in a data frame (pandas, polars,
+        pyarrow), with the columns of one of the formats of `read_log`.
     policies:
-        The candidates.
+        The candidates. For a data frame also a data frame of their lists, or what `read_candidates` gave.
     max_reward:
-        ρ, the most that the shown items of one round can bring: `problem.max_reward`.
+        ρ, the most that the shown items of one round can bring: `problem.max_reward`. A data frame can do without: ρ is
+        then the number of slots.
     min_propensity:
         A lower bound, known from how lists were drawn, on the propensity of every item that any candidate shows on any
         context (γm/K for a mixture with floor γ). Not stated, nothing is assumed about items that the log does not
@@ -87,6 +95,10 @@ def evaluate(
         told of propensities is then about pairs of item and place.
     delta:
         The probability allowed for a wrong statement.
+    features, columns, format:
+        For a data frame. The columns that policies are given as contexts, as a frame of the same kind, one row per
+        round; what the frame calls the columns of its format, {"item": "sku"}; and which format it has, as for
+        `read_log`.
 
     >>> from comband import Problem
     >>> problem = Problem(n_actions=3, list_size=1, sparsity=1)
@@ -97,7 +109,16 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
-    check_policies(policies)
+    if is_frame(rounds):
+        if places is not None:
+            raise InputError("places are not read from a data frame: make Rounds of it (Rounds.from_log).")
+        reading = _read_frame(rounds, policies, features, sparsity=max_reward, columns=columns, format=format)
+        return evaluate_log(reading, min_propensity=min_propensity, delta=delta).evaluation
+    if features is not None or columns is not None or format != "auto":
+        raise InputError("features, columns and format are for a log in a data frame; Rounds and Events have none.")
+    if max_reward is None:
+        raise InputError("max_reward must say how much a round can bring at most: problem.max_reward.")
+    policies = check_policies(policies)
     if isinstance(rounds, TotalRounds):
         if places is not None:
             raise InputError("totals do not tell in which place a reward came: leave places out.")
@@ -129,6 +150,25 @@ def evaluate(
         min_propensity=min_propensity,
         delta=delta,
     )
+
+
+def _read_frame(
+    frame: Any,
+    candidates: Any,
+    features: Sequence[str] | None,
+    *,
+    sparsity: float | None,
+    columns: Mapping[str, str] | None,
+    format: str | LogFormat,
+) -> LogReading:
+    if isinstance(candidates, PolicySet):
+        if features is None:
+            raise InputError("features must name the columns that the policies are given as contexts, such as ['age'].")
+        return read_frame(frame, candidates, features, format=format, sparsity=sparsity, columns=columns)
+    if features is not None:
+        raise InputError("features are what policies are given; lists of candidates are found by their context.")
+    lists = candidates if isinstance(candidates, CandidateLists) else read_candidates(candidates)
+    return read_log(frame, lists, format=format, sparsity=sparsity, columns=columns)
 
 
 def _evaluate_places(

@@ -1,24 +1,27 @@
-"""Each candidate's lists for the contexts of a log, from a file.
+"""Each candidate's lists for the contexts of a log, from a file or a data frame.
 
 One row per context and candidate: columns `context`, `candidate`, and `items` (a list) or `item_0`, `item_1`, …
-Parquet may instead have one row per context: `context`, and one list column for each candidate, named after it.
+Parquet and data frames may instead have one row per context: `context`, and one list column for each candidate, named
+after it.
 JSON lines may have one object per context: {"context": 7, "lists": {"candidate a": [3, 1], "candidate b": [2, 5]}}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.catalogue import Catalogue, Keys
 from comband.logs.checks import check_candidate_lists
-from comband.logs.columns import Column, Keys, as_keys, as_matrix, plain
+from comband.logs.columns import Column, as_keys, as_matrix, plain
 from comband.logs.faults import Faults, LogError, OnError, check_on_error
 from comband.logs.formats import need_lists
-from comband.logs.keys import ItemIndex, KeyIndex, unify_keys
+from comband.logs.keys import ItemIndex, unify_keys
+from comband.logs.registry import rename_columns
 from comband.logs.tables import TableFile, arrow, json_records, open_table
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
@@ -30,7 +33,7 @@ class CandidateLists:
     """The lists of P candidates for N contexts, (P, N, m), as codes of `items`."""
 
     names: tuple[str, ...]
-    contexts: KeyIndex
+    contexts: Catalogue
     lists: NDArray[np.int32]
     items: ItemIndex
     faults: Faults
@@ -46,7 +49,10 @@ class CandidateLists:
 
     def policies(self) -> PolicySet:
         """The candidates as policies of context numbers 0 … N−1 (positions in `contexts`)."""
-        return PolicySet.from_lists(self.lists, self.problem(), names=self.names)
+        problem = self.problem()
+        return PolicySet.from_lists(
+            self.lists, problem, names=self.names, catalogue=self.items.catalogue(problem.n_actions)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +67,28 @@ class _Batch:
 
 
 def read_candidates(
-    path: str | Path,
+    source: Any,
     *,
     n_actions: int | None = None,
-    catalogue: Keys | None = None,
+    catalogue: Catalogue | None = None,
+    columns: Mapping[str, str] | None = None,
     on_error: str = "refuse",
 ) -> CandidateLists:
-    """Read candidates' lists; they are held in memory, 4 bytes per item.
+    """Read candidates' lists from a file or a data frame; they are held in memory, 4 bytes per item.
 
     Every context must have a list of every candidate. With on_error="skip" contexts that do not, or whose lists are
-    faulty, are left out as a whole, so that all candidates are compared on the same contexts.
+    faulty, are left out as a whole, so that all candidates are compared on the same contexts. `columns` as for
+    `read_log`: what the source calls the columns `context`, `candidate` and `items`.
     """
     how = check_on_error(on_error)
-    table = open_table(path)
-    faults = Faults(str(path))
+    table = rename_columns(open_table(source), columns)
+    faults = Faults(str(table.path))
     names: dict[str, int] = {}
     items = ItemIndex(n_actions=n_actions, catalogue=catalogue)
     batches = list(_batches(table, names, items, faults))
     if not names or not batches:
         faults.settle("refuse")
-        raise LogError(f"{path} holds no candidate's list.")
+        raise LogError(f"{table.path} holds no candidate's list.")
     return _assemble(batches, tuple(names), items, faults, how)
 
 
@@ -92,7 +100,7 @@ def _batches(table: TableFile, names: dict[str, int], items: ItemIndex, faults: 
         raise table.lacks("context")
     if "candidate" in table.names:
         yield from _long(table, names, items, faults)
-    elif table.kind == "parquet":
+    elif table.kind in ("parquet", "frame"):
         yield from _wide(table, names, items, faults)
     else:
         raise table.lacks("candidate", why="and so is lists" if table.kind == "jsonl" else "")
@@ -241,7 +249,7 @@ def _assemble(
         raise LogError(f"{faults.source} has no context with a list of every candidate.")
     if not complete.all():
         distinct, lists = distinct[complete], lists[:, complete]
-    return CandidateLists(names, KeyIndex(distinct), lists, items, faults)
+    return CandidateLists(names, Catalogue(distinct), lists, items, faults)
 
 
 def _repeated(who: NDArray[np.int64], where: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -257,7 +265,7 @@ def _repeated(who: NDArray[np.int64], where: NDArray[np.int64], seen: NDArray[np
 
 
 def _list_size(table: TableFile, columns: list[str]) -> int:
-    if len(columns) > 1 or columns == ["item_0"]:
+    if len(columns) > 1 or columns in (["item_0"], ["item_1"]):
         return len(columns)
     for piece in table.pieces(columns, Faults(str(table.path))):
         for entry in piece.columns[columns[0]]:

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.catalogue import spelt_number
 from comband.logs.tables import arrow, cast_where_possible
 from comband.text import quoted
 
 Column = Any
 """An Arrow array (Parquet, CSV) or a plain list (JSON lines)."""
-
-Keys = NDArray[Any]
-"""Ids of contexts, items or rounds: int64, or object holding str."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,20 @@ def as_floats(column: Column) -> Converted:
     except pa.ArrowException:  # a type that holds no numbers
         return Converted(np.full(len(column), np.nan), missing, ~missing)
     return Converted(values.to_numpy(zero_copy_only=False), missing, wrong)
+
+
+def as_rewards(column: Column) -> Converted:
+    """Numbers as by `as_floats`, or true and false for 1 and 0, also spelt as in CSV files (True, FALSE)."""
+    if isinstance(column, list):
+        return as_floats([float(value) if isinstance(value, bool) else value for value in column])
+    pa = arrow()
+    column = _without_dictionary(column)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        import pyarrow.compute as pc
+
+        said = pc.utf8_lower(column)
+        column = pc.if_else(pc.equal(said, "true"), "1", pc.if_else(pc.equal(said, "false"), "0", column))
+    return as_floats(column)
 
 
 def as_keys(column: Column) -> Converted:
@@ -99,12 +111,13 @@ class Matrix:
 
 
 def list_columns(names: Sequence[str], plural: str, singular: str) -> list[str] | None:
-    """The columns that hold lists: [`plural`], or [`singular`_0, `singular`_1, …]; None if there is neither."""
+    """The columns that hold lists: [`plural`], or [`singular`_0, `singular`_1, …], counted from 0 or 1; or None."""
     if plural in names:
         return [plural]
+    first = 0 if any(f"{one}_0" in names for one in ("item", "reward", "propensity")) else 1  # all lists alike
     numbered: list[str] = []
-    while f"{singular}_{len(numbered)}" in names:
-        numbered.append(f"{singular}_{len(numbered)}")
+    while f"{singular}_{first + len(numbered)}" in names:
+        numbered.append(f"{singular}_{first + len(numbered)}")
     return numbered or None
 
 
@@ -248,14 +261,6 @@ def _key(value: Any) -> str | None:
     return None
 
 
-def spelt_number(text: str) -> int | None:
-    """The whole number that a text spells in the usual way, so that "007" stays text."""
-    if len(text) > 20 or not (text.isdecimal() or (text[:1] == "-" and text[1:].isdecimal())):
-        return None
-    number = int(text)
-    return number if str(number) == text and abs(number) < 2**62 else None
-
-
 def _nulls(column: Column) -> NDArray[np.bool_]:
     if column.null_count == 0:
         return np.zeros(len(column), dtype=bool)
@@ -268,7 +273,10 @@ def _all_good(values: NDArray[Any]) -> Converted:
 
 
 def _without_dictionary(column: Column) -> Column:
-    return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
+    pa = arrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if str(column.type) == "string_view" else column
 
 
 def plain(value: Any) -> Any:

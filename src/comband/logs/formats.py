@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Converter, Keys, as_keys, as_matrix, list_columns
+from comband.catalogue import Keys
+from comband.logs.columns import Converter, as_keys, as_matrix, list_columns
 from comband.logs.faults import Faults, LogError
 from comband.logs.tables import Piece, TableFile, closest
 from comband.problem import InputError
@@ -66,6 +67,8 @@ class LogFormat:
         For a format that is read in several ways, the one that a file calls for.
     row_by_row:
         Whether each row is a round by itself, so that the groups of rows of a Parquet file can be read apart.
+    doubt:
+        Empty, or what must be said before a file that fits by its columns is read so ("auto" then asks for it).
     """
 
     name: str
@@ -79,6 +82,7 @@ class LogFormat:
     largest: float = 1.0
     variant: Callable[[TableFile], LogFormat] | None = None
     row_by_row: bool = False
+    doubt: Callable[[TableFile], str] | None = None
 
     def needed(self, names: Sequence[str]) -> frozenset[str]:
         """The columns that a file with these should have."""
@@ -166,7 +170,7 @@ def need_lists(table: TableFile, plural: str, singular: str, *, list_size: int |
                 f"a slot: {singular}_0, {singular}_1, …"
             )
         return columns
-    expected = f"{singular}_{len(columns)}"
+    expected = f"{singular}_{int(columns[0].rsplit('_', 1)[1]) + len(columns)}"
     used = [name for name in table.names if re.fullmatch(rf"{singular}_\d+", name)]
     misspelt = closest(expected, [name for name in table.names if name not in used], cutoff=_MISSPELT) is not None
     if len(used) > len(columns) or len(columns) < (list_size or 0) or (list_size is None and misspelt):

@@ -7,8 +7,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Keys
-from comband.logs.keys import spelt_numbers
+from comband.catalogue import Keys, spelt_numbers
 
 
 class IdMemory:

@@ -4,8 +4,8 @@
 |---|---|
 | `id` | the round, unique: a whole number or text (optional: the row number otherwise) |
 | `context` | the context, as the candidates' file calls it |
-| `items` | the shown list; or columns `item_0`, `item_1`, … |
-| `rewards` | what each shown item brought, in [0, 1]; or `reward_0`, … |
+| `items` | the shown list; or columns `item_0`, `item_1`, …, counted from 0 or from 1 |
+| `rewards` | what each shown item brought, in [0, 1] (true and false are 1 and 0); or `reward_0`, … |
 | `propensities` | the probability, given the context, that the item is anywhere in the list; or `propensity_0`, … |
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from comband.logs.columns import as_floats, as_keys
+from comband.logs.columns import as_floats, as_keys, as_rewards, list_columns
 from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns, need_lists
 from comband.logs.tables import TableFile
@@ -41,7 +41,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             ids, good = converted.values, good & ~converted.bad
         kept, (shown, gained, drawn_with) = matrices(
             piece,
-            [(items, as_keys, "items"), (rewards, as_floats, "rewards"), (propensities, as_floats, "propensities")],
+            [(items, as_keys, "items"), (rewards, as_rewards, "rewards"), (propensities, as_floats, "propensities")],
             list_size=list_size,
             faults=faults,
         )
@@ -60,7 +60,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
 
 def columns(names: Sequence[str]) -> list[str]:
     """What a file needs: lists are one column each, or one for each slot."""
-    return ["context", *(f"{one}_0" if f"{one}_0" in names else many for many, one in LISTS.items())]
+    return ["context", *((list_columns(names, many, one) or [many])[0] for many, one in LISTS.items())]
 
 
 NATIVE = LogFormat(

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from comband.logs.columns import as_floats, as_keys
+from comband.catalogue import spelt_numbers
+from comband.logs.columns import as_floats, as_keys, as_rewards
 from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
-from comband.logs.keys import spelt_numbers
 from comband.logs.tables import TableFile
 
 COLUMNS = ("item_id", "position", "click", "propensity_score")
@@ -31,7 +31,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
             [
                 (["item_id"], as_keys, "item_id"),
                 (["position"], as_keys, "position"),
-                (["click"], as_floats, "click"),
+                (["click"], as_rewards, "click"),
                 (["propensity_score"], as_floats, "propensity_score"),
             ],
             list_size=1,

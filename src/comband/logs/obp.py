@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.logs.columns import Keys, as_floats, as_keys
+from comband.catalogue import Keys
+from comband.logs.columns import as_floats, as_keys, as_rewards
 from comband.logs.faults import Faults
 from comband.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
 from comband.logs.keys import unify_keys
@@ -44,7 +45,7 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
                 (["slate_id"], as_keys, "slate_id"),
                 (["position"], as_keys, "position"),
                 (["action"], as_keys, "action"),
-                (["reward"], as_floats, "reward"),
+                (["reward"], as_rewards, "reward"),
                 ([column], as_floats, column),
             ],
             list_size=1,

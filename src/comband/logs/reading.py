@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.catalogue import Catalogue, Keys
 from comband.logs.candidates import CandidateLists
 from comband.logs.checks import check_rounds
-from comband.logs.columns import Keys
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.id_memory import IdMemory
-from comband.logs.registry import find_format
+from comband.logs.registry import find_format, rename_columns
 from comband.logs.sampling import in_sample
 from comband.logs.tables import open_table
 from comband.policies.policy_set import PolicySet
@@ -38,8 +37,8 @@ class LogReading:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
         Among all shown items of the log.
-    items:
-        What the actions 0, 1, … are called, if a catalogue was given.
+    catalogue:
+        What the actions 0, 1, … are called; pairs of item and slot, where the propensities are per slot, have none.
     """
 
     events: Events
@@ -50,16 +49,17 @@ class LogReading:
     smallest_propensity: float
     format: LogFormat
     faults: Faults
-    items: Keys | None = None
+    catalogue: Catalogue | None = None
 
 
 def read_log(
-    path: str | Path,
+    source: Any,
     candidates: CandidateLists,
     *,
     format: str | LogFormat = "auto",
     sparsity: float | None = None,
     context: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -67,17 +67,20 @@ def read_log(
 
     Parameters
     ----------
-    path:
-        A .parquet, .csv or .jsonl file.
+    source:
+        A .parquet, .csv or .jsonl file, or a data frame (pandas, polars, pyarrow).
     candidates:
         From `read_candidates`: which contexts and items there are.
     format:
-        "comband", "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson) or any other that was registered,
-        "auto" (by the columns), or a `LogFormat`.
+        "comband", "impressions" or "impressions-by-position" (one row per shown item), "obd" (Open Bandit dataset),
+        "obp" (its slates), "vw" (CCB dsjson) or any other that was registered, "auto" (by the columns; refused where
+        they leave a doubt), or a `LogFormat`.
     sparsity:
         A bound on the sum of all items' rewards in one round, if one is known.
     context:
         The column or columns that hold the context id, if not the format's own.
+    columns:
+        What the source calls the columns of the format, where it has other names: {"item": "sku", "reward": "clicked"}.
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -90,9 +93,9 @@ def read_log(
         raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
-    table = open_table(path)
+    table = rename_columns(open_table(source), columns)
     kind = find_format(format, table)
-    faults = Faults(str(path))
+    faults = Faults(str(table.path))
     slots = kind.slots or candidates.list_size
     most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
@@ -105,7 +108,7 @@ def read_log(
     faults.settle(how)
     if gather.n_rounds == 0:
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
-        raise LogError(f"{path} holds no usable round{skipped}.")
+        raise LogError(f"{table.path} holds no usable round{skipped}.")
     return gather.result()
 
 
@@ -180,16 +183,17 @@ class Gather:
     def result(self) -> LogReading:
         """Everything put together."""
         lists, problem = self._table()
+        catalogue = None if self._kind.positional else self._candidates.items.catalogue
         return LogReading(
             events=self.events(),
-            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names),
+            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names, catalogue=catalogue),
             problem=problem,
             sample=self.sample(),
             max_reward=self._max_reward,
             smallest_propensity=self.smallest,
             format=self._kind,
             faults=self._faults,
-            items=self._candidates.items.names,
+            catalogue=catalogue,
         )
 
     def events(self) -> Events:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
+from comband.logs.faults import LogError
 from comband.logs.formats import LogFormat
+from comband.logs.impressions import BY_POSITION, IMPRESSIONS
 from comband.logs.native import NATIVE
 from comband.logs.obd import OPEN_BANDIT
 from comband.logs.obp import SLATES
-from comband.logs.tables import TableFile
+from comband.logs.tables import TableFile, closest
 from comband.logs.vw import VOWPAL_WABBIT
 from comband.problem import InputError
 
 AUTO = "auto"
+Table = TypeVar("Table", bound=TableFile)
 
 # The first of those that fit a file alike is the one that is found.
-_OWN = (NATIVE, OPEN_BANDIT, SLATES, VOWPAL_WABBIT)
+_OWN = (NATIVE, IMPRESSIONS, BY_POSITION, OPEN_BANDIT, SLATES, VOWPAL_WABBIT)
+# Columns that some formats can do without, or have in another form.
+_LISTED = ("id", "context", "candidate", "position", "item", "items", "reward", "rewards", "propensity", "propensities")
 FORMATS: dict[str, LogFormat] = {kind.name: kind for kind in _OWN}
 
 
@@ -36,13 +44,17 @@ def find_format(format: str | LogFormat, table: TableFile) -> LogFormat:
         return format.for_file(table)
     if not isinstance(format, str) or format not in (AUTO, *FORMATS):
         raise InputError(f"format must be one of {', '.join((AUTO, *FORMATS))}, got {format!r}.")
-    return (_closest_format(table) if format == AUTO else FORMATS[format]).for_file(table)
+    kind = _closest_format(table) if format == AUTO else FORMATS[format]
+    if format == AUTO and kind.doubt is not None and (why := kind.doubt(table)):
+        raise LogError(f"{table.path}: {why}")
+    return kind.for_file(table)
 
 
 def _closest_format(table: TableFile) -> LogFormat:
     """The format whose marker is there, or the one that lacks the smallest share of its columns.
 
-    So one misspelt column does not make another format. Of those that lack nothing, the one that asks for most.
+    So one misspelt column does not make another format. Of those that lack nothing, the one that asks for all that the
+    others ask for and more; if there is none, the user must say.
     """
     names = frozenset(table.names)
     for kind in FORMATS.values():
@@ -53,7 +65,30 @@ def _closest_format(table: TableFile) -> LogFormat:
         needed = kind.needed(table.names)
         return len(needed & names) / max(len(needed), 1), len(needed & names)
 
-    return max(FORMATS.values(), key=fit)
+    found = max(FORMATS.values(), key=fit)
+    asked = found.needed(table.names)
+    for other in FORMATS.values() if fit(found)[0] == 1 else ():
+        if other is not found and fit(other)[0] == 1 and not other.needed(table.names) < asked:
+            raise LogError(
+                f"{table.path} may be of the format {found.name} or {other.name}, by its columns: say which (--format)."
+            )
+    return found
+
+
+def rename_columns(table: Table, columns: Mapping[str, str] | None) -> Table:
+    """The table with its columns under the names that the formats know, {name of the format: name of the source}."""
+    if not columns:
+        return table
+    whole = isinstance(columns, Mapping) and all(isinstance(part, str) for pair in columns.items() for part in pair)
+    if not whole:
+        raise InputError(f"columns must map names to names, such as {{'item': 'sku'}}, got {columns!r}.")
+    known = {*_LISTED, *(name for kind in FORMATS.values() for name in kind.needed(table.names))}
+    for name in columns:
+        if name not in known:
+            likely = closest(name, sorted(known))
+            meant = "" if likely is None else f"; did you mean {likely}?"
+            raise InputError(f"no format has a column {name!r}: give the format's name first, as in item=sku{meant}")
+    return table.renamed(columns)
 
 
 def describe_formats() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat
-from comband.logs.registry import find_format
+from comband.logs.registry import find_format, rename_columns
 from comband.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
 from comband.problem import InputError
 
@@ -39,13 +39,12 @@ class ShardTable(TableFile):
     first_row: int = 1
     hive: tuple[tuple[str, str], ...] = ()
 
-    def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
-        """The rows that can be read, in order."""
-        self.check_once(columns)
+    def own_pieces(self, columns: list[str], faults: Faults) -> Iterator[Piece]:
+        """The rows that can be read, in order, by the names that the file and its folders have."""
         hive = dict(self.hive)
-        own = [name for name in dict.fromkeys(columns) if name not in hive]
+        own = [name for name in columns if name not in hive]
         if self.groups is None:
-            found = super(ShardTable, self).pieces(own, faults)
+            found = super(ShardTable, self).own_pieces(own, faults)
         else:
             found = _parquet_pieces(self.path, own, faults, groups=self.groups, first=self.first_row)
         for piece in found:
@@ -113,8 +112,8 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def find_shards(log: Any, format: str | LogFormat = "auto") -> list[Shard]:
-    """All shards of a log, in order."""
+def find_shards(log: Any, format: str | LogFormat = "auto", columns: Mapping[str, str] | None = None) -> list[Shard]:
+    """All shards of a log, in order; `columns` as for `read_log`."""
     shards: list[Shard] = []
     for path in find_files(log):
         plain = open_table(path)
@@ -125,7 +124,7 @@ def find_shards(log: Any, format: str | LogFormat = "auto") -> list[Shard]:
         fields = {name: getattr(plain, name) for name in TableFile.__dataclass_fields__}
         fields["names"] = (*plain.names, *(key for key, _ in hive))
         fields["scalars"] = plain.scalars | {key for key, _ in hive}
-        table = ShardTable(**fields, hive=hive)
+        table = rename_columns(ShardTable(**fields, hive=hive), columns)
         kind = find_format(format, table)
         for part, rows in _cut(table) if kind.row_by_row and table.kind == "parquet" else [(table, None)]:
             shards.append(Shard(len(shards), part, kind, rows))

@@ -1,28 +1,31 @@
-"""Parquet, CSV and JSON-lines files as streams of columns, a batch at a time."""
+"""Parquet, CSV and JSON-lines files, and data frames, as streams of columns, a batch at a time."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import io
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.frames import as_table, is_frame
 from comband.logs.faults import Faults, LogError
-from comband.problem import check_path
-from comband.text import shorten
+from comband.logs.raw_files import check_file, kind_ending, open_bytes
+from comband.text import missing_extra, shorten
 
 BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24
+_SEPARATORS = (",", ";", "\t")
 _LISTED = 12  # columns named in a message
 _LOOKED_AT = 100  # records of a JSON-lines file that tell its columns
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -41,21 +44,34 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file that can be read in batches.
+    """A file, or a data frame, that can be read in batches.
 
-    `names` are its columns (of its first records, for JSON lines), `scalars` those that surely hold no lists.
+    `names` are its columns (of its first records, for JSON lines), `scalars` those that surely hold no lists. `path` is
+    what messages call it, `frame` the Arrow table of a data frame, and `own` what the file itself calls columns that go
+    by another name here (`renamed`).
     """
 
     path: Path
     kind: str
     names: tuple[str, ...]
     scalars: frozenset[str] = frozenset()
+    frame: Any = None
+    own: tuple[tuple[str, str], ...] = ()
 
     def pieces(self, columns: Sequence[str], faults: Faults) -> Iterator[Piece]:
         """The rows that can be read, in order; those that cannot go into `faults`."""
         self.check_once(columns)
+        own = dict(self.own)
+        wanted = {name: own.get(name, name) for name in columns}
+        for piece in self.own_pieces(list(dict.fromkeys(wanted.values())), faults):
+            yield Piece(piece.rows, {name: piece.columns[there] for name, there in wanted.items()})
+
+    def own_pieces(self, columns: list[str], faults: Faults) -> Iterator[Piece]:
+        """The same by the names that the file itself has."""
+        if self.frame is not None:
+            return _frame_pieces(self.frame, columns)
         read = {"parquet": _parquet_pieces, "csv": _csv_pieces, "jsonl": _jsonl_pieces}[self.kind]
-        yield from read(self.path, list(dict.fromkeys(columns)), faults)
+        return read(self.path, columns, faults)
 
     def check_once(self, columns: Sequence[str]) -> None:
         """Refuse a file that has one of the columns twice."""
@@ -64,6 +80,26 @@ class TableFile:
                 raise LogError(
                     f"{self.path} has {self.names.count(name)} columns {name}; each name must be there once."
                 )
+
+    def renamed(self, columns: Mapping[str, str]) -> Self:
+        """The same table with some columns under other names, {here: in the file}.
+
+        A name that the file has with numbers behind it (sku_1, sku_2, …) stands for all of these. A column of the file
+        that was called as one of the new names before is out of sight.
+        """
+        own: dict[str, str] = {}
+        for here, there in columns.items():
+            numbered = [re.fullmatch(rf"{re.escape(there)}(_\d+)", name) for name in self.names]
+            if there in self.names:
+                own[here] = there
+            elif any(numbered):
+                own |= {f"{here}{found[1]}": found[0] for found in numbered if found}
+            else:
+                raise self.lacks(there, why=f"it was named for {here}")
+        taken = set(own.values())
+        kept = [name for name in self.names if name not in taken and name not in own]
+        scalars = {name for name in kept if name in self.scalars} | {h for h, t in own.items() if t in self.scalars}
+        return replace(self, names=(*kept, *own), scalars=frozenset(scalars), own=tuple(own.items()))
 
     def lacks(
         self, column: str, *, why: str = "", names: Sequence[str] | None = None, used: Sequence[str] = ()
@@ -81,33 +117,22 @@ class TableFile:
         )
 
 
-def open_table(path: str | Path) -> TableFile:
-    """Look at a file and learn its kind and columns."""
-    path = check_file(path)
-    suffix = path.suffix.lower()
+def open_table(source: Any) -> TableFile:
+    """Look at a file or a data frame and learn its kind and columns."""
+    if isinstance(source, TableFile):
+        return source
+    if is_frame(source):
+        table = as_table(source)
+        return TableFile(Path("the data frame"), "frame", tuple(table.column_names), _scalars(table.schema), table)
+    path = check_file(source)
+    suffix = kind_ending(path)
     kinds = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
     kinds |= {".json": "jsonl", ".dsjson": "jsonl"}
-    if suffix not in kinds:
-        raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
-    kind = kinds[suffix]
+    kind = kinds.get(suffix)
+    if kind is None or (kind == "parquet" and path.suffix.lower() != suffix):
+        raise LogError(f"{path} should end in .parquet, .csv, .jsonl, .csv.gz or .jsonl.gz, so that its kind is known.")
     names, scalars = {"parquet": _parquet_names, "csv": _csv_names, "jsonl": _jsonl_names}[kind](path)
     return TableFile(path, kind, tuple(names), frozenset(scalars))
-
-
-def check_file(path: str | Path) -> Path:
-    """Return `path` if a file is there that is not empty, and not text of an encoding that nothing here reads."""
-    path = Path(check_path(path))
-    if path.is_dir():
-        raise LogError(f"{path} is a folder; give a file in it.")
-    if not path.is_file():
-        raise LogError(f"there is no file {path}.")
-    with path.open("rb") as file:
-        start = file.read(2)
-    if not start:
-        raise LogError(f"{path} is empty.")
-    if start in (b"\xff\xfe", b"\xfe\xff"):
-        raise LogError(f"{path} is text in UTF-16; save it as UTF-8.")
-    return path
 
 
 def closest(name: str, names: Sequence[str], *, cutoff: float = 0.6) -> str | None:
@@ -126,10 +151,7 @@ def arrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise LogError(
-            "reading and writing Parquet or CSV needs pyarrow, which is not installed; "
-            "install it with: pip install 'comband[logs]'"
-        ) from None
+        raise LogError(missing_extra("reading and writing Parquet or CSV", "pyarrow", "logs")) from None
     return pyarrow
 
 
@@ -147,9 +169,21 @@ def _parquet_names(path: Path) -> tuple[list[str], list[str]]:
     with _parquet_file(path) as file:
         try:
             schema = file.schema_arrow
-            return list(schema.names), [field.name for field in schema if field.type.num_fields == 0]
+            return list(schema.names), list(_scalars(schema))
         except Exception as error:
             raise LogError(f"{path} is not a complete Parquet file ({_first_line(error)}).") from None
+
+
+def _scalars(schema: Any) -> frozenset[str]:
+    return frozenset(field.name for field in schema if field.type.num_fields == 0)
+
+
+def _frame_pieces(table: Any, columns: list[str]) -> Iterator[Piece]:
+    first = 1
+    for batch in table.select(columns).combine_chunks().to_batches(max_chunksize=BATCH_ROWS):
+        rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        yield Piece(rows, {name: batch.column(name) for name in columns})
+        first += batch.num_rows
 
 
 def _parquet_pieces(
@@ -179,12 +213,25 @@ def _parquet_pieces(
 
 
 def _csv_names(path: Path) -> tuple[list[str], list[str]]:
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+    names = _csv_header(path)[0]
+    return names, names
+
+
+def _csv_header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns, and what separates them: a comma, or where there is none a semicolon or a tab."""
+    with (
+        open_bytes(path) as file,
+        io.TextIOWrapper(file, newline="", encoding="utf-8-sig", errors="replace") as lines,
+    ):
         try:
-            names = next(csv.reader(file), [])
+            header = next(csv.reader(lines, delimiter="\0", quoting=csv.QUOTE_NONE), [""])[0]
+            for separator in _SEPARATORS:
+                names = next(csv.reader([header], delimiter=separator), [])
+                if len(names) > 1:
+                    return names, separator
         except csv.Error as error:
             raise LogError(f"{path}: the header cannot be read as CSV ({error}).") from None
-    return names, names
+    return names, _SEPARATORS[0]
 
 
 def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
@@ -200,9 +247,9 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
         faults.add("unreadable row", [(row.number - 1, "it is not UTF-8" if row.text == _NOT_UTF8 else text)])
         return "skip"
 
-    looked = _look(path)
+    looked, separator = _look(path), _csv_header(path)[1]
     first = 0
-    with nullcontext(path) if looked.utf8 else _mended(path) as source:
+    with open_bytes(path) if looked.utf8 else _mended(path) as source:
         reader = None
         while True:
             try:
@@ -211,7 +258,7 @@ def _csv_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piec
                         source,
                         # Only a reader of one thread knows the numbers of bad rows.
                         read_options=pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
-                        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
+                        parse_options=pyarrow.csv.ParseOptions(delimiter=separator, invalid_row_handler=refuse),
                         convert_options=pyarrow.csv.ConvertOptions(
                             include_columns=columns,
                             column_types={name: pa.string() for name in columns},
@@ -250,7 +297,7 @@ class _Looked:
 def _look(path: Path) -> _Looked:
     decoder = codecs.getincrementaldecoder("utf-8")()
     quoted, utf8 = False, True
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         for block in iter(lambda: file.read(_CSV_BLOCK), b""):
             quoted = quoted or b'"' in block
             try:
@@ -270,7 +317,7 @@ def _mended(path: Path) -> Iterator[Any]:
 
     Such a row has too few values. Arrow would stop at the first that is not UTF-8, or skip it without a word.
     """
-    with path.open("rb") as file, tempfile.TemporaryFile() as copy:
+    with open_bytes(path) as file, tempfile.TemporaryFile() as copy:
         header = True
         for line in file:
             for row in re.split(rb"([\r\n]+)", line):
@@ -287,7 +334,7 @@ def _mended(path: Path) -> Iterator[Any]:
 def _count_lines(path: Path) -> int:
     """How many lines of a file are not empty."""
     lines, ended = 0, True
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         for block in iter(lambda: file.read(_CSV_BLOCK), b""):
             data = np.frombuffer(block, dtype=np.uint8)
             ends = (data == ord("\n")) | (data == ord("\r"))
@@ -380,8 +427,8 @@ def json_records(path: Path, faults: Faults) -> Iterator[tuple[NDArray[np.int64]
 def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Number and object of each line that is not blank; in place of the object a text that says what is wrong."""
     number = 0
-    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
-        for line in file:
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape") as lines:
+        for line in lines:
             if line.isspace():
                 continue
             number += 1

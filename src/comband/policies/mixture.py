@@ -51,7 +51,7 @@ class Mixture:
         γ in (0, 1], the share of uniform lists.
     items:
         What the actions 0 … K−1 are called, where files name items otherwise (text, other numbers):
-        `mixture.items[decisions.lists]` are then the shown items.
+        `mixture.items[decisions.lists]` are then the shown items. By default the keys of the policies' catalogue.
 
     >>> import numpy as np
     >>> problem = Problem(n_actions=4, list_size=2)
@@ -78,8 +78,11 @@ class Mixture:
                 f"floor must be at least {SMALLEST_PROPENSITY / problem.uniform_propensity:.3g} for "
                 f"{problem.n_actions:,} actions, got {self.floor:g}: propensities would be too small to be drawn."
             )
-        self.items = None if items is None else _check_items(items, problem)
         policies.check(problem)
+        named = policies.catalogue
+        if items is None and named is not None and not named.numeric:
+            items = named.keys
+        self.items = None if items is None else _check_items(items, problem)
         self.support: NDArray[np.int64] = np.flatnonzero(self.weights)
         self._cumulative = np.cumsum(self.weights[self.support])
         self._cumulative[-1] = 1.0

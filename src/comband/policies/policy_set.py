@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
 from comband._kernels.records import all_below
+from comband.catalogue import Catalogue, check_catalogue
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING, Fallback, check_fallback, filled
 from comband.policies.families import Cover
 from comband.policies.grouping import Block, TableBlock, blocks_of
+from comband.policies.keyed import in_numbers
 from comband.policies.scored import BLOCK, ScoredPolicy, check_precision
 from comband.policies.tabulated import Tables
 from comband.problem import InputError, Problem, as_column, as_floats, check_problem
@@ -36,6 +38,9 @@ class PolicySet:
         fewer than m actions: those of the list of another one, a policy or the name of a candidate, which must always
         fill its lists; or "nothing". It belongs to the candidate: its value is that of the lists so filled. Without
         one, all policies must fill their lists.
+    catalogue:
+        What the items are called. Given, policies of your own answer in its keys, (n, m) text or any hashables (None for
+        an empty place); those of comband number items by their place in it.
 
     `cover` says which larger family the set stands for, if it was made to (`comband.policies.covers`).
     """
@@ -43,8 +48,14 @@ class PolicySet:
     cover: Cover | None = None
 
     def __init__(
-        self, policies: Sequence[Policy], names: Sequence[str] | None = None, *, fallback: Fallback = None
+        self,
+        policies: Sequence[Any],
+        names: Sequence[str] | None = None,
+        *,
+        fallback: Fallback = None,
+        catalogue: Catalogue | None = None,
     ) -> None:
+        self.catalogue = check_catalogue(catalogue)
         if not isinstance(policies, (Sequence, PolicySet)):
             raise InputError(f"policies must be a list of policies, got {type(policies).__name__}.")
         if len(policies) == 0:
@@ -64,9 +75,9 @@ class PolicySet:
                     )
             self._policies = tuple(policies)
             known = [getattr(policy, "problem", None) for policy in self._policies]
-            self._blocks = blocks_of(self._policies)
+            self._blocks = blocks_of([in_numbers(policy, catalogue) for policy in self._policies])
         self.names = _check_names(names, len(policies))
-        self.fallback = check_fallback(fallback, self._policies, self.names)
+        self.fallback = in_numbers(check_fallback(fallback, self._policies, self.names), catalogue)
         self._complete = all(block.complete for _, block in self._blocks)
         # K, as far as the policies say it: actions beyond are nobody's.
         self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
@@ -96,16 +107,22 @@ class PolicySet:
 
     @classmethod
     def from_lists(
-        cls, lists: ArrayLike, problem: Problem, *, names: Sequence[str] | None = None, fallback: Fallback = None
+        cls,
+        lists: ArrayLike,
+        problem: Problem,
+        *,
+        names: Sequence[str] | None = None,
+        fallback: Fallback = None,
+        catalogue: Catalogue | None = None,
     ) -> PolicySet:
-        """P tabulated policies from lists (P, N, m); contexts are then the numbers 0 … N−1."""
+        """P tabulated policies from lists (P, N, m) of item numbers; contexts are then the numbers 0 … N−1."""
         try:
             table = np.asarray(lists)
         except (TypeError, ValueError, OverflowError):
             raise InputError("lists must be an array (policies, contexts, list_size), got unequal parts.") from None
         if table.ndim != 3:
             raise InputError(f"lists must have shape (policies, contexts, list_size), got {table.shape}.")
-        return cls(Tables(table, problem) if len(table) else [], names, fallback=fallback)
+        return cls(Tables(table, problem) if len(table) else [], names, fallback=fallback, catalogue=catalogue)
 
     @property
     def has_gaps(self) -> bool:
@@ -121,6 +138,11 @@ class PolicySet:
     def __getitem__(self, index: int) -> Policy:
         return self._policies[index]
 
+    @property
+    def n_actions(self) -> int | None:
+        """K, as far as the policies or their catalogue say it."""
+        return self._n_actions if self.catalogue is None else len(self.catalogue)
+
     def __repr__(self) -> str:
         return f"PolicySet({len(self)} policies)"
 
@@ -134,7 +156,7 @@ class PolicySet:
             np.flatnonzero(chosen) if chosen.shape == (len(self),) and chosen.dtype == bool else self._which(chosen)
         )
         members, names = [self._policies[i] for i in chosen], [self.names[i] for i in chosen]
-        return PolicySet(members, names, fallback=self.fallback)
+        return PolicySet(members, names, fallback=self.fallback, catalogue=self.catalogue)
 
     @property
     def looked_up(self) -> bool:
@@ -143,6 +165,11 @@ class PolicySet:
 
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
+        if self.catalogue is not None and len(self.catalogue) != problem.n_actions:
+            raise InputError(
+                f"the policies' catalogue has {len(self.catalogue):,} items, but the problem asks for "
+                f"{problem.n_actions:,}."
+            )
         for (n_actions, list_size), i in self._sizes.items():
             if (n_actions, list_size) != (problem.n_actions, problem.list_size):
                 raise InputError(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.catalogue import Catalogue, check_catalogue
 from comband.contexts import pack_contexts
 from comband.problem import as_column
 from comband.storage import State
@@ -129,3 +130,9 @@ def first_columns(state: State) -> State:
         return state
     plain = {"covered": all_covered(state["ids"].size), "arms": no_arms(state["ids"].size)}
     return {"epochs" if name == "versions" else name: part for name, part in state.items()} | plain
+
+
+def with_keys(columns: dict[str, Any], catalogue: Catalogue | None) -> dict[str, Any]:
+    """The columns of a frame with items called as the catalogue calls them."""
+    named = check_catalogue(catalogue)
+    return columns if named is None else {**columns, "item": named[columns["item"]]}

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import valid_lists, valid_propensities
+from comband.catalogue import Catalogue
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts, unpack_contexts
+from comband.frames import make_frame
 from comband.lists import check_lists, refuse_propensities
 from comband.problem import SMALLEST_PROPENSITY, TOLERANCE, InputError
 from comband.rounds.columns import (
@@ -27,6 +29,7 @@ from comband.rounds.columns import (
     read_only,
     record_state,
     rows_of,
+    with_keys,
     without_checks,
 )
 from comband.storage import Array, Part, State, check, load, save
@@ -150,6 +153,21 @@ class Decisions:
             arms=np.concatenate([self.arms, other.arms]),
             makers=np.concatenate([self.makers, other.makers]),
         )
+
+    def columns(self) -> dict[str, Any]:
+        """One row per shown item: round, epoch, position (from 1), item (its number) and propensity."""
+        n, m = self.lists.shape
+        return {
+            "round": np.repeat(self.ids, m),
+            "epoch": np.repeat(self.epochs, m),
+            "position": np.tile(np.arange(1, m + 1), n),
+            "item": self.lists.ravel(),
+            "propensity": self.propensities.ravel(),
+        }
+
+    def to_frame(self, backend: str | None = None, *, catalogue: Catalogue | None = None) -> Any:
+        """One row per shown item as a data frame (see `columns`); with a `catalogue`, items are its keys."""
+        return make_frame(with_keys(self.columns(), catalogue), backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import valid_rewards
 from comband._kernels.records import any_open, event_rows
+from comband.catalogue import Catalogue, check_catalogue
 from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.frames import make_frame
 from comband.lists import check_lists, check_propensities, check_rewards, refuse_rewards
 from comband.problem import SMALLEST_REWARD, InputError, Problem, as_column, check_problem
-from comband.rounds.columns import freeze, rows_of, without_checks
+from comband.rounds.columns import freeze, rows_of, with_keys, without_checks
 from comband.rounds.decisions import Decisions, check_decisions, first_decisions
 from comband.rounds.events import Events
 from comband.storage import Array, Part, State, check, load, require, save
@@ -49,9 +51,16 @@ class Rounds:
         propensities: ArrayLike,
         problem: Problem,
         ids: ArrayLike | None = None,
+        catalogue: Catalogue | None = None,
     ) -> Rounds:
-        """Rounds from somebody else's log, checked: any logging distribution with known propensities will do."""
+        """Rounds from somebody else's log, checked: any logging distribution with known propensities will do.
+
+        Everything may be an array, a list or a data frame of n rows. With a `catalogue`, `lists` hold its keys.
+        """
         n = n_contexts(contexts)
+        named = check_catalogue(catalogue)
+        if named is not None:
+            lists = named.numbers(lists)
         shown = check_lists(lists, check_problem(problem, places=True), n=n)
         decisions = Decisions(
             ids=np.arange(n) if ids is None else as_column("ids", ids, np.dtype(np.int64)),
@@ -102,6 +111,14 @@ class Rounds:
             covered=decisions.covered[taken],
             arms=decisions.arms[taken],
         )
+
+    def columns(self) -> dict[str, Any]:
+        """One row per shown item: round, epoch, position (from 1), item (its number), propensity and reward."""
+        return {**self.decisions.columns(), "reward": self.rewards.ravel()}
+
+    def to_frame(self, backend: str | None = None, *, catalogue: Catalogue | None = None) -> Any:
+        """One row per shown item as a data frame (see `columns`); with a `catalogue`, items are its keys."""
+        return make_frame(with_keys(self.columns(), catalogue), backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one npz file."""

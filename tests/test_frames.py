@@ -1,0 +1,226 @@
+"""Data frames in and out, of three libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import comband as cb
+from comband.contexts import concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
+from comband.frames import make_frame, pick_columns
+from tests.logs.worlds import PROBLEM, small_log
+
+KINDS: dict[str, Any] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def _log(rounds: cb.Rounds) -> dict[str, Any]:
+    decisions = rounds.decisions
+    return {
+        "id": decisions.ids,
+        "context": decisions.contexts,
+        "items": decisions.lists.tolist(),
+        "rewards": rounds.rewards.tolist(),
+        "propensities": decisions.propensities.tolist(),
+    }
+
+
+def _lists(policies: cb.PolicySet) -> dict[str, Any]:
+    shown = policies.predict(np.arange(30))
+    return {"context": np.arange(30), **{name: shown[:, p].tolist() for p, name in enumerate(policies.names)}}
+
+
+def test_a_log_in_a_frame_says_what_the_rounds_say(kind: str) -> None:
+    rounds, policies = small_log()
+    log, lists = KINDS[kind](_log(rounds)), KINDS[kind](_lists(policies))
+    expected = cb.evaluate(rounds, policies, max_reward=1.0, min_propensity=0.06)
+    assert cb.evaluate(log, lists, max_reward=1.0, min_propensity=0.06) == expected
+    reading = cb.read_log(log, cb.read_candidates(lists), sparsity=1)
+    assert cb.evaluate_log(reading, min_propensity=0.06).evaluation == expected
+
+
+def test_policies_get_the_frames_own_kind(kind: str) -> None:
+    rounds, policies = small_log()
+    asked = []
+
+    class Looker:
+        def __init__(self, p: int) -> None:
+            self.p = p
+
+        def predict(self, X: Any) -> Any:
+            asked.append(type(X))
+            return policies[self.p].predict(np.asarray(X["user"]).astype(np.int64))
+
+    columns = _log(rounds)
+    columns["user"] = columns.pop("context")
+    log = KINDS[kind](columns)
+    mine = cb.PolicySet([Looker(p) for p in range(5)], names=policies.names)
+    answer = cb.evaluate(log, mine, max_reward=1.0, min_propensity=0.06, features=["user"])
+    expected = cb.evaluate(rounds, policies, max_reward=1.0, min_propensity=0.06)
+    assert answer.candidates == expected.candidates
+    assert set(asked) == {type(log)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "features must name the columns"),
+        ({"features": ["age"]}, "features names column 'age'; the data frame has: id, context"),
+        ({"features": "user"}, "must be the names of columns"),
+        ({"features": ["context"], "places": "pairs"}, "places are not read"),
+        ({"features": ["context"], "format": "obd"}, "column click is missing"),
+    ],
+)
+def test_frames_that_cannot_be_evaluated(settings: dict[str, Any], words: str) -> None:
+    rounds, policies = small_log()
+    with pytest.raises(cb.InputError, match=words):
+        cb.evaluate(pd.DataFrame(_log(rounds)), policies, max_reward=1.0, **settings)
+    with pytest.raises(cb.InputError, match="are for a log in a data frame"):
+        cb.evaluate(rounds, policies, max_reward=1.0, features=["context"])
+    with pytest.raises(cb.InputError, match="max_reward must say"):
+        cb.evaluate(rounds, policies)
+
+
+def test_a_column_of_mixed_things_is_refused_in_words() -> None:
+    rounds, policies = small_log(20)
+    columns = _log(rounds)
+    columns["context"] = [{"a": 1}, *columns["context"][1:].tolist()]
+    with pytest.raises(cb.InputError, match="columns of one type each"):
+        cb.evaluate(pd.DataFrame(columns), policies, max_reward=1.0, features=["id"])
+
+
+def test_contexts_are_taken_joined_and_printed_alike() -> None:
+    for columns in ({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}, {"a": [1, 2, 3], "b": ["x", "y", "z"]}):
+        frames = [make(columns) for make in KINDS.values()]
+        prints = [context_prints(frame).tolist() for frame in frames]
+        assert prints[0] == prints[1] == prints[2]
+        for frame, own in zip(frames, prints, strict=True):
+            assert n_contexts(frame) == 3
+            for index, rows in (
+                (np.array([2, 0]), [2, 0]),
+                (np.array([True, False, True]), [0, 2]),
+                (slice(1, 3), [1, 2]),
+            ):
+                taken = take_contexts(frame, index)
+                assert type(taken) is type(frame)
+                assert context_prints(taken).tolist() == [own[i] for i in rows]
+            assert context_prints(concat_contexts([frame, frame])).tolist() == own * 2
+            assert context_prints(private_contexts(frame)).tolist() == own
+
+
+def test_single_columns_are_contexts_too() -> None:
+    ids = [pd.Series([3, 1, 2]), pl.Series([3, 1, 2]), pa.chunked_array([[3, 1, 2]])]
+    for column in ids:
+        assert n_contexts(column) == 3
+        assert context_prints(column).tolist() == context_prints(np.array([3, 1, 2])).tolist()
+        assert np.asarray(take_contexts(column, np.array([1]))).tolist() == [1]
+        assert n_contexts(concat_contexts([column, column])) == 6
+
+
+def test_learners_take_frames(kind: str) -> None:
+    problem = cb.Problem(n_actions=6, list_size=2, sparsity=1)
+    world = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+
+    class OfFrame:
+        def __init__(self, shift: int) -> None:
+            self.shift = shift
+
+        def predict(self, X: Any) -> Any:
+            return (np.asarray(X["a"])[:, None].astype(int) + np.arange(2) + self.shift) % 6
+
+    learner = cb.AdaptiveComband(problem, cb.PolicySet([OfFrame(0), OfFrame(3)]), epsilon=0.3, delta=0.1, seed=1)
+    frame = KINDS[kind]({"a": np.arange(50) % 6, "b": ["x"] * 50})
+    decisions = learner.ask(frame)
+    learner.tell(decisions, world.sample(50, np.random.default_rng(1)).answer(decisions.lists))
+    assert learner.rounds == 50
+
+
+def test_rounds_may_be_made_of_frames(kind: str) -> None:
+    rounds, _ = small_log()
+    decisions = rounds.decisions
+    made = [
+        KINDS[kind]({f"{j}": values[:, j] for j in range(3)})
+        for values in (decisions.lists, rounds.rewards, decisions.propensities)
+    ]
+    again = cb.Rounds.from_log(
+        KINDS[kind]({"user": decisions.contexts}), lists=made[0], rewards=made[1], propensities=made[2], problem=PROBLEM
+    )
+    assert np.array_equal(again.decisions.lists, decisions.lists)
+    assert np.array_equal(again.rewards, rounds.rewards)
+
+
+def test_results_have_frames_and_tables(kind: str) -> None:
+    rounds, policies = small_log()
+    answer = cb.evaluate(rounds, policies, max_reward=1.0, min_propensity=0.06)
+    design = cb.design_exploration(rounds, cb.EnumerationOracle(policies), problem=PROBLEM, floor=0.5)
+    problem = cb.Problem(n_actions=6, list_size=2, sparsity=1)
+    world = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    learner = cb.AdaptiveComband(problem, world.candidates(4, seed=2), epsilon=0.3, delta=0.1, seed=1)
+    outcome = cb.run(learner, world, batch_size=200, max_rounds=400)
+    for result, first in (
+        (answer, "candidate"),
+        (design, "candidate"),
+        (outcome, "rounds"),
+        (outcome.result, "candidate"),
+    ):
+        frame = result.to_frame(kind)
+        assert type(frame) is type(KINDS[kind]({"a": [1]}))
+        table = pa.table(frame)
+        assert table.column_names[0] == first
+        assert table.num_rows == len(result.columns()[first])
+        assert result._repr_html_().count("<tr>") == min(table.num_rows, 20) + 1
+    assert pa.table(answer.to_frame(kind))["value"].to_pylist() == [c.value for c in answer.candidates]
+    shown = pa.table(rounds.to_frame(kind))
+    assert shown["reward"].to_pylist() == rounds.rewards.ravel().tolist()
+    assert shown["position"].to_pylist()[:4] == [1, 2, 3, 1]
+    with pytest.raises(cb.InputError, match="backend must be 'pandas', 'polars' or 'pyarrow'"):
+        answer.to_frame("excel")
+
+
+def test_names_are_escaped_in_notebooks() -> None:
+    problem = cb.Problem(n_actions=3, list_size=1)
+    evil = "<script>alert(1)</script>\x1b[31m"
+    policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem, names=[evil, "b"])
+    log = cb.Rounds.from_log(
+        np.zeros(30, dtype=int), lists=[[i % 3] for i in range(30)], rewards=[[1.0]] * 30, problem=problem,
+        propensities=[[1 / 3]] * 30,
+    )  # fmt: skip
+    page = cb.evaluate(log, policies, max_reward=1.0, min_propensity=1 / 3)._repr_html_()
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_long_tables_say_what_they_leave_out() -> None:
+    lists = np.arange(30)[:, None, None]
+    policies = cb.PolicySet.from_lists(lists, cb.Problem(n_actions=30, list_size=1))
+    log = cb.Rounds.from_log(
+        np.zeros(3, dtype=int), lists=[[0]] * 3, rewards=[[1.0]] * 3, propensities=[[0.5]] * 3,
+        problem=cb.Problem(n_actions=30, list_size=1),
+    )  # fmt: skip
+    assert "… and 10 more rows" in cb.evaluate(log, policies, max_reward=1.0)._repr_html_()
+
+
+def test_the_first_library_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(make_frame({"a": [1]}), pd.DataFrame)
+    monkeypatch.setattr("comband.frames.find_spec", lambda name: None if name == "pandas" else name)
+    assert isinstance(make_frame({"a": [1]}), pl.DataFrame)
+    monkeypatch.setattr("comband.frames.find_spec", lambda name: None)
+    with pytest.raises(cb.InputError, match=r"'comband\[logs\]', or '\.\[logs\]' in a clone"):
+        make_frame({"a": [1]})
+
+
+def test_columns_are_picked_in_the_frames_own_kind(kind: str) -> None:
+    frame = KINDS[kind]({"a": [1], "b": [2], "c": [3]})
+    picked = pick_columns(frame, ["c", "a"], "features")
+    assert type(picked) is type(frame)
+    assert pa.table(picked).column_names == ["c", "a"]
