@@ -122,3 +122,25 @@ def test_policies_may_answer_in_keys(keys: list[Any], tmp_path: Any) -> None:
         policies.check(cb.Problem(n_actions=6, list_size=3))
     with pytest.raises(cb.InputError, match="must be a Catalogue"):
         cb.PolicySet([Shop(keys, 0)], catalogue=keys)  # type: ignore[arg-type]
+
+
+def test_empty_places_and_the_fallback_are_keys_too() -> None:
+    catalogue = cb.Catalogue(["a", "b", "c", "d"])
+
+    class Short:
+        def predict(self, X: Any) -> list[list[Any]]:
+            return [["d", None] for _ in X]
+
+    class Spare:
+        def predict(self, X: Any) -> Any:
+            return [["d", "b"] for _ in X]
+
+    class Twice:
+        def predict(self, X: Any) -> list[list[Any]]:
+            return [["d", "d"] for _ in X]
+
+    own = cb.ConstantPolicy([0, 1], cb.Problem(n_actions=4, list_size=2))  # of comband: in numbers
+    policies = cb.PolicySet([Short(), own], catalogue=catalogue, fallback=Spare())
+    assert policies.predict(np.arange(2)).tolist() == [[[3, 1], [0, 1]]] * 2
+    with pytest.raises(cb.InputError, match=r"Twice.predict: a list must not repeat"):
+        cb.PolicySet([Twice()], catalogue=catalogue).predict(np.arange(2))

@@ -107,7 +107,10 @@ def test_commands_read_a_registered_format_and_one_to_import(
 
 @pytest.mark.parametrize(
     ("format", "words"),
-    [("bars", "format must be one of auto, comband, obd, obp, vw.*, got 'bars'"), (7, "format must be one of")],
+    [
+        ("bars", "format must be one of auto, comband, impressions.*, obd, obp, vw.*, got 'bars'"),
+        (7, "format must be one of"),
+    ],
 )
 def test_a_format_that_is_not_registered_is_refused(tmp_path: Path, format: str, words: str) -> None:
     log, _, lists = _files(tmp_path)

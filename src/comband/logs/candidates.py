@@ -49,10 +49,7 @@ class CandidateLists:
 
     def policies(self) -> PolicySet:
         """The candidates as policies of context numbers 0 … N−1 (positions in `contexts`)."""
-        problem = self.problem()
-        return PolicySet.from_lists(
-            self.lists, problem, names=self.names, catalogue=self.items.catalogue(problem.n_actions)
-        )
+        return PolicySet.from_lists(self.lists, self.problem(), names=self.names, catalogue=self.items.catalogue)
 
 
 @dataclass(frozen=True, slots=True)

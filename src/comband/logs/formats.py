@@ -170,9 +170,13 @@ def need_lists(table: TableFile, plural: str, singular: str, *, list_size: int |
                 f"a slot: {singular}_0, {singular}_1, …"
             )
         return columns
-    expected = f"{singular}_{int(columns[0].rsplit('_', 1)[1]) + len(columns)}"
+    first = int(columns[0].rsplit("_", 1)[1])
+    expected = f"{singular}_{first + len(columns)}"
     used = [name for name in table.names if re.fullmatch(rf"{singular}_\d+", name)]
-    misspelt = closest(expected, [name for name in table.names if name not in used], cutoff=_MISSPELT) is not None
+    others = [name for name in table.names if name not in used]
+    if first == 1 and closest(f"{singular}_0", others, cutoff=_MISSPELT) is not None:
+        raise table.lacks(f"{singular}_0", used=used)  # not counted from 1: the first is misspelt
+    misspelt = closest(expected, others, cutoff=_MISSPELT) is not None
     if len(used) > len(columns) or len(columns) < (list_size or 0) or (list_size is None and misspelt):
         raise table.lacks(expected, used=used)
     if list_size is not None and len(columns) > list_size:

@@ -47,11 +47,10 @@ class ItemIndex:
             return self.n_actions
         return len(self._texts) if self._texts is not None else self._largest + 1
 
-    def catalogue(self, size: int = 0) -> Catalogue:
-        """What the codes stand for; of whole numbers that are their own codes, at least `size`."""
-        if self._catalogue is not None:
-            return self._catalogue
-        return Catalogue(np.arange(max(self.size, size)) if self._texts is None else list(self._texts))
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """What the codes stand for; None where items are whole numbers that are their own codes."""
+        return Catalogue(list(self._texts)) if self._texts is not None else self._catalogue
 
     def learn(self, keys: Keys) -> NDArray[np.int64]:
         """Codes of items that candidates show; the first batch settles whether items are numbers or texts."""

@@ -38,7 +38,8 @@ class LogReading:
     smallest_propensity:
         Among all shown items of the log.
     catalogue:
-        What the actions 0, 1, … are called; pairs of item and slot, where the propensities are per slot, have none.
+        What the actions 0, 1, … are called; None where items are their own numbers, and where propensities are per slot
+        (actions are then pairs of item and slot).
     """
 
     events: Events
@@ -232,7 +233,7 @@ class Gather:
         m = self._candidates.list_size
         lists = self._candidates.lists
         if not self._kind.positional:
-            return lists, Problem(self._n_actions, m)
+            return lists, Problem(max(self._n_actions, self._candidates.items.size), m)
         if self._stride * m + 1 >= 2**31:
             raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities per slot.")
         shifted = lists + self._stride * np.arange(m, dtype=np.int32)

@@ -39,7 +39,7 @@ class PolicySet:
         fill its lists; or "nothing". It belongs to the candidate: its value is that of the lists so filled. Without
         one, all policies must fill their lists.
     catalogue:
-        What the items are called. Given, policies of your own answer in its keys, (n, m) text or any hashables (None for
+        What the items are called. Given, policies of your own answer in its keys, (n, m) text or any hashables (None:
         an empty place); those of comband number items by their place in it.
 
     `cover` says which larger family the set stands for, if it was made to (`comband.policies.covers`).
@@ -77,7 +77,7 @@ class PolicySet:
             known = [getattr(policy, "problem", None) for policy in self._policies]
             self._blocks = blocks_of([in_numbers(policy, catalogue) for policy in self._policies])
         self.names = _check_names(names, len(policies))
-        self.fallback = in_numbers(check_fallback(fallback, self._policies, self.names), catalogue)
+        self.fallback: Fallback = in_numbers(check_fallback(fallback, self._policies, self.names), catalogue)
         self._complete = all(block.complete for _, block in self._blocks)
         # K, as far as the policies say it: actions beyond are nobody's.
         self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
