@@ -212,6 +212,7 @@ def evaluate_log(
     format: str | LogFormat = "auto",
     sparsity: float | None = None,
     context: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
     features: Sequence[str] = (),
     n_actions: int | None = None,
     items: str | Path | None = None,
@@ -235,7 +236,7 @@ def evaluate_log(
         shown (`comband.logs.sampling`).
     client:
         A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
-    format, sparsity, context, on_error:
+    format, sparsity, context, columns, on_error:
         As for `read_log`.
     min_propensity, delta:
         As for `evaluate`.
@@ -263,7 +264,7 @@ def evaluate_log(
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
-    shards = find_shards(log, format)
+    shards = find_shards(log, format, columns)
     joined = Joined(
         work, shards, candidates, sparsity=sparsity, n_actions=n_actions, items=items, features=features, on_error=how
     )

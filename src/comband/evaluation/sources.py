@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.catalogue import spelt_numbers
 from comband.contexts import Contexts
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import need_columns
-from comband.logs.keys import ItemIndex, read_catalogue, spelt_numbers
+from comband.logs.keys import ItemIndex, read_catalogue
 from comband.logs.shards import Shard
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
