@@ -12,6 +12,7 @@ from pathlib import Path
 from comband.experiments.checks import Answer, Bound, Verdict, decide
 from comband.experiments.claim import Claim, Plan
 from comband.experiments.statistics import LEVEL, Estimate
+from comband.reports.charts import STATIC
 from comband.storage import write_text
 
 _MARK = {"supported": "✓", "consistent": "≈", "not supported": "✗", "undecided": "?"}
@@ -23,30 +24,19 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>The paper, reproduced</title>
 <style>
-:root {{ color-scheme: light; }}
-body {{ font: 17px/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; color: #1a1a1a; background: #fff;
-       max-width: 62rem; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; }}
-h1 {{ font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }}
-h2 {{ font-size: 1.3rem; line-height: 1.3; margin: 0; }}
-p {{ margin: .6rem 0; }}
-a {{ color: #00558a; }}
-section {{ border-top: 1px solid #d6d6d6; margin-top: 2.2rem; padding-top: 1.4rem; }}
-.lead {{ color: #444; }}
-.quiet {{ color: #555; font-size: .92rem; }}
+{style}
+section {{ border-top: 1px solid var(--line); margin-top: 2.2rem; padding-top: 1.4rem; }}
+section h2 {{ margin: 0; font-size: 1.3rem; line-height: 1.3; }}
+a {{ color: var(--mark); }}
 .badge {{ display: inline-block; padding: .08rem .6rem; border-radius: 1rem; font-weight: 600; font-size: .9rem;
-          white-space: nowrap; border: 1.5px solid; }}
-.supported {{ color: #00573f; background: #e6f4ef; border-color: #009e73; }}
-.not-supported {{ color: #8a3300; background: #fdeee4; border-color: #d55e00; }}
-.consistent {{ color: #00456b; background: #e8f2f9; border-color: #56b4e9; }}
-.undecided {{ color: #333; background: #f0f0f0; border-color: #777; }}
-table {{ border-collapse: collapse; width: 100%; margin: .8rem 0; font-size: .95rem; }}
-th, td {{ text-align: left; vertical-align: top; padding: .4rem .7rem .4rem 0; border-bottom: 1px solid #e4e4e4; }}
-th {{ font-weight: 600; color: #444; }}
-td.number {{ white-space: nowrap; font-variant-numeric: tabular-nums; }}
-figure {{ margin: 1rem 0 0; }}
-figure img {{ width: 100%; height: auto; }}
-figcaption {{ color: #555; font-size: .92rem; }}
-.wide {{ overflow-x: auto; }}
+          white-space: nowrap; border: 1.5px solid; color: var(--soft); }}
+.supported {{ color: var(--good); }}
+.not-supported {{ color: var(--alarm); }}
+.consistent {{ color: var(--mark); }}
+th, td {{ text-align: left; vertical-align: top; }}
+td.number {{ white-space: nowrap; }}
+figure {{ margin: 1rem 0 0; break-inside: avoid; }}
+figure img {{ width: 100%; height: auto; background: #fff; border-radius: .4rem; }}
 </style>
 </head>
 <body>
@@ -69,7 +59,7 @@ four times as large.</p>
 <tr><th>claim</th><th>verdict</th></tr>
 {summary}
 </table></div>
-<p class="quiet">{how}</p>
+<p class="soft">{how}</p>
 {sections}
 </body>
 </html>
@@ -77,7 +67,7 @@ four times as large.</p>
 
 _SECTION = """<section id="{name}">
 <h2>{title} {badge}</h2>
-<p class="quiet">{source}</p>
+<p class="soft">{source}</p>
 <p>{statement}</p>
 <p><b>What was run.</b> {method}</p>
 <div class="wide"><table>
@@ -85,7 +75,8 @@ _SECTION = """<section id="{name}">
 {rows}
 </table></div>
 {remarks}<figure><img alt="{alt}" src="data:image/svg+xml;base64,{image}">
-<figcaption>Lines are means over seeds, bands reach from the lowest to the highest seed. {runs}</figcaption></figure>
+<figcaption class="soft">Lines are means over seeds, bands
+reach from the lowest to the highest seed. {runs}</figcaption></figure>
 </section>
 """
 
@@ -108,7 +99,11 @@ def write_report(findings: Sequence[Finding], path: Path, *, how: str) -> None:
         for f in findings
     )
     page = _PAGE.format(
-        level=LEVEL, summary=summary, how=escape(how), sections="\n".join(_section(finding) for finding in findings)
+        style=(STATIC / "style.css").read_text(encoding="utf-8"),
+        level=LEVEL,
+        summary=summary,
+        how=escape(how),
+        sections="\n".join(_section(finding) for finding in findings),
     )
     write_text(path, page)
 
@@ -145,7 +140,7 @@ def _contrast(answer: Answer) -> str:
         return ""
     fails = decide(answer.contrast, answer.check.accepted) == "not supported"
     return (
-        f'\n<tr class="quiet"><td>for contrast: {escape(answer.check.contrast.text)}</td><td></td><td class="number">'
+        f'\n<tr class="soft"><td>for contrast: {escape(answer.check.contrast.text)}</td><td></td><td class="number">'
         f"{_number(answer.contrast.value)}{_interval(answer.contrast)}</td>"
         f"<td>{'fails, as it must' if fails else 'passes as well'}</td></tr>"
     )
