@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: as long as it runs, asyncio.run is refused in this thread
 def browser() -> Iterator[Browser]:
     """A Chromium; tests that ask for it are skipped where there is none."""
     with launched() as one:

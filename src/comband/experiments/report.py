@@ -35,6 +35,7 @@ a {{ color: var(--mark); }}
 .consistent {{ color: var(--mark); }}
 th, td {{ text-align: left; vertical-align: top; }}
 td.number {{ white-space: nowrap; }}
+td:first-child {{ min-width: 12rem; }}
 figure {{ margin: 1rem 0 0; break-inside: avoid; }}
 figure img {{ width: 100%; height: auto; background: #fff; border-radius: .4rem; }}
 </style>

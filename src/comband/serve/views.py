@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from comband.results import Dropped, Selection
 from comband.serve.learning import Learning
 
@@ -22,27 +20,25 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
     """Where an experiment stands, in full; see `docs/howto_serve.md` for the fields."""
     learner, spec = learning.learner, learning.experiment.spec
     status = learner.status()
-    claim = learner.verdict.claim()
-    values = learner.evidence.values.means
-    low, high = learner.intervals()
-    scores = learner.evidence.scores(learner.verdict.alive)
+    comparison = learner.comparison()
+    winner = comparison.winner
+    leader, value, (low, high) = winner.index, winner.value, winner.interval
     dropped = {one.index: one for one in status.dropped}
-    leader = claim.leader
     done, certified = learner.done, learner.verdict.certified is not None
     rows = []
-    for i, name in enumerate(spec.candidates):
-        gone = dropped.get(i)
-        gap = float(scores[leader] - scores[i]) if gone is None else math.nan
+    for one in sorted(comparison.candidates, key=lambda one: one.index):
+        gone = dropped.get(one.index) if one.dropped is not None else None
         rows.append(
             {
-                "index": i,
-                "name": name,
-                "state": "dropped" if gone is not None else "leader" if i == leader else "candidate",
-                "value": _number(float(np.clip(values[i], low[i], high[i]))),
-                "low": _number(low[i]),
-                "high": _number(high[i]),
-                "gap": _number(gap),
-                "share": _number(learning.shares[i]),
+                "index": one.index,
+                "name": one.name,
+                "state": "dropped" if gone is not None else "leader" if one.index == leader else "candidate",
+                "value": one.value,
+                "low": one.interval[0],
+                "high": one.interval[1],
+                "difference": one.difference,
+                "bound": one.bound,
+                "share": _number(learning.shares[one.index]),
                 "dropped_after": None if gone is None else gone.round,
                 "dropped_by": None if gone is None else gone.leader,
             }
@@ -62,9 +58,9 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "rounds": learner.rounds,
         "reward": float(learner.evidence.reward),
         "reward_lost": _number(status.reward_lost),
-        "value": _number(float(np.clip(values[leader], low[leader], high[leader]))),
-        "low": _number(low[leader]),
-        "high": _number(high[leader]),
+        "value": value,
+        "low": low,
+        "high": high,
         "epoch": len(learner.epochs) - 1,
         "guards": [
             {"name": name, "watches": text, "warning": getattr(learner.watch, name).warning}

@@ -173,8 +173,8 @@ class Summaries(Struct):
 class CandidateStatus(Struct, kw_only=True):
     """One candidate: `state` is leader, candidate or dropped; `low` and `high` are the ends of its value's interval.
 
-    `gap` is by how much the leader is estimated to be better, `share` the share of recently shown items that the
-    candidate would have shown too.
+    `difference` is its estimated value minus the leader's; if it is the best of all, it is better by at most `bound`.
+    `share` is the share of recently shown items that the candidate would have shown too.
     """
 
     index: int
@@ -183,7 +183,8 @@ class CandidateStatus(Struct, kw_only=True):
     value: float | None
     low: float | None
     high: float | None
-    gap: float | None
+    difference: float | None
+    bound: float | None
     share: float | None
     dropped_after: int | None
     dropped_by: str | None

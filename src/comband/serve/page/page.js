@@ -1,0 +1,383 @@
+// The page: asks the service's API, about once per second, and shows what it says. Whatever comes from outside goes into the
+// document as text, never as markup.
+"use strict";
+
+(() => {
+  const { draw, visible, number, rough, kinds, parts } = combandCharts;
+  const { COLOUR, axis, titled, layout, rows, curve, along, shorten, height } = parts;
+  const EVERY = 1000; // milliseconds
+  const $ = (id) => document.getElementById(id);
+  const put = (id, value) => {
+    const words = visible(value);
+    if ($(id).textContent !== words) $(id).textContent = words;
+  };
+
+  function made(tag, words, name) {
+    const element = document.createElement(tag);
+    if (words !== undefined) element.textContent = visible(words);
+    if (name) element.className = name;
+    return element;
+  }
+
+  // ---- asking the service -------------------------------------------------------------------------------------------
+
+  class Refused extends Error {
+    constructor(status, detail) {
+      super(detail);
+      this.status = status;
+    }
+  }
+
+  let token = sessionStorage.getItem("comband-token") || "";
+
+  async function ask(path, method = "GET") {
+    const headers = token ? { authorization: `Bearer ${token}` } : {};
+    const response = await fetch(path, { method, headers, cache: "no-store" });
+    const body = await response.json();
+    if (!response.ok) throw new Refused(response.status, body.detail || body.title || `status ${response.status}`);
+    return body;
+  }
+
+  function refuse(error) {
+    const asked = error.status === 401 || error.status === 403;
+    if (asked) $("access").hidden = false;
+    $("refusal").textContent = visible(error.status === 401 && token ? `The token was refused. ${error.message}` : error.message);
+    $("refusal").hidden = false;
+  }
+
+  function accept() {
+    $("refusal").hidden = true;
+  }
+
+  // ---- charts that only the page has --------------------------------------------------------------------------------
+
+  kinds.shares = ({ candidates }, narrow) => {
+    const shown = candidates.filter((one) => one.share !== null).sort((a, b) => b.share - a.share).slice(0, 12);
+    return {
+      traces: [{
+        type: "bar", orientation: "h", x: shown.map((one) => one.share), y: shown.map((_, i) => i),
+        marker: { color: shown.map((one) => (one.state === "leader" ? COLOUR.best : one.state === "dropped" ? COLOUR.soft : COLOUR.mark)) },
+        customdata: shown.map((one) => `<b>${shorten(one.name, 60)}</b><br>${number(100 * one.share)} % of the items that were ` +
+          "shown lately<br>are in its lists too"), hovertemplate: "%{customdata}<extra></extra>",
+      }],
+      layout: layout(narrow, { height: height(Math.max(shown.length, 6)), yaxis: rows(shown.map((one) => one.name), narrow),
+        xaxis: axis({ title: titled("share of recently shown items"), tickformat: ".0%", rangemode: "tozero", nticks: 5 }) }),
+      aria: "Share of traffic by candidate",
+    };
+  };
+
+  kinds.lost = (history, narrow) => curve(history, history.lost, history.lost.map((v, i) =>
+    `<b>${number(v)}</b> rewards fewer than the leader<br>would have had, after ${number(history.rounds[i])} decisions`), narrow,
+  { title: "rewards", shape: "linear" });
+
+  // Minutes: at least ten of them, so that the first one is no wall.
+  function clock(minutes, narrow) {
+    const last = minutes.time.at(-1) + 60, first = Math.min(minutes.time[0], last - 600);
+    return { ...along(minutes, narrow), range: [new Date(first * 1000), new Date(last * 1000)] };
+  }
+
+  kinds.rates = (minutes, narrow) => {
+    const bars = (name, colour, values, side) => ({
+      type: "bar", name, x: minutes.time.map((t) => new Date(t * 1000)), y: values, marker: { color: colour }, width: 26_000,
+      offset: side * 27_000, hovertemplate: `%{y:,} ${name}<extra></extra>`,
+    });
+    return {
+      traces: [bars("decisions", COLOUR.mark, minutes.decisions, 0), bars("rewards", COLOUR.best, minutes.rewards, 1)],
+      layout: layout(narrow, { height: 280, showlegend: true, legend: { orientation: "h", y: 1.18, x: 0 }, xaxis: clock(minutes, narrow),
+        yaxis: axis({ title: titled("per minute"), rangemode: "tozero", nticks: 6, tickformat: "," }), hovermode: "x unified" }),
+      aria: "Decisions and rewards per minute",
+    };
+  };
+
+  kinds.delays = (minutes, narrow) => {
+    const words = minutes.delay.map((v, i) => (v === null ? "no rewards" : `<b>${number(v)}</b> seconds from decision to reward`) +
+      (minutes.late[i] ? `<br>${number(minutes.late[i])} came too late` : ""));
+    const chart = curve({ ...minutes, rounds: minutes.decisions }, minutes.delay, words, narrow,
+      { title: "seconds, mean", shape: "linear", xaxis: clock(minutes, narrow) });
+    chart.traces[0].mode = "lines+markers";
+    return chart;
+  };
+
+  const shown = new Map(); // id -> what was drawn last
+
+  function show(kind, data) {
+    const text = JSON.stringify(data);
+    if (shown.get(kind) === text || typeof Plotly === "undefined") return;
+    shown.set(kind, text);
+    draw(kind, $(kind), data);
+  }
+
+  // ---- all experiments ----------------------------------------------------------------------------------------------
+
+  const left = (one) => (one.survivors === null ? "" : `${number(one.survivors)} of ${number(one.n_candidates)} candidates left`);
+  const reached = (one) => (one.certified === null ? "nothing certified yet" : `ε = ${number(one.certified)} certified`);
+
+  function card(one) {
+    const link = made("a", undefined, "card");
+    link.href = `#/experiments/${encodeURIComponent(one.name)}`;
+    const title = made("h2", one.name);
+    title.append(" ", made("span", one.done ? `decided, ${one.state}` : one.state, `badge ${one.state}`));
+    link.append(title, made("p", one.answer || "Nothing is known yet."));
+    const facts = [`${number(one.decisions)} decisions`, left(one), reached(one), `asked for: ε = ${number(one.epsilon)}`];
+    link.append(made("p", facts.filter(Boolean).join(" · "), "soft"));
+    for (const words of one.warnings) link.append(made("p", words, "alarm"));
+    return link;
+  }
+
+  async function showList() {
+    const { experiments } = await ask("/v1/experiments");
+    const text = JSON.stringify(experiments);
+    if (shown.get("list") !== text) {
+      shown.set("list", text);
+      $("experiments").replaceChildren(...experiments.map(card));
+      $("none").hidden = experiments.length > 0;
+    }
+    document.title = "comband";
+  }
+
+  // ---- one experiment -----------------------------------------------------------------------------------------------
+
+  const base = (name) => `/v1/experiments/${encodeURIComponent(name)}`;
+
+  function compared(status) {
+    const place = (one) => (one.state === "leader" ? 0 : one.state === "candidate" ? 1 : 2);
+    const candidates = status.candidates
+      .map((one) => ({ ...one, dropped: one.dropped_after, unjudged: "" }))
+      .filter((one) => one.difference !== null)
+      .sort((a, b) => place(a) - place(b) || b.difference - a.difference);
+    return { candidates, epsilon: status.certified };
+  }
+
+  function columns(status, history) {
+    const column = (name) => history.points.map((point) => point[name]);
+    return {
+      time: column("time").map((t) => t / 1000), rounds: column("decisions"), survivors: column("survivors"),
+      certified: column("certified"), forecast: column("forecast_decisions"), lost: column("reward_lost"), target: status.epsilon,
+    };
+  }
+
+  function byMinute({ minutes }) {
+    const column = (name) => minutes.map((minute) => minute[name]);
+    return {
+      time: column("time").map((t) => t / 1000), decisions: column("decisions"), rewards: column("rewards"), late: column("late"),
+      delay: column("mean_delay_seconds"),
+    };
+  }
+
+  function facts(status, history) {
+    const { minutes } = history, togo = status.forecast_decisions;
+    const over = minutes.findLast((one) => one.time + 60_000 <= status.time);
+    const last = over || minutes.at(-1), when = over ? "last full minute" : "this minute";
+    const per = (name) => (last ? number(last[name]) : "–");
+    return [
+      ["decisions", number(status.decisions), `${number(status.settled)} settled`],
+      ["candidates left", number(status.survivors), `of ${number(status.n_candidates)}`],
+      ["certified ε", number(status.certified), `asked for: ${number(status.epsilon)}`],
+      ["decisions to go", status.done ? "0" : togo === null ? "–" : `~${rough(togo)}`, status.done ? "done" : "a rough guess"],
+      ["reward lost so far", number(status.reward_lost), `${number(status.reward)} came in`],
+      ["decisions per minute", per("decisions"), when],
+      ["rewards per minute", per("rewards"), when],
+      ["delay of rewards", last && last.mean_delay_seconds !== null ? `${number(last.mean_delay_seconds)} s` : "–", `mean, ${when}`],
+    ];
+  }
+
+  function tiles(list) {
+    if ($("numbers").children.length !== list.length)
+      $("numbers").replaceChildren(...list.map(() => {
+        const tile = made("div"), value = made("dd");
+        value.append(made("span"), made("small"));
+        tile.append(made("dt"), value);
+        return tile;
+      }));
+    list.forEach(([name, value, more], i) => {
+      const tile = $("numbers").children[i];
+      for (const [element, words] of [[tile.children[0], name], [tile.querySelector("span"), value], [tile.querySelector("small"), more]])
+        if (element.textContent !== words) element.textContent = words;
+    });
+  }
+
+  function guard(one) {
+    const item = made("li");
+    item.append(made("strong", one.warning ? "⚠ " : "✓ ", one.warning ? "alarm" : "good"), made("span", one.watches));
+    if (one.warning) item.append(made("p", one.warning, "alarm"));
+    return item;
+  }
+
+  function row(one) {
+    const line = made("tr", undefined, one.state === "leader" ? "best" : "");
+    const share = one.share === null ? "–" : `${number(100 * one.share)} %`;
+    for (const words of [one.name, number(one.value), number(one.low), number(one.high), number(one.difference), number(one.bound),
+      share, one.dropped_after === null ? "" : number(one.dropped_after)]) line.append(made("td", words));
+    return line;
+  }
+
+  function once(key, data, fill) {
+    const text = JSON.stringify(data);
+    if (shown.get(key) !== text) {
+      shown.set(key, text);
+      fill();
+    }
+  }
+
+  let state = "";
+  let pressed = null; // the state that was asked for and is not seen yet
+
+  function buttons(status) {
+    const ended = status.state === "ended";
+    $("pause").textContent = status.state === "paused" ? "Resume" : "Pause";
+    $("pause").disabled = $("end").disabled = ended || pressed !== null;
+  }
+
+  async function showOne(name) {
+    const [status, history] = await Promise.all([ask(`${base(name)}/status`), ask(`${base(name)}/history`)]);
+    if (current() !== name) return;
+    $("one").hidden = false; // before anything is drawn: a chart takes the width that it sees
+    if (pressed === status.state) pressed = null;
+    document.title = `${visible(status.name)}: comband`;
+    put("name", status.name);
+    put("note", status.note);
+    state = status.state;
+    put("state", status.done ? `decided, ${state}` : state);
+    $("state").className = `badge ${status.state}`;
+    put("answer", status.answer || "Nothing is known yet: no decision is settled.");
+    once("warnings", status.warnings, () => $("warnings").replaceChildren(...status.warnings.map((words) => made("p", words, "alarm"))));
+    buttons(status);
+    tiles(facts(status, history));
+    once("guards", status.guards, () => $("guards").replaceChildren(...status.guards.map(guard)));
+    const comparison = compared(status), points = columns(status, history), minutes = byMinute(history);
+    once("rows", status.candidates, () => $("rows").replaceChildren(...comparison.candidates.map(row)));
+    if (comparison.candidates.length) {
+      const most = Math.max(12, Math.min(30, status.survivors)), all = comparison.candidates.length;
+      const first = { ...comparison, candidates: comparison.candidates.slice(0, most) };
+      show("differences", first);
+      show("values", first);
+      put("more", all > most ? `The first ${most} of ${number(all)}; the table below has all.` : "");
+      show("shares", { candidates: status.candidates });
+    }
+    if (points.time.length) for (const kind of ["field", "certificate", "lost"]) show(kind, points);
+    if (minutes.time.length) for (const kind of ["rates", "delays"]) show(kind, minutes);
+    document.documentElement.dataset.shown = status.name;
+  }
+
+  function addresses(name) {
+    $("addresses").replaceChildren(...["", "/status", "/history", "/result"].map((part) => {
+      const button = made("button", `GET ${base(name)}${part}`);
+      button.type = "button";
+      button.addEventListener("click", async () => {
+        try {
+          $("raw").textContent = visible(JSON.stringify(await ask(base(name) + part), null, 2)).replaceAll("\\u000a", "\n");
+          $("raw").hidden = false;
+        } catch (error) {
+          refuse(error);
+        }
+      });
+      return button;
+    }));
+    $("raw").hidden = true;
+  }
+
+  async function change(verb, state) {
+    const name = current();
+    $("pause").disabled = $("end").disabled = true;
+    pressed = state;
+    try {
+      await ask(`${base(name)}/${verb}`, "POST");
+      accept();
+    } catch (error) {
+      pressed = null;
+      refuse(error);
+    }
+    sure(false);
+    await tick();
+  }
+
+  function sure(asked) {
+    $("sure").hidden = $("keep").hidden = !asked;
+    $("end").hidden = asked;
+  }
+
+  $("pause").addEventListener("click", () =>
+    state === "paused" ? change("resume", "running") : change("pause", "paused"));
+  $("end").addEventListener("click", () => sure(true));
+  $("keep").addEventListener("click", () => sure(false));
+  $("sure").addEventListener("click", () => change("end", "ended"));
+
+  // ---- signing in ---------------------------------------------------------------------------------------------------
+
+  $("sign").addEventListener("click", () => {
+    $("access").hidden = !$("access").hidden;
+    if (!$("access").hidden) $("token").focus();
+  });
+  $("access").addEventListener("submit", (event) => {
+    event.preventDefault();
+    token = $("token").value.trim();
+    sessionStorage.setItem("comband-token", token);
+    $("token").value = "";
+    $("access").hidden = true;
+    accept();
+    tick();
+  });
+  $("forget").addEventListener("click", () => {
+    token = "";
+    sessionStorage.removeItem("comband-token");
+    $("access").hidden = true;
+    accept();
+    tick();
+  });
+
+  // ---- where we are, and once per second ----------------------------------------------------------------------------
+
+  function current() {
+    const found = location.hash.match(/^#\/experiments\/(.+)$/);
+    try {
+      return found ? decodeURIComponent(found[1]) : null;
+    } catch {
+      return found[1];
+    }
+  }
+
+  let timer = 0;
+
+  async function tick() {
+    clearTimeout(timer);
+    const name = current();
+    try {
+      if (!document.hidden) {
+        await (name === null ? showList() : showOne(name));
+        $("list").hidden = name !== null;
+        $("one").hidden = name === null;
+        put("live", "live");
+        if ($("refusal").dataset.kind === "reading") accept();
+        delete $("refusal").dataset.kind;
+      }
+    } catch (error) {
+      if (error instanceof Refused) {
+        $("list").hidden = $("one").hidden = true;
+        refuse(error);
+        $("refusal").dataset.kind = "reading";
+        put("live", "");
+      } else {
+        put("live", "no connection; trying again");
+      }
+    }
+    clearTimeout(timer);
+    timer = setTimeout(tick, EVERY);
+  }
+
+  function moved() {
+    shown.clear();
+    accept();
+    sure(false);
+    pressed = null;
+    $("list").hidden = $("one").hidden = true;
+    delete document.documentElement.dataset.shown;
+    const name = current();
+    if (name !== null) addresses(name);
+    scrollTo(0, 0);
+    tick();
+  }
+
+  window.addEventListener("hashchange", moved);
+  document.addEventListener("visibilitychange", () => document.hidden || tick());
+  moved();
+})();

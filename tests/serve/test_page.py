@@ -1,0 +1,271 @@
+"""The page in a real browser: live, with and without tokens, narrow and dark, and whatever candidates are called."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+
+from comband.serve import page as files
+from comband.serve.api import make_app
+from comband.serve.service import Service
+from comband.serve.tokens import create_token
+from tests.browser import fits, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+HOSTILE = "<script>alert(1)</script>"
+NAMES = ["now", HOSTILE, "new", "newest"]
+RATES = (0.2, 0.7, 0.1, 0.05)  # of a click on the first item of each one's list
+
+
+@dataclass
+class Served:
+    """A service that listens, and somebody who uses it."""
+
+    address: str
+    service: Service
+    token: str = ""
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.address, headers={"authorization": f"Bearer {self.token}"} if self.token else {}
+        )
+
+    def create(self, name: str = "home", **more: Any) -> None:
+        spec = {
+            "name": name,
+            "candidates": NAMES,
+            "list_size": 2,
+            "sparsity": 1,
+            "epsilon": 0.1,
+            "note": HOSTILE,
+            **more,
+        }
+        with self._client() as client:
+            assert client.post("/v1/experiments", json=spec).status_code == 201
+
+    def visit(self, n: int, name: str = "home", seed: int = 0) -> None:
+        """n visitors, each of whom clicks or does not at once."""
+        rng = np.random.default_rng(seed)
+        lists = {called: [f"{i}a", f"{i}b"] for i, called in enumerate(NAMES)}
+        with self._client() as client:
+            for _ in range(0, n, 50):
+                asked = client.post(f"/v1/experiments/{name}/decisions", json=[{"lists": lists}] * 50)
+                assert asked.status_code == 200, asked.text
+                posts = []
+                for one in asked.json()["decisions"]:
+                    chances = [RATES[int(item[0])] if item[1] == "a" else 0.0 for item in one["items"]]
+                    clicked = np.searchsorted(np.cumsum(chances), rng.random())
+                    rewards = [[item, float(i == clicked)] for i, item in enumerate(one["items"])]
+                    posts.append({"decision": one["decision"], "rewards": rewards})
+                assert client.post(f"/v1/experiments/{name}/rewards", json=posts).status_code == 200
+
+    def wait(self, name: str, field: str, value: object) -> None:
+        """Until the status says so."""
+        with self._client() as client:
+            for _ in range(300):
+                if client.get(f"/v1/experiments/{name}/status").json()[field] == value:
+                    return
+                time.sleep(0.1)
+        pytest.fail(f"{field} never became {value!r}")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    service = Service(f"sqlite:///{tmp_path}/journal.db")
+    config = uvicorn.Config(make_app(service, is_open=True), port=0, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    yield Served(f"http://{host}:{port}", service)
+    server.should_exit = True
+    thread.join(timeout=20)
+    service.close()
+
+
+def give_token(served: Served, *roles: str) -> str:
+    with served.service.journal.database.transaction():
+        token = create_token(served.service.journal, "page", roles)
+    for _ in range(100):  # the service hears of it within moments
+        known = httpx.get(f"{served.address}/v1/experiments", headers={"authorization": f"Bearer {token}"})
+        without = httpx.get(f"{served.address}/v1/experiments")
+        if (known.status_code, without.status_code) == (200, 401):
+            return token
+        time.sleep(0.1)
+    pytest.fail("the token is not known")
+
+
+def text(page: Page, selector: str) -> str:
+    return page.locator(selector).text_content() or ""
+
+
+def one(served: Served, name: str = "home") -> str:
+    return f"{served.address}/#/experiments/{name}"
+
+
+def until(page: Page, selector: str, words: str) -> None:
+    page.wait_for_function(
+        "([where, words]) => document.querySelector(where).textContent.includes(words)", arg=[selector, words]
+    )
+
+
+def test_the_list_leads_to_an_experiment(browser: Browser, served: Served) -> None:
+    with opened(browser, f"{served.address}/") as page:
+        page.wait_for_selector("#none:not([hidden])")
+        served.create("home")
+        served.create("search")
+        page.wait_for_selector(".card:nth-child(2)")  # without a reload
+        assert [words.split()[0] for words in page.locator(".card h2").all_text_contents()] == ["home", "search"]
+        page.click(".card >> nth=1")
+        page.wait_for_selector("#one:not([hidden])")
+        assert text(page, "#name") == "search"
+        assert text(page, "#state") == "running"
+        page.click(".home")
+        page.wait_for_selector("#list:not([hidden])")
+
+
+def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served) -> None:
+    served.create()
+    with opened(browser, one(served)) as page:
+        until(page, "#answer", "No decision has been settled yet")
+        page.evaluate("window.same = true")
+        served.visit(200)
+        until(page, "#answer", "leads after")
+        served.visit(1800, seed=1)
+        served.wait("home", "done", True)
+        until(page, "#answer", f"{HOSTILE} is the winner: with probability 0.95 no candidate is better by more than")
+        until(page, "#state", "decided")
+        assert page.evaluate("window.same")
+        status = httpx.get(f"{served.address}/v1/experiments/home/status").json()
+        history = httpx.get(f"{served.address}/v1/experiments/home/history").json()
+        until(page, "#numbers", f"{status['decisions']:,}")
+        # What the charts draw is what the API says.
+        data = "id => document.getElementById(id).data"
+        rows = sorted(
+            status["candidates"],
+            key=lambda row: (row["state"] != "leader", row["state"] == "dropped", -row["difference"]),
+        )
+        assert page.evaluate(data, "differences")[-1]["x"] == pytest.approx([row["difference"] for row in rows])
+        assert page.evaluate(data, "differences")[-2]["x"] == pytest.approx([row["bound"] for row in rows[1:]])
+        assert page.evaluate(data, "values")[-1]["x"] == pytest.approx([row["value"] for row in rows])
+        page.wait_for_function(
+            "n => document.getElementById('field').data[0].y.length >= n", arg=len(history["points"])
+        )
+        for chart, field in (("field", "survivors"), ("certificate", "certified"), ("lost", "reward_lost")):
+            assert page.evaluate(data, chart)[0]["y"] == [point[field] for point in history["points"]]
+        assert sum(page.evaluate(data, "rates")[0]["y"]) == status["decisions"]
+        assert sum(page.evaluate(data, "rates")[1]["y"]) == sum(minute["rewards"] for minute in history["minutes"])
+        assert len(page.evaluate(data, "delays")[0]["y"]) == len(history["minutes"])
+        assert sorted(page.evaluate(data, "shares")[0]["x"]) == sorted(row["share"] for row in rows)
+        assert page.locator("#guards li").count() == len(status["guards"])
+        page.click("#json summary")
+        page.click("#addresses button >> nth=1")
+        page.wait_for_selector("#raw:not([hidden])")
+        assert '"is_certified": true' in text(page, "#raw")
+        # Every chart is inside its place, and none is empty.
+        for place in page.locator(".chart").all():
+            box, inner = place.bounding_box(), place.locator(".main-svg").first.bounding_box()
+            assert box is not None
+            assert inner is not None
+            assert inner["width"] <= box["width"] + 1
+            assert inner["height"] > 100
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_names_are_text_and_a_phone_has_room(browser: Browser, served: Served, dark: bool) -> None:
+    served.create()
+    served.visit(400)
+    with opened(browser, one(served), width=400, dark=dark) as page:
+        page.wait_for_selector("#values .ytick text")
+        page.wait_for_selector("#rates .bars path")
+        assert fits(page)
+        assert text(page, "#note") == HOSTILE
+        page.click("details >> nth=0 >> summary")
+        assert HOSTILE in page.locator("#rows td:first-child").all_text_contents()
+        ticks = [words.strip() for words in page.locator("#values .ytick text").all_text_contents()]
+        assert HOSTILE[:13] + "…" in ticks
+        assert fits(page)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == ("rgb(20, 24, 31)" if dark else "rgb(255, 255, 255)")
+        ink = page.evaluate("getComputedStyle(document.querySelector('#values .xtick text')).fill")
+        assert ink == ("rgb(230, 233, 239)" if dark else "rgb(28, 35, 48)")
+
+
+def test_pause_resume_and_end(browser: Browser, served: Served) -> None:
+    served.create()
+    served.visit(50)
+    with opened(browser, one(served)) as page:
+        page.wait_for_selector("#one:not([hidden])")
+        page.click("#pause")
+        until(page, "#state", "paused")
+        until(page, "#pause", "Resume")
+        page.click("#pause")
+        until(page, "#state", "running")
+        page.click("#end")
+        page.click("#keep")
+        served.wait("home", "state", "running")
+        page.click("#end")
+        page.click("#sure")
+        until(page, "#state", "ended")
+        page.wait_for_function("document.getElementById('pause').disabled && document.getElementById('end').disabled")
+        served.wait("home", "state", "ended")
+
+
+def test_tokens(browser: Browser, served: Served) -> None:
+    served.create()
+    reading, served.token = give_token(served, "read"), give_token(served, "admin")
+    refused = ("the server responded with a status of 401", "the server responded with a status of 403")
+    with opened(browser, one(served), expected=refused) as page:
+        page.wait_for_selector("#refusal:not([hidden])")  # nothing is shown without one
+        assert "Authorization: Bearer" in text(page, "#refusal")
+        assert page.locator("#one").is_hidden()
+        page.fill("#token", "cb_0000000000000000_" + "x" * 43)
+        page.click("#access button >> nth=0")
+        until(page, "#refusal", "The token was refused")
+        page.fill("#token", reading)
+        page.click("#access button >> nth=0")
+        page.wait_for_selector("#one:not([hidden])")
+        assert page.locator("#refusal").is_hidden()
+        page.click("#pause")  # may read, and no more
+        until(page, "#refusal", "needs the role admin")
+        assert text(page, "#state") == "running"
+        page.fill("#token", served.token)
+        page.click("#access button >> nth=0")
+        page.wait_for_selector("#refusal", state="hidden")
+        page.click("#pause")
+        until(page, "#state", "paused")
+        assert page.evaluate("localStorage.length") == 0
+        page.click("#sign")
+        page.click("#forget")
+        page.wait_for_selector("#refusal:not([hidden])")
+        assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_what_may_run_is_said_and_nothing_is_inline(served: Served) -> None:
+    answer = httpx.get(served.address)
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=|https?://", answer.text)
+    for name in re.findall(r'(?:src|href)="/page/([^"]+)"', answer.text):
+        got = httpx.get(f"{served.address}/page/{name}")
+        assert got.status_code == 200
+        assert got.headers["x-content-type-options"] == "nosniff"
+    assert files.file("__init__.py") is None
+    assert files.file("../journal.py") is None
+    assert httpx.get(f"{served.address}/page/%2e%2e/api.py").status_code == 404
