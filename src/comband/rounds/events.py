@@ -52,9 +52,12 @@ class Events:
             raise InputError("events need one row, action, reward and propensity each, and ids and epochs per round.")
         if n_contexts(self.contexts) != n_rewarded:
             raise InputError(f"events need one context for each of the {n_rewarded} rewarded rounds.")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
         if not valid_events(
             self.rows,
-            n_rewarded,
+            self.n_rewarded,
             self.actions,
             self.rewards,
             self.propensities,
@@ -84,6 +87,32 @@ class Events:
 
     def __add__(self, other: Events) -> Events:
         return Events.join([self, other])
+
+    def taken(self, rewarded: NDArray[np.int64], rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Events:
+        """Some rewarded rounds, and the `chosen` events in them, which stand in `rows` of these; of `n_rounds`
+        nothing.
+        """
+        return without_checks(
+            Events,
+            n_rounds=0,
+            ids=self.ids[rewarded],
+            epochs=self.epochs[rewarded],
+            contexts=take_contexts(self.contexts, rewarded),
+            rows=rows,
+            actions=self.actions[chosen],
+            rewards=self.rewards[chosen],
+            propensities=self.propensities[chosen],
+            covered=self.covered[rewarded],
+            arms=self.arms[rewarded],
+        )
+
+    def with_propensities(self, propensities: NDArray[np.float64]) -> Events:
+        """The same events with other propensities, checked; of `n_rounds` nothing."""
+        columns = {name: getattr(self, name) for name in (*_JOINED, "rows", "contexts")}
+        columns["propensities"] = np.array(propensities, dtype=np.float64)
+        events = without_checks(Events, n_rounds=0, **columns)
+        events._check_numbers()
+        return events
 
     @classmethod
     def join(cls, parts: Sequence[Events]) -> Events:
@@ -172,19 +201,7 @@ def events_of_rounds(events: Events, rewarded: NDArray[np.int64]) -> tuple[Event
     place[rewarded] = np.arange(len(rewarded))
     rows = place[events.rows]
     chosen = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
-    taken = Events(
-        n_rounds=0,
-        ids=events.ids[rewarded],
-        epochs=events.epochs[rewarded],
-        contexts=take_contexts(events.contexts, rewarded),
-        rows=rows[chosen],
-        actions=events.actions[chosen],
-        rewards=events.rewards[chosen],
-        propensities=events.propensities[chosen],
-        covered=events.covered[rewarded],
-        arms=events.arms[rewarded],
-    )
-    return taken, chosen
+    return events.taken(rewarded, rows[chosen], chosen), chosen
 
 
 class EventParts:

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import take_contexts
 from comband.estimates.betting import OFFSETS, PairedEvidence, credits_at
 from comband.estimates.grids import log_mean_exp
 from comband.estimates.sequences import ValueBets
@@ -326,18 +325,10 @@ def _events_to_keep(events: Events, chosen: NDArray[np.int64], divisors: NDArray
     """The events that later designs need."""
     if len(chosen) == 0:
         return None
-    needed, rows = np.unique(events.rows[chosen], return_inverse=True)
-    return Events(
-        n_rounds=0,
-        ids=events.ids[needed],
-        epochs=events.epochs[needed],
-        contexts=take_contexts(events.contexts, needed),
-        rows=rows,
-        actions=events.actions[chosen],
-        rewards=events.rewards[chosen],
-        propensities=divisors,
-        arms=events.arms[needed],
-    )
+    if len(chosen) < len(events):
+        needed, rows = np.unique(events.rows[chosen], return_inverse=True)
+        events = events.taken(needed, rows, chosen)
+    return events.with_propensities(divisors)
 
 
 def _same_epochs(one: Sequence[Epoch], other: Sequence[Epoch]) -> bool:

@@ -90,8 +90,8 @@ class Queue:
         """Take in answers that the ledger is about to note, and let go of what may enter the evidence now."""
         ids, front = rounds.decisions.ids, self.front
         rewarded = bool(rounds.rewards.any())
-        if not rewarded and self._is_all(ids):
-            settled = Settled(self._epochs, self._covered, self._held, [])
+        if self._is_all(ids) and (not rewarded or len(ids) == 1 or bool((ids[1:] > ids[:-1]).all())):
+            settled = Settled(self._epochs, self._covered, rounds.events() if rewarded else self._held, [])
             self._epochs, self._covered = self._epochs[:0].copy(), self._covered[:0].copy()
             self.front += len(ids)
             return settled
@@ -118,8 +118,8 @@ class Queue:
         return settled
 
     def _is_all(self, ids: NDArray[np.int64]) -> bool:
-        """Whether these are all decisions that wait, and no event waits for them: answers without reward, the common
-        case, then take no more than a look.
+        """Whether these are all decisions that wait, and no event waits for them, the common case: they need not be
+        kept, nor picked from what is.
         """
         waiting = len(self._epochs)
         return (

@@ -251,10 +251,13 @@ class PlacesGuard(Guard):
             ids = moment.decisions.ids
             rewarded = np.flatnonzero(moment.rewards.any(axis=1) & (ids >= self._entered))
             if len(rewarded):
-                joined = np.concatenate([self._ids, ids[rewarded]])
-                order = np.argsort(joined, kind="stable")
-                self._ids = joined[order]
-                self._rewards = np.concatenate([self._rewards, moment.rewards[rewarded]])[order]
+                joined, rewards = ids[rewarded], moment.rewards[rewarded]
+                if len(self._ids):
+                    joined, rewards = np.concatenate([self._ids, joined]), np.concatenate([self._rewards, rewards])
+                if len(joined) > 1:
+                    order = np.argsort(joined, kind="stable")
+                    joined, rewards = joined[order], rewards[order]
+                self._ids, self._rewards = joined, rewards
         elif isinstance(moment, Entered):
             self._entered += moment.block.n_rounds
             n = int(np.searchsorted(self._ids, self._entered))
