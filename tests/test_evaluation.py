@@ -132,7 +132,7 @@ def test_nothing_is_promised_wrongly_by_exact_enumeration(overlap: str) -> None:
     for counts, chance in _weights_of_outcomes(n, list(0.5 * share)):
         e = np.repeat(np.arange(len(outcomes)), counts)
         result = cb.evaluate(_one_item_log(context[e], item[e], pays[e], share[e]), policies, max_reward=1, delta=delta)
-        gap = max(truth.values()) - truth[result.best.name]
+        gap = max(truth.values()) - truth[result.candidates[0].name]
         whole += chance
         wrong += chance * (gap > result.epsilon + 1e-9)
         assumed += chance * (gap > result.covered_epsilon + 1e-9)
@@ -172,7 +172,7 @@ def test_guarantees_hold_whatever_could_be_shown(overlap: str) -> None:
         failed = np.zeros(3, dtype=bool)
         for n in (100, 300, 900):
             result = cb.evaluate(log[:n], policies, max_reward=1, delta=0.1)
-            gap = truth.max() - truth[result.best.index]
+            gap = truth.max() - truth[result.candidates[0].index]
             failed |= [
                 gap > result.epsilon,
                 any(not c.interval[0] <= truth[c.index] <= c.interval[1] for c in result.candidates),
@@ -263,9 +263,9 @@ def test_guarantees_hold_on_many_logs() -> None:
         rounds = cb.Rounds(decisions, batch.answer(decisions.lists))
         result = cb.evaluate(rounds, policies, max_reward=1, min_propensity=least, delta=0.1)
         outside += any(not c.interval[0] <= truth[c.index] <= c.interval[1] for c in result.candidates)
-        wrong += bool(truth.max() - truth[result.best.index] > result.epsilon)
+        wrong += bool(truth.max() - truth[result.candidates[0].index] > result.epsilon)
         for c in result.candidates:
-            exceeded[c.index] += bool(truth[c.index] - truth[result.best.index] > c.gap_bound)
+            exceeded[c.index] += bool(truth[c.index] - truth[result.candidates[0].index] > c.gap_bound)
     assert exceeded.max() <= 24
     assert outside <= 24
     assert wrong <= 24

@@ -98,12 +98,13 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
             f"{candidate.value:.5g}",
             f"{candidate.interval[0]:.5g}",
             f"{candidate.interval[1]:.5g}",
-            "the best" if candidate is result.best else f"{candidate.gap_bound:.5g}",
+            f"{candidate.standard_error:.2g}",
+            "the best" if result.has_best and candidate is result.best else f"{candidate.gap_bound:.5g}",
             "cannot be judged" if candidate.unjudged else f"{candidate.effective_rewards:,.0f}",
         )
         for candidate in shown
     ]
-    columns = ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
+    columns = ("candidate", "value", "at least", "at most", "±", "better than best by at most", "effective rewards")
     out = console()
     notes = answer.notes
     if not answer.trusted:
@@ -114,7 +115,13 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()
     if answer.trusted:
-        out.print(f"Best: {visible(result.best.name)}. {visible(result.promise)} {PAIRED}")
+        best = f"Best: {visible(result.best.name)}. " if result.has_best else ""
+        out.print(f"{best}{visible(result.promise)}{f' {PAIRED}' if best else ''}")
+        if best:
+            out.print(
+                f"Plain normal intervals (± standard error) would say {result.approximate_epsilon:.5g}: approximate, "
+                "for one look at a number of rounds fixed beforehand; not valid under peeking."
+            )
     out.print(
         f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
         f"{result.min_propensity:.4g}; {answer.meaning}."

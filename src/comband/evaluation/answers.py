@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from comband.estimates.importance import ValueSums
 from comband.frames import Tabular
+from comband.problem import InputError
 from comband.results import Candidate, ComparedCandidate, Comparison
 
 Floats = NDArray[np.float64]
@@ -37,11 +39,16 @@ class EvaluatedCandidate(Candidate):
     unjudged:
         Empty, or why the log cannot tell the candidate's value: some of its items could not be shown. The estimate is
         then of the other items only; interval and gap_bound allow for that.
+    standard_error, approximate_interval:
+        Of the mean of X_t, and the plain normal interval at 1 − delta: approximate, for this candidate alone and one
+        look at a number of rounds fixed beforehand; not valid under peeking, and no part of the promise.
     """
 
     effective_rewards: float
     gap_bound: float
     unjudged: str = ""
+    standard_error: float = 0.0
+    approximate_interval: tuple[float, float] = (0.0, 0.0)
 
 
 def ranked_candidates(
@@ -54,8 +61,11 @@ def ranked_candidates(
     high: Floats,
     gaps: Floats,
     unjudged: Mapping[int, str],
+    delta: float,
 ) -> tuple[EvaluatedCandidate, ...]:
     """All candidates with what is known of each, by the mean of X; the best first among equals."""
+    errors = np.sqrt(sums.variances / max(sums.n_rounds, 1))
+    radius = NormalDist().inv_cdf(1 - delta / 2) * errors
     effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(values), where=sums.squares > 0)
     return tuple(
         EvaluatedCandidate(
@@ -66,9 +76,34 @@ def ranked_candidates(
             effective_rewards=float(effective[i]),
             gap_bound=float(gaps[i]),
             unjudged=unjudged.get(int(i), ""),
+            standard_error=float(errors[i]),
+            approximate_interval=(float(sums.means[i] - radius[i]), float(sums.means[i] + radius[i])),
         )
         for i in np.lexsort((np.arange(len(names)) != best, -sums.means))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """An assumption that makes the promise tighter: which option, which value, and the ε that then holds.
+
+    It must be known from how lists were drawn and rewards arise; that the log does not contradict it is no proof.
+    """
+
+    option: str
+    value: float
+    epsilon: float
+
+    def __str__(self) -> str:
+        what = {
+            "min_propensity": "every item that a candidate shows had a propensity of at least",
+            "sparsity": "no round can bring more than",
+        }[self.option]
+        name = {"sparsity": "sparsity, max_reward"}.get(self.option, self.option)
+        return (
+            f"epsilon is {self.epsilon:.4g} if you know that {what} {self.value:.4g}: state it "
+            f"({name}, --{self.option.replace('_', '-')})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +167,11 @@ class Evaluation(Tabular):
         off the log, or where a candidate is unjudged.
     propensity_check:
         Whether the log agrees; None for events, which do not tell.
+    approximate_epsilon:
+        What plain normal intervals of the differences say: approximate, for each rival alone and one look at a number
+        of rounds fixed beforehand; not valid under peeking, and no promise.
+    hints:
+        Which assumptions would make epsilon smaller, and by how much.
     """
 
     candidates: tuple[EvaluatedCandidate, ...]
@@ -146,10 +186,19 @@ class Evaluation(Tabular):
     guarantee: str
     propensity_check: PropensityCheck | None = None
     notes: tuple[str, ...] = ()
+    approximate_epsilon: float = 0.0
+    hints: tuple[Hint, ...] = ()
+
+    @property
+    def has_best(self) -> bool:
+        """Whether any candidate is ahead: without a reward none is."""
+        return self.rewarded_rounds > 0
 
     @property
     def best(self) -> EvaluatedCandidate:
-        """The candidate of highest estimated value."""
+        """The candidate of highest estimated value; refused where the log has no reward (`has_best`)."""
+        if not self.has_best:
+            raise InputError(f"none of the {self.rounds:,} rounds brought a reward, so that no candidate is best.")
         return self.candidates[0]
 
     @property
@@ -165,6 +214,8 @@ class Evaluation(Tabular):
     @property
     def promise(self) -> str:
         """What is certain about the best, in a sentence or two; which candidates cannot be judged comes first."""
+        if not self.has_best:
+            return f"None of the {self.rounds:,} rounds brought a reward: no candidate is best, nothing is promised."
         known = f"With probability {1 - self.delta:g} no candidate is better by more than {self.epsilon:.5g}"
         unit = "rewards per round"
         if self.covered_epsilon < self.epsilon:
@@ -188,7 +239,7 @@ class Evaluation(Tabular):
                 one.name,
                 one.value,
                 one.interval,
-                one.value - self.best.value,
+                one.value - self.candidates[0].value,
                 one.gap_bound,
                 None,
                 one.unjudged,
@@ -206,6 +257,9 @@ class Evaluation(Tabular):
             "low": [row.interval[0] for row in rows],
             "high": [row.interval[1] for row in rows],
             "gap_bound": [row.gap_bound for row in rows],
+            "standard_error": [row.standard_error for row in rows],
+            "approximate_low": [row.approximate_interval[0] for row in rows],
+            "approximate_high": [row.approximate_interval[1] for row in rows],
             "effective_rewards": [row.effective_rewards for row in rows],
             "unjudged": [row.unjudged for row in rows],
         }
@@ -216,7 +270,7 @@ class Evaluation(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
-        return {"best": self.best.name, **asdict(self)}
+        return {"best": self.best.name if self.has_best else None, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +281,8 @@ class LogEvaluation(Tabular):
         How the propensities were read.
     skipped:
         Faulty rows that were left out, by kind; `skipped_examples` describe the first of each kind.
+    repeated:
+        Rewarded rounds without an id that are the same as an earlier one in every column.
     """
 
     evaluation: Evaluation
@@ -234,6 +290,7 @@ class LogEvaluation(Tabular):
     meaning: str
     skipped: dict[str, int]
     skipped_examples: tuple[str, ...]
+    repeated: int = 0
 
     @property
     def trusted(self) -> bool:
@@ -251,11 +308,18 @@ class LogEvaluation(Tabular):
     @property
     def notes(self) -> tuple[str, ...]:
         """All that a reader must know besides the numbers; the first is the alarm, if propensities do not fit."""
-        if not self.skipped:
-            return self.evaluation.notes
-        total = sum(self.skipped.values())
-        skipped = f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
-        return (*self.evaluation.notes, skipped)
+        notes = list(self.evaluation.notes)
+        if self.repeated:
+            notes.append(
+                f"{self.repeated:,} rewarded rounds are the same as an earlier one in every column, and without an id "
+                "nothing tells whether they were logged twice: log an id"
+            )
+        if self.skipped:
+            total = sum(self.skipped.values())
+            notes.append(
+                f"faulty rows skipped: {total:,}; if faults go with rewards, the values are off by an unknown amount"
+            )
+        return tuple(notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -266,4 +330,5 @@ class LogEvaluation(Tabular):
             "propensity_meaning": self.meaning,
             "skipped": self.skipped,
             "skipped_examples": list(self.skipped_examples),
+            "repeated": self.repeated,
         }

@@ -259,7 +259,7 @@ def evaluate_log(
             min_propensity=min_propensity,
             delta=delta,
         )
-        return _log_evaluation(evaluation, log.format, log.faults)
+        return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
     if candidates is None:
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)

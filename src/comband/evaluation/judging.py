@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from comband.cluster import Work
+from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import ValueSums
-from comband.evaluation.answers import Evaluation, ranked_candidates
+from comband.evaluation.answers import Evaluation, Hint, ranked_candidates
 from comband.evaluation.coverage import ItemWeights, bounds_without_overlap
 from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
 from comband.problem import InputError, check_fraction, check_positive
@@ -77,11 +79,23 @@ def evaluate_parts(
         )
         high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
     epsilon = float(gaps.max())
+    hints = [] if stated else [Hint("min_propensity", float(min_propensity), covered)]
+    sparsity = float(max(1, np.ceil(known.most - 1e-9)))
+    if P > 1 and sparsity < max_reward and known.rewards:
+        sparse: SecondLook = work.total(
+            "differences", second_look, parts, best, sparsity / min_propensity, sparsity, None
+        )
+        tighter = sparse.differences.upper_bounds(threshold=rivals, largest=sparsity)
+        tighter[best] = 0.0
+        hints.append(Hint("sparsity", sparsity, float(tighter[~uncovered].max(initial=0.0))))
+    hints = [hint for hint in hints if hint.epsilon < epsilon]
     means = np.minimum(sums.means, max_reward)
     low, high = np.minimum(low, means), np.maximum(high, means)
     reasons = {} if weights is None else {int(i): weights.reason(int(i)) for i in np.flatnonzero(uncovered)}
     result = Evaluation(
-        candidates=ranked_candidates(names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged=reasons),
+        candidates=ranked_candidates(
+            names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged=reasons, delta=delta
+        ),
         epsilon=epsilon,
         covered_epsilon=epsilon if uncovered.all() else covered,
         delta=delta,
@@ -97,6 +111,8 @@ def evaluate_parts(
             else "of items that are not shown nothing is assumed"
         ),
         propensity_check=None if weights is None else weights.summary(names),
+        approximate_epsilon=_normal_epsilon(compared.differences, best, delta) if P > 1 else 0.0,
+        hints=tuple(hints),
     )
     return replace(result, notes=_notes(result, stated=stated))
 
@@ -109,10 +125,23 @@ def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
             f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "
             f"{result.covered_epsilon:.4g}: state what your logging ensures (min_propensity, --min-propensity)"
         )
+    for hint in result.hints:
+        if hint.option == "sparsity":
+            notes.append(f"{hint}{'' if stated else ', with that propensity'}")
     check = result.propensity_check
     if check is None:
         return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
     return (*notes, str(check)) if result.trusted else (str(check), *notes)
+
+
+def _normal_epsilon(differences: ValueHistograms, best: int, delta: float) -> float:
+    """max over rivals of D̄ + z·(standard error): what a plain one-sided normal bound says, for each rival alone."""
+    n, counts, grid = differences.n_rounds, differences.counts, differences.grid
+    means = counts @ grid / n
+    variances = np.maximum(counts @ grid**2 / n - means**2, 0.0)
+    bounds = means + NormalDist().inv_cdf(1 - delta) * np.sqrt(variances / n)
+    bounds[best] = 0.0
+    return float(max(bounds.max(), 0.0))
 
 
 def _leader(sums: ValueSums) -> int:

@@ -50,6 +50,7 @@ class Part:
     ) -> None:
         self.n_policies, self.n_rounds, self.n_rewarded = len(policies), events.n_rounds, events.n_rewarded
         self.smallest, self.weights = smallest, events.rewards / events.propensities
+        self.most = float(np.bincount(events.rows, events.rewards).max(initial=0.0)) if len(events) else 0.0
         blocks = SharedActions.blocks(policies, events.contexts, events.rows, events.actions) if len(events) else ()
         self.blocks = [block.kept() for block in blocks]
         self.sample = None if shown is None else Sample(shown, policies, slots=slots)
@@ -63,6 +64,8 @@ class Facts:
         The largest sum of losses and gains of a round of the sample.
     sampled:
         How many rounds the sample has; None without one.
+    most:
+        The most that one round brought.
     """
 
     rounds: int
@@ -71,6 +74,7 @@ class Facts:
     smallest: float
     weighed: float
     sampled: int | None
+    most: float
 
     def __add__(self, other: Facts) -> Facts:
         return Facts(
@@ -80,6 +84,7 @@ class Facts:
             min(self.smallest, other.smallest),
             max(self.weighed, other.weighed),
             None if self.sampled is None or other.sampled is None else self.sampled + other.sampled,
+            max(self.most, other.most),
         )
 
 
@@ -98,6 +103,7 @@ def facts(parts: Sequence[Part], max_reward: float) -> Facts:
             part.smallest,
             weighed,
             None if part.sample is None else len(part.sample),
+            part.most,
         )
         total = own if total is None else total + own
     assert total is not None

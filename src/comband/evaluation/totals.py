@@ -60,7 +60,7 @@ def evaluate_totals(
     check = _check_shares(rounds, least, alarm)
     return Evaluation(
         candidates=ranked_candidates(
-            policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged={}
+            policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged={}, delta=delta
         ),
         epsilon=float(gaps.max()),
         covered_epsilon=float(gaps.max()),

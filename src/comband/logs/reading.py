@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.catalogue import Catalogue, Keys
+from comband.contexts import context_prints
 from comband.logs.candidates import CandidateLists
 from comband.logs.checks import check_rounds
 from comband.logs.faults import Faults, LogError, check_on_error
@@ -37,6 +38,8 @@ class LogReading:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
         Among all shown items of the log.
+    repeated:
+        Rewarded rounds without an id that are the same as an earlier one in every column: logged twice, perhaps.
     catalogue:
         What the actions 0, 1, … are called; None where items are their own numbers, and where propensities are per slot
         (actions are then pairs of item and slot).
@@ -51,6 +54,7 @@ class LogReading:
     format: LogFormat
     faults: Faults
     catalogue: Catalogue | None = None
+    repeated: int = 0
 
 
 def read_log(
@@ -141,6 +145,8 @@ class Gather:
         self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
         self._sample: list[tuple[NDArray[Any], ...]] = []
+        self._prints = IdMemory()
+        self.repeated = 0
 
     def take(self, batch: RawRounds) -> None:
         """Check a batch and keep its events."""
@@ -177,6 +183,10 @@ class Gather:
         self._n_actions = max(self._n_actions, int(codes.max()) + 1)
         self.smallest = min(self.smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
+        if batch.ids is None:
+            rewarded = rewards.any(axis=1)
+            whole = np.concatenate([places[:, None], codes, rewards, propensities], axis=1)[rewarded]
+            self.repeated += int(self._prints.repeated((context_prints(whole) >> np.uint64(2)).view(np.int64)).sum())
         kept = in_sample(self._first + self.n_rounds + np.arange(len(rows)))
         self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
         self.n_rounds += len(rows)
@@ -195,6 +205,7 @@ class Gather:
             format=self._kind,
             faults=self._faults,
             catalogue=catalogue,
+            repeated=self.repeated,
         )
 
     def events(self) -> Events:

@@ -63,6 +63,8 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
 
 
 def _best(result: Evaluation) -> str:
+    if not result.has_best:
+        return f'<p class="lead">{_text(result.promise)}</p>'
     return (
         f'<p class="lead">Best: <strong>{_text(result.best.name)}</strong>, worth {result.best.value:.5g} rewards per '
         f"round. {_text(result.promise)}</p>"
