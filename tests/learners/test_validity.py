@@ -42,9 +42,14 @@ class Looking:
         return LooksAtTheList.from_state(right.state(), standing.policies, standing.problem)
 
 
-def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds: int) -> bool:
+def ever_wrong(
+    maker: Maker, kind: str, seed: int, *, epsilon: float | None, max_rounds: int, scores: str | None = None
+) -> bool:
     """Whether any claim made after any batch was wrong: a certified epsilon, or a fixed best candidate dropped."""
     world = small_world(kind, seed)
+    known: dict[str, Any] = (
+        {} if scores is None else {"prior_scores": prior_scores(world.values, scores, seed), "prior_error": 0.02}
+    )
     learner = maker[0](
         world.problem,
         world.policies,
@@ -54,6 +59,7 @@ def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds
         max_rounds=max_rounds,
         seed=seed,
         **maker[1],
+        **known,
     )
     rng = np.random.default_rng([seed, 5])
     best = world.values.max()
@@ -65,6 +71,13 @@ def ever_wrong(maker: Maker, kind: str, seed: int, *, epsilon: float, max_rounds
         if not learner.verdict.alive[int(np.argmax(world.values >= best - 1e-12))]:
             return True
     return False
+
+
+def prior_scores(values: NDArray[np.float64], kind: str, seed: int) -> NDArray[np.float64]:
+    """What somebody thinks of the candidates beforehand."""
+    rng = np.random.default_rng([seed, 6])
+    noise = 0.02 * rng.standard_normal(len(values))
+    return {"honest": values + noise, "random": rng.permutation(values), "reversed": noise - values}[kind]
 
 
 def most_allowed(runs: int) -> int:
@@ -90,6 +103,35 @@ def test_wrong_claims_stay_below_delta(method: str, kind: str) -> None:
     runs = 1000
     wrong = sum(ever_wrong(METHODS[method], kind, s, epsilon=0.05, max_rounds=4000) for s in range(runs))
     print(f"{method}, {kind}: {wrong} of {runs} runs ever wrong")
+    assert wrong <= most_allowed(runs)
+
+
+@pytest.mark.parametrize("scores", ["honest", "random", "reversed"])
+def test_scores_known_beforehand_cannot_bend_the_promise(scores: str) -> None:
+    runs, maker = 15, METHODS["AdaptiveComband"]
+    kinds = ["clustered", "needle", "equal", "crowd"]
+    wrong = sum(
+        ever_wrong(maker, kind, s, epsilon=0.08, max_rounds=1500, scores=scores) for s in range(runs) for kind in kinds
+    )
+    assert wrong <= most_allowed(runs * len(kinds))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["clustered", "needle", "equal", "crowd"])
+@pytest.mark.parametrize("scores", ["honest", "random", "reversed"])
+def test_wrong_claims_stay_below_delta_whatever_is_known_beforehand(scores: str, kind: str) -> None:
+    runs, maker = 1000, METHODS["AdaptiveComband"]
+    wrong = sum(ever_wrong(maker, kind, s, epsilon=0.05, max_rounds=4000, scores=scores) for s in range(runs))
+    print(f"{scores} scores, {kind}: {wrong} of {runs} runs ever wrong")
+    assert wrong <= most_allowed(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["clustered", "needle", "equal", "crowd"])
+def test_wrong_claims_stay_below_delta_where_a_budget_is_all_that_is_known(kind: str) -> None:
+    runs = 1000
+    wrong = sum(ever_wrong(METHODS["AdaptiveComband"], kind, s, epsilon=None, max_rounds=4000) for s in range(runs))
+    print(f"budget, {kind}: {wrong} of {runs} runs ever wrong")
     assert wrong <= most_allowed(runs)
 
 
