@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
@@ -86,3 +87,17 @@ class Scrambled(InProcess):
         groups = [group for group in np.split(order, cuts) if len(group)]
         sums = [pickle.loads(pickle.dumps(function([handles[i] for i in group], *shared))) for group in groups]
         return reduce(add, [sums[i] for i in self.rng.permutation(len(sums))])
+
+
+class Slow(Table):
+    """One that takes its time."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        time.sleep(0.02)
+        return super().predict(X)
+
+
+def make_slow() -> cb.PolicySet:
+    """The same policies, some 0.2 s per part."""
+    made = make_policies()
+    return cb.PolicySet([Slow(policy.lists, policy.problem) for policy in made], made.names)  # type: ignore[attr-defined]

@@ -19,6 +19,7 @@ from comband.commands.log_options import (
     LogArgument,
     OnErrorOption,
     SparsityOption,
+    is_simple,
     load,
 )
 from comband.design import Design, design_exploration
@@ -59,8 +60,10 @@ def design(
             "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
             "0 … N−1, otherwise --items FILE with all of them, one per line."
         )
+    if not is_simple(log, candidates):
+        raise LogError("a design is made from one file of rounds and one of lists.")
     reading = load(
-        log,
+        log[0],
         candidates,
         format=format,
         context=context,
@@ -73,7 +76,7 @@ def design(
     )
     if reading.format.positional:
         raise LogError(
-            f"{log} has propensities per slot; a design needs a log where an item counts anywhere in the list."
+            f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list."
         )
     problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
     with working() as step:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from comband.commands.cluster_options import ClusterOption, working_on
 from comband.commands.common import REFUSED, console, print_json, remarks, table, working
 from comband.commands.log_options import (
     ActionsOption,
@@ -14,11 +15,15 @@ from comband.commands.log_options import (
     ColumnOption,
     ColumnsOption,
     ContextOption,
+    FeaturesOption,
     FormatOption,
     ItemsOption,
     LogArgument,
     OnErrorOption,
     SparsityOption,
+    column_names,
+    imported,
+    is_simple,
     load,
 )
 from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
@@ -47,6 +52,8 @@ def evaluate(
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
     on_error: OnErrorOption = "refuse",
+    features: FeaturesOption = None,
+    cluster: ClusterOption = None,
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
     html: Annotated[
@@ -61,25 +68,49 @@ def evaluate(
 
     Columns of the candidates' file: context, candidate, items; in CSV item_0, item_1, …
 
+    A log may be many files, read in shards: comband evaluate 'log/*.parquet' -c my_rankers:candidates --cluster local:4
+
     The exit code is 1 when a file is refused or its propensities cannot be right.
     """
-    reading = load(
-        log,
-        candidates,
-        format=format,
-        context=context,
-        n_actions=n_actions,
-        items=items,
-        sparsity=sparsity,
-        on_error=on_error,
-        column=column,
-        columns=columns,
-    )
-    with working() as step:
-        step(f"evaluating {len(reading.policies):,} candidates")
-        answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+    if cluster is None and not features and is_simple(log, candidates):
+        reading = load(
+            log[0],
+            candidates,
+            format=format,
+            context=context,
+            n_actions=n_actions,
+            items=items,
+            sparsity=sparsity,
+            on_error=on_error,
+            column=column,
+            columns=columns,
+        )
+        with working() as step:
+            step(f"evaluating {len(reading.policies):,} candidates")
+            answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+    else:
+        names = column_names(column or (), columns)
+        with working_on(cluster) as work:
+            answer = evaluate_log(
+                [str(path) for path in log],
+                str(candidates),
+                min_propensity=min_propensity,
+                delta=delta,
+                client=work,
+                format=imported(format),
+                sparsity=sparsity,
+                context=context or (),
+                features=features or (),
+                n_actions=n_actions,
+                items=items,
+                on_error=on_error,
+                columns=names["log"],
+                list_columns=names["candidates"],
+            )
+        for line in answer.skipped_examples:
+            remarks().print(f"skipped in {visible(log[0])}: {line}", soft_wrap=True)
     if html is not None:
-        write_text(html, evaluation_page(answer, source=log.name))
+        write_text(html, evaluation_page(answer, source=log[0].name))
         remarks().print(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())

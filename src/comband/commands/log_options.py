@@ -18,14 +18,19 @@ from comband.logs.registry import describe_formats
 from comband.text import visible
 
 LogArgument = Annotated[
-    Path,
+    list[Path],
     typer.Argument(
-        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson, the last three also .gz.", show_default=False
+        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson files, folders or patterns.", show_default=False
     ),
 ]
 CandidatesOption = Annotated[
     Path,
-    typer.Option("--candidates", "-c", help="File with each candidate's list for each context.", show_default=False),
+    typer.Option(
+        "--candidates",
+        "-c",
+        help="File or folder with each candidate's list for each context; or module:factory, which makes policies.",
+        show_default=False,
+    ),
 ]
 FormatOption = Annotated[
     str,
@@ -65,7 +70,16 @@ ColumnsOption = Annotated[
         show_default=False,
     ),
 ]
+FeaturesOption = Annotated[
+    list[str] | None,
+    typer.Option("--features", help="Column (or several) that policies are given as numbers.", show_default=False),
+]
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
+
+
+def is_simple(log: list[Path], candidates: Path) -> bool:
+    """Whether there is one file of each, to be read as they are."""
+    return len(log) == 1 and log[0].is_file() and candidates.is_file()
 
 
 def load(
@@ -95,7 +109,7 @@ def load(
         reading = read_log(
             log,
             lists,
-            format=_imported(format),
+            format=imported(format),
             sparsity=sparsity,
             context=context or (),
             columns=names["log"],
@@ -133,7 +147,7 @@ def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str,
     return names
 
 
-def _imported(format: str) -> str | LogFormat:
+def imported(format: str) -> str | LogFormat:
     """What `module:NAME` names; any other text as it is."""
     module, colon, name = format.partition(":")
     if not colon:

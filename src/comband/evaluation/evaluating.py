@@ -217,6 +217,7 @@ def evaluate_log(
     n_actions: int | None = None,
     items: str | Path | None = None,
     on_error: str = "refuse",
+    list_columns: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> LogEvaluation:
     """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
@@ -242,6 +243,8 @@ def evaluate_log(
         As for `evaluate`.
     features:
         Columns that policies are given as numbers, instead of the contexts' keys.
+    list_columns:
+        What the file of lists calls its columns, as `columns` of `read_candidates`.
     n_actions, items:
         The number of items, or a file with all of them, one per line, as for the commands.
     progress:
@@ -266,7 +269,15 @@ def evaluate_log(
     check_fraction("delta", delta)
     shards = find_shards(log, format, columns)
     joined = Joined(
-        work, shards, candidates, sparsity=sparsity, n_actions=n_actions, items=items, features=features, on_error=how
+        work,
+        shards,
+        candidates,
+        sparsity=sparsity,
+        n_actions=n_actions,
+        items=items,
+        features=features,
+        on_error=how,
+        columns=list_columns,
     )
     parts, faults = joined.parts(context=check_context(context), source=log_name(log))
     evaluation = evaluate_parts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,20 @@ class Joined:
         sparsity: float | None,
         n_actions: int | None,
         items: str | Path | None,
-        features: Sequence[str],
-        on_error: OnError,
+        features: Sequence[str] = (),
+        on_error: OnError = "refuse",
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         self._work, self._shards, self._on_error = work, shards, on_error
         kind = shards[0].format
         self._candidates = _described(
-            candidates, shards, n_actions=n_actions, items=items, features=features, on_error=on_error
+            candidates,
+            shards,
+            n_actions=n_actions,
+            items=items,
+            features=features,
+            on_error=on_error,
+            columns=columns,
         )
         self.source = load(self._candidates)
         self.names = self.source.policies.names
@@ -72,6 +79,7 @@ def _described(
     items: str | Path | None,
     features: Sequence[str],
     on_error: OnError,
+    columns: Mapping[str, str] | None,
 ) -> Description | Source:
     kind = shards[0].format
     if isinstance(features, str) or not all(isinstance(name, str) for name in features):
@@ -89,7 +97,9 @@ def _described(
         )
     if features:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
-    return ListsFile(str(candidates), n_actions, _path(items), on_error, kind.positional)
+    return ListsFile(
+        str(candidates), n_actions, _path(items), on_error, kind.positional, tuple((columns or {}).items())
+    )
 
 
 def _whole_numbers(shard: Shard) -> bool:

@@ -79,12 +79,19 @@ class ListsFile:
     items: str | None = None
     on_error: str = "refuse"
     positional: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
 
     def load(self) -> Source:
         """Read them."""
         catalogue = None if self.items is None else read_catalogue(self.items)
         return of_lists(
-            read_candidates(self.path, n_actions=self.n_actions, catalogue=catalogue, on_error=self.on_error),
+            read_candidates(
+                self.path,
+                n_actions=self.n_actions,
+                catalogue=catalogue,
+                columns=dict(self.columns),
+                on_error=self.on_error,
+            ),
             positional=self.positional,
         )
 

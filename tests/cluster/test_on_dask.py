@@ -1,0 +1,147 @@
+"""Real clusters of processes: the same bytes for any number of workers, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import comband as cb
+from comband.cluster import connect, connecting
+from comband.evaluation import evaluate_log
+from comband.logs import LogError, shards
+from tests.cluster.clusters import Cluster, environment, kill, wait_until
+from tests.evaluation.worlds import write_log
+
+SLOW = "tests.evaluation.worlds:make_slow"
+# Connections of clusters that die, as they do here, are closed by nobody.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+PATIENCE = 60.0  # seconds within which an evaluation ends though a worker was killed; it takes about two otherwise
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("log")
+    return write_log(folder, n=3000, files=3, group=100)[1:]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as made:
+        made.add_workers(1)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_ROWS", 200)
+
+
+def document(folder: Path, candidates: str, client: object = None) -> str:
+    return json.dumps(evaluate_log(folder, candidates, n_actions=20, client=client).as_dict())
+
+
+def test_one_two_and_five_workers(log: tuple[Path, Path], cluster: Cluster) -> None:
+    folder, lists = log
+    expected = document(folder, str(lists))
+    for more in (0, 1, 3):
+        cluster.add_workers(more)
+        assert document(folder, str(lists), cluster.client) == expected
+    assert document(folder, "tests.evaluation.worlds:make_policies", cluster.client) == expected
+    again = json.dumps(evaluate_log(folder, cb.read_candidates(lists, n_actions=20), client=cluster.client).as_dict())
+    assert again == expected
+
+
+def killed_meanwhile(folder: Path, cluster: Cluster, rng: np.random.Generator, kills: int) -> tuple[str, float]:
+    """What an evaluation says during which workers are killed, at random moments, and how long it took."""
+    cluster.client.wait_for_workers(2, timeout=PATIENCE)
+    pids = rng.permutation(cluster.worker_pids())[:kills]
+    timers = [threading.Timer(float(rng.uniform(0, 1.5)), kill, [int(pid)]) for pid in pids]
+    began = time.monotonic()
+    for timer in timers:
+        timer.start()
+    found = document(folder, SLOW, cluster.client)
+    seconds = time.monotonic() - began
+    for timer in timers:
+        timer.join()
+    return found, seconds
+
+
+def test_workers_that_are_killed(log: tuple[Path, Path], cluster: Cluster) -> None:
+    folder, lists = log
+    expected = document(folder, str(lists))
+    cluster.add_workers(max(0, 2 - len(cluster.client.scheduler_info()["workers"])))
+    found, seconds = killed_meanwhile(folder, cluster, np.random.default_rng(), kills=2)
+    assert found == expected
+    assert seconds < PATIENCE
+
+
+@pytest.mark.slow
+def test_thirty_workers_that_are_killed(log: tuple[Path, Path], cluster: Cluster) -> None:
+    folder, lists = log
+    expected = document(folder, str(lists))
+    cluster.add_workers(max(0, 3 - len(cluster.client.scheduler_info()["workers"])))
+    rng, slowest = np.random.default_rng(), 0.0
+    for _ in range(16):
+        found, seconds = killed_meanwhile(folder, cluster, rng, kills=2)
+        assert found == expected
+        slowest = max(slowest, seconds)
+    assert slowest < PATIENCE
+    print(f"32 workers killed; the slowest of 16 evaluations took {slowest:.1f} s")
+
+
+def test_a_damaged_shard_is_named(log: tuple[Path, Path], cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    for path in log[0].rglob("*.parquet"):
+        copy = folder / path.name
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    for name in ("part-1.parquet", "part-2.parquet"):
+        data = bytearray((folder / name).read_bytes())
+        data[len(data) // 3] ^= 255
+        (folder / name).write_bytes(data)
+    for how in ("refuse", "skip"):  # the first of the two, always
+        with pytest.raises(LogError, match=r"part-1\.parquet breaks off after row"):
+            evaluate_log(folder, log[1], on_error=how, client=cluster.client)
+
+
+def test_a_local_cluster_by_command_line(log: tuple[Path, Path]) -> None:
+    folder, lists = log
+    expected = evaluate_log(folder, lists).as_dict()
+    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(folder), "-c", str(lists)]
+    run = subprocess.run(
+        [*command, "--cluster", "local:2", "--json"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == json.loads(json.dumps(expected))
+    assert "worker" in run.stderr
+    assert "rows" in run.stderr
+
+
+def test_a_scheduler_that_is_killed(log: tuple[Path, Path], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with Cluster(tmp_path) as cluster:
+        cluster.add_workers(1)
+        command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(log[0]), "-c", SLOW]
+        command += ["--cluster", cluster.address, "--html", str(page), "--json"]
+        run = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: cluster.client.processing() and any(cluster.client.processing().values()))
+        kill(cluster.scheduler.pid)
+        out, err = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1
+    assert out == ""
+    assert "the scheduler of the cluster no longer answers" in err
+    assert not page.exists()
+
+
+def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connecting, "_PATIENCE", "1s")
+    for where, why in (("tcp://127.0.0.1:1", "no scheduler answers"), ("local:0", "at least one"), ("", "must be")):
+        with pytest.raises(cb.InputError, match=why), connect(where):
+            pass
