@@ -42,13 +42,17 @@ NOT_ADAPTIVE = ("uniform lists", "uniform mixture", "A/B/n")
 
 @dataclass
 class World:
-    """A world whose contexts are row numbers; `chances` (N, K) are the probabilities of the one click."""
+    """A world whose contexts are row numbers; `chances` (N, K) are the probabilities of the one click.
+
+    `effect` (m,) is what places leave of them, if they do anything.
+    """
 
     name: str
     problem: cb.Problem
     policies: cb.PolicySet
     chances: Array
     epsilon: float
+    effect: Array | None = None
 
     def sample(self, n: int, rng: np.random.Generator) -> cb.Batch:
         """n rounds; the contexts are row numbers."""
@@ -56,13 +60,15 @@ class World:
         label = (rng.random(n)[:, None] >= self._cumulated[rows]).sum(axis=1)
         clicked = np.flatnonzero(label < self.problem.n_actions)
         rewards = sp.csr_array((np.ones(len(clicked)), (clicked, label[clicked])), shape=(n, self.problem.n_actions))
-        return cb.Batch(rows, rewards, self.problem)
+        luck = None if self.effect is None else rng.random((n, self.problem.list_size))
+        return cb.Batch(rows, rewards, self.problem, self.effect, luck)
 
     def values(self, policies: cb.PolicySet) -> Array:
         """Exact values."""
         everyone = np.arange(len(self.chances))
         lists = policies.predict(everyone)
-        return np.array([np.take_along_axis(self.chances, lists[:, p], 1).sum(1).mean() for p in range(len(policies))])
+        shown = [np.take_along_axis(self.chances, lists[:, p], 1).mean(0) for p in range(len(policies))]
+        return np.array([places.sum() if self.effect is None else places @ self.effect for places in shown])
 
     def __post_init__(self) -> None:
         self._cumulated = np.cumsum(self.chances, axis=1)
@@ -120,7 +126,7 @@ def real_world(folder: Path, name: str, n_candidates: int, seed: int = 0) -> Wor
         else:
             scores = bayes(A, B, C, 10 ** rng.uniform(-2, 1))
         scores += rng.choice([1e-9, 1e-9, 0.1, 0.3, 1.0]) * scores.std() * rng.standard_normal(scores.shape)
-        lists[p] = np.argpartition(-scores, m - 1, axis=1)[:, :m]
+        lists[p] = np.argsort(-scores, axis=1)[:, :m]
     problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
     chances = 0.5 * Y[rest] / np.maximum(Y[rest].sum(axis=1, keepdims=True), 1)
     world = World(name, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)

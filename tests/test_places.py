@@ -73,7 +73,6 @@ def unready() -> dict[str, Any]:
         "Exp4": lambda: cb.learners.Exp4(placed, policies, horizon=100),
         "Exp4CombSparse": lambda: cb.Exp4CombSparse(placed, policies, horizon=100),
         "EpsilonGreedy": lambda: cb.learners.EpsilonGreedy(placed, policies, horizon=100),
-        "PacComband": lambda: cb.PacComband(placed, policies, epsilon=0.1),
         "theory": lambda: cb.theory.pac_comband(placed, n_policies=9, epsilon=0.1, delta=0.1),
         "the lower bound's instances": lambda: cb.environments.LowerBoundInstance(placed, epsilon=0.01),
     }

@@ -16,10 +16,12 @@ from comband._kernels.packed import packed_scores
 from comband.bits import pack, words_for
 from comband.contexts import n_contexts
 from comband.frames import Tabular
-from comband.held_out import HeldOutCertificate, certify_mixture
+from comband.held_out import HeldOutCertificate, certify_mixture, in_setting
 from comband.lists import check_lists
 from comband.oracles import EnumerationOracle, Oracle
+from comband.places import theory_problem
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
+from comband.policies.placed import PlacedPolicies
 from comband.problem import InputError, Problem, check_count, check_floor, check_number, check_problem
 from comband.rounds import Events, Rounds
 from comband.solvers.columns import ColumnOracle, Columns
@@ -28,7 +30,7 @@ from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, 
 from comband.solvers.incidence import build_incidence
 from comband.solvers.potential import Floats, LogBarrier
 from comband.solvers.stopping import NO_EVENTS, Outcome, State, Stopping, sentence
-from comband.totals import TotalRounds, events_of, list_weights
+from comband.totals import TotalRounds, list_weights
 
 SOLVERS: dict[str, Rule] = {
     "corrective": FullyCorrective(),
@@ -48,6 +50,10 @@ class Design(Tabular):
     From totals (`problem.feedback`) read T/(n·q(a)) for w_e, for Q the share q_p(x, a) of a list that
     `MidzunoLists(mixture)` draws, and #(π(x) ∩ a)/m for 1[y ∈ π(x)]; `comband.theory.totals` says what a proxy then
     bounds.
+
+    Where places matter by pairs, read the pair of item and place for the item, and s·m for s. By examination lists are
+    designed as sets and shown in random order, and all of it speaks of rewards as they come there; the estimated value
+    of a policy in its own order has a variance of at most (θ_max·m/Θ)² times that (`comband.places.stretch`).
 
     With event weights w_e = r_e / (n q_e) and Q = Q^γ under the mixture:
 
@@ -116,7 +122,7 @@ class Design(Tabular):
     @property
     def meets_paper_bound(self) -> bool | None:
         """Whether ‖∇F̂(p)‖∞ ≤ 2s is certified; None when the problem states no sparsity."""
-        s = self.mixture.problem.sparsity
+        s = theory_problem(self.mixture.problem).sparsity
         return None if s is None else self.certified and self.gradient_norm <= 2 * s
 
 
@@ -146,13 +152,14 @@ def design_exploration(
     Parameters
     ----------
     rounds:
-        What was shown and answered, or its events; `TotalRounds` if the problem's feedback is the total.
+        What was shown and answered, or its events; `TotalRounds` if the problem's feedback is the total. Where pairs of
+        item and place matter it must be rounds, with propensities of the item in its place.
     oracle:
         A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit
         per cell or less) and the corrective solver takes several columns per call. Any other `Oracle` is asked for one
         policy at a time.
     problem, floor:
-        K, m, s; γ.
+        K, m, s, and what places do; γ.
     solver:
         "corrective" (fully corrective Frank-Wolfe), "frank-wolfe" (Algorithm 2 as printed), "line-search",
         "away" or "pairwise".
@@ -189,7 +196,7 @@ def design_exploration(
     """
     began = time.perf_counter()
     floor = check_floor(floor)
-    check_problem(problem)
+    stated = check_problem(problem, places=True)
     if isinstance(oracle, PolicySet):
         oracle = EnumerationOracle(oracle)
     if not callable(getattr(oracle, "fit", None)):
@@ -200,7 +207,7 @@ def design_exploration(
         raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
     rule = SOLVERS[solver]
     stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping
-    events = events_of(rounds, problem)
+    events, oracle, problem = in_setting(rounds, oracle, stated)
     if len(events) and int(events.actions.max()) >= problem.n_actions:
         raise InputError(
             f"the rounds show action {int(events.actions.max())}, but actions must lie in 0 … {problem.n_actions - 1}."
@@ -213,7 +220,7 @@ def design_exploration(
     elif indices is not None or start is not None:
         raise InputError("indices and start name policies of an enumerated class; this oracle has no such list.")
     if len(events) == 0:
-        return _without_events(oracle, survivors, problem, floor)
+        return _without_events(oracle, survivors, stated, floor)
 
     source: _Enumerated | _Reached
     if isinstance(oracle, EnumerationOracle) and survivors is not None:
@@ -240,7 +247,7 @@ def design_exploration(
     state = replace(final.state, calls=calls, steps=solution.state.steps)
     policies, p = source.mixture(final)
     return Design(
-        mixture=Mixture(policies, p, problem=problem, floor=floor),
+        mixture=_mixture(policies, p, stated, floor),
         value=state.value,
         gap=state.gap,
         relative_gap=state.relative_gap,
@@ -350,6 +357,13 @@ def _group(problem: Problem) -> int:
     return problem.list_size if problem.feedback == "total" else 1
 
 
+def _mixture(policies: PolicySet, p: Floats, problem: Problem, floor: float) -> Mixture:
+    """The mixture in the setting that was stated: of the candidates themselves, whatever their lists were taken for."""
+    if problem.places == "pairs" and isinstance(policies, PlacedPolicies):
+        policies = policies.items
+    return Mixture(policies, p, problem=problem, floor=floor)
+
+
 def _check_indices(indices: ArrayLike | None, n_policies: int) -> NDArray[np.int64]:
     """The policies a design may use, as sorted indices."""
     all_policies = np.arange(n_policies)
@@ -388,7 +402,7 @@ def _without_events(oracle: Oracle, survivors: NDArray[np.int64] | None, problem
         blank = ScoredPolicy(lambda X: np.zeros((n_contexts(X), problem.n_actions)), problem)
         policies, p, floor = PolicySet([blank]), np.ones(1), 1.0
     return Design(
-        mixture=Mixture(policies, p, problem=problem, floor=floor),
+        mixture=_mixture(policies, p, problem, floor),
         value=0.0,
         gap=0.0,
         relative_gap=0.0,

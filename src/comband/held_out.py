@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from comband.estimates.chernoff import largest_mean
 from comband.lists import check_lists
 from comband.oracles import EnumerationOracle, Oracle
+from comband.places import design_problem, pair_lists, placed_rounds, theory_problem
 from comband.policies import Mixture
-from comband.problem import InputError, check_count, check_fraction, check_positive
+from comband.policies.placed import PlacedPolicies
+from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.rounds import Events, Rounds
 from comband.totals import TotalRounds, events_of, list_weights
 
@@ -53,7 +55,7 @@ class HeldOutCertificate:
     @property
     def meets_paper_bound(self) -> bool | None:
         """Whether ‖∇F(p)‖∞ ≤ 2s is certified; None when the problem states no sparsity."""
-        s = self.mixture.problem.sparsity
+        s = theory_problem(self.mixture.problem).sparsity
         return None if s is None else self.gradient_norm <= 2 * s
 
     def __str__(self) -> str:
@@ -94,14 +96,14 @@ def certify_mixture(
         The smallest probability with which the logging rule shows any action (for totals: the smallest share of any
         list). Needed unless lists were uniform; what happened to be logged does not tell.
     """
-    problem, gamma = mixture.problem, mixture.floor
+    gamma = mixture.floor
     delta = check_fraction("delta", delta)
     if isinstance(oracle, EnumerationOracle):
         n_policies = len(oracle.policies)
     if n_policies is None:
         raise InputError("n_policies is needed for a class behind an oracle: say how many policies it has at most.")
     P = check_count("n_policies", n_policies)
-    events = events_of(held_out, problem)
+    events, oracle, problem = in_setting(held_out, oracle, mixture.problem)
     total, m = problem.feedback == "total", problem.list_size
     if isinstance(held_out, Rounds):
         logged = held_out.decisions.propensities
@@ -117,7 +119,10 @@ def certify_mixture(
     trivial = problem.max_reward / (gamma * problem.uniform_propensity)
     estimate = 0.0
     if len(events):
-        inside = mixture.policies.contains(events.contexts, events.rows, events.actions, mixture.support)
+        policies = mixture.policies
+        if mixture.problem.places == "pairs":
+            policies = PlacedPolicies(policies, m)
+        inside = policies.contains(events.contexts, events.rows, events.actions, mixture.support)
         coverage = inside @ mixture.weights[mixture.support]
         if total:
             coverage = np.repeat(coverage.reshape(-1, m).mean(axis=1), m)
@@ -125,7 +130,9 @@ def certify_mixture(
         gains = weights / ((1 - gamma) * coverage + gamma * problem.uniform_propensity)
         shape = (events.n_rewarded, problem.n_actions)
         best = oracle.fit(events.contexts, sp.csr_array((gains, (events.rows, events.actions)), shape=shape))
-        lists = check_lists(best.predict(events.contexts), problem, n=events.n_rewarded)
+        lists = check_lists(best.predict(events.contexts), mixture.problem, n=events.n_rewarded)
+        if mixture.problem.places == "pairs":
+            lists = pair_lists(lists)
         found = (lists[events.rows] == events.actions[:, None]).any(axis=1)
         estimate = float(gains[found].sum()) / events.n_rounds
     bound = largest_mean(estimate, n=events.n_rounds, bound=trivial / least, log_odds=math.log(P / delta))
@@ -138,6 +145,38 @@ def certify_mixture(
         n_rounds=events.n_rounds,
         n_policies=P,
     )
+
+
+def in_setting(
+    rounds: Rounds | TotalRounds | Events, oracle: Oracle, problem: Problem
+) -> tuple[Events, Oracle, Problem]:
+    """Events, class and setting as a design sees them: of pairs, where each item has its place; of sets otherwise.
+
+    By examination sets are shown in random order, and a design sees rewards as they came: see `comband.places.stretch`.
+    Events that are given for a problem with pairs must be of pairs, and then the class is of `PlacedPolicies`.
+    """
+    setting = design_problem(problem)
+    if problem.places != "pairs":
+        return events_of(rounds, setting), oracle, setting
+    if not isinstance(oracle, EnumerationOracle):
+        raise InputError(
+            "an oracle finds the best policy for rewards of items, and pairs of item and place have rewards of their "
+            "own: give a PolicySet, or a problem without places or with factors."
+        )
+    m = problem.list_size
+    placed = isinstance(oracle.policies, PlacedPolicies)
+    if isinstance(rounds, Rounds):
+        if rounds.decisions.lists.shape[1] != m:
+            raise InputError(f"the rounds must show lists of {m} items, got {rounds.decisions.lists.shape[1]}.")
+        events = placed_rounds(rounds, "pairs").events()
+    elif isinstance(rounds, Events) and placed:
+        events = rounds
+    else:
+        raise InputError(
+            "where pairs of item and place matter a design needs Rounds, which tell in which place an item was shown, "
+            f"got {type(rounds).__name__}; or events of placed_rounds(rounds, 'pairs') with PlacedPolicies."
+        )
+    return events, oracle if placed else EnumerationOracle(PlacedPolicies(oracle.policies, m)), setting
 
 
 def _least_propensity(logged: NDArray[np.float64], least: float | None, uniform: float) -> float:

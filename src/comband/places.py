@@ -13,13 +13,14 @@ set of its pairs:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.problem import InputError, Problem, check_places
-from comband.rounds import Decisions, Rounds, check_rounds
+from comband.rounds import Decisions, Events, Rounds, check_rounds
 
 Places = Any  # what check_places gives
 
@@ -44,6 +45,34 @@ def pair_problem(problem: Problem) -> Problem:
 def list_problem(problem: Problem) -> Problem:
     """The setting in which lists are drawn: of pairs, if each item has its place."""
     return pair_problem(problem) if problem.places == "pairs" else problem
+
+
+def design_problem(problem: Problem) -> Problem:
+    """The setting in which lists are designed: that of pairs, or that of sets, which are shown in random order."""
+    return pair_problem(problem) if problem.places == "pairs" else replace(problem, places=None)
+
+
+def theory_problem(problem: Problem) -> Problem:
+    """The same with the sparsity that theorems ask for: over all pairs a round may hold m times as much reward as over
+    items, since an item may be worth as much in each of its m places.
+    """
+    setting = design_problem(problem)
+    if problem.places != "pairs" or problem.sparsity is None:
+        return setting
+    return replace(setting, sparsity=min(problem.sparsity * problem.list_size, setting.n_actions))
+
+
+def stretch(problem: Problem) -> float:
+    """θ_max·m/Θ: by how much a reward in random order may count more for a candidate than it did there; 1 for pairs.
+
+    By examination a reward of y in random order has the mean r̄(y) = rel(y)·Θ/m over orders, so that V(π) = Σ_y
+    r̄(y)·(m/Θ)·θ_{k_π(y)}: the paper's setting with rewards r̄, where each of a candidate's actions counts by a number
+    of at most this.
+    """
+    if problem.places is None or problem.places == "pairs":
+        return 1.0
+    theta = factors_of(problem)
+    return float(theta.max() / theta.mean())
 
 
 def event_problem(problem: Problem) -> Problem:
@@ -94,6 +123,42 @@ def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rou
     columns = {name: getattr(decisions, name) for name in Decisions.__dataclass_fields__}
     columns.update(lists=lists, propensities=propensities)
     return Rounds._of_checked(Decisions._of_checked(**columns), rewards)
+
+
+def examined_events(events: Events, places: Places) -> Events:
+    """Events of items in random order as they speak of pairs under factors: m for each, as in `placed_rounds`.
+
+    Where an item was shown does not matter to them: weights are those of the item.
+    """
+    theta = np.array(places, dtype=np.float64)
+    m = len(theta)
+    k = np.arange(m, dtype=np.int32)
+    n = len(events)
+    return replace(
+        events,
+        rows=np.repeat(events.rows, m),
+        actions=np.asarray(np.repeat(events.actions * np.int32(m), m) + np.tile(k, n), dtype=np.int32),
+        rewards=np.repeat(events.rewards, m),
+        propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),
+    )
+
+
+def item_events(events: Events, places: Places) -> Events:
+    """The events of items whose pairs under factors, each with its share of the reward, these are."""
+    theta = np.array(places, dtype=np.float64)
+    m = len(theta)
+    items = events.actions // np.int32(m)
+    first = np.ones(len(events), dtype=np.bool_)  # of the pairs of an item, which stand together
+    first[1:] = (events.rows[1:] != events.rows[:-1]) | (items[1:] != items[:-1])
+    chosen = np.flatnonzero(first)
+    k = events.actions[chosen] % m
+    return replace(
+        events,
+        rows=events.rows[chosen],
+        actions=np.asarray(items[chosen], dtype=np.int32),
+        rewards=np.minimum(events.rewards[chosen] * m, 1.0),
+        propensities=np.minimum(events.propensities[chosen] * m * theta[k] / theta.mean(), 1.0),
+    )
 
 
 def least_of_pairs(least: float, places: Places) -> float:

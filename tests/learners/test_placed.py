@@ -237,13 +237,6 @@ def test_rewards_enter_the_place_guard_in_the_order_of_decisions() -> None:
     assert not learner.watch.warnings
 
 
-def test_whoever_cannot_use_factors_says_so() -> None:
-    problem = cb.Problem(20, 3, 1, places=tuple(THETA))
-    policies = cb.PolicySet.from_lists(TwoShops(problem).lists, problem)
-    with pytest.raises(InputError, match="factors of places"):
-        cb.TwoPhaseComband(problem, policies, epsilon=0.01)
-
-
 def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> bool | None:
     """Whether any claim after any batch was wrong in a small world with places; None if nothing was certified."""
     rng = np.random.default_rng([seed, 78])

@@ -18,6 +18,7 @@ from comband.commands.log_options import (
     ItemsOption,
     LogArgument,
     OnErrorOption,
+    PlacesOption,
     SparsityOption,
     is_simple,
     load,
@@ -25,6 +26,7 @@ from comband.commands.log_options import (
 from comband.design import Design, design_exploration
 from comband.logs import LogError
 from comband.oracles import EnumerationOracle
+from comband.policies.placed import PlacedPolicies
 from comband.problem import InputError, Problem
 from comband.text import visible
 
@@ -41,6 +43,7 @@ def design(
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
     sparsity: SparsityOption = None,
+    places: PlacesOption = None,
     on_error: OnErrorOption = "refuse",
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
@@ -70,18 +73,23 @@ def design(
         n_actions=n_actions,
         items=items,
         sparsity=sparsity,
+        places=places,
         on_error=on_error,
         column=column,
         columns=columns,
     )
-    if reading.format.positional:
+    policies, K = reading.policies, reading.problem.n_actions
+    if reading.format.positional and reading.places is None:
         raise LogError(
-            f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list."
+            f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list, or "
+            "--places pairs, for lists that are shown in the candidates' own orders."
         )
-    problem = Problem(reading.problem.n_actions, reading.problem.list_size, sparsity=sparsity)
+    if isinstance(policies, PlacedPolicies):
+        K = K // reading.problem.list_size
+    problem = Problem(K, reading.problem.list_size, sparsity=sparsity, places=reading.places)
     with working() as step:
         step(f"designing with {len(reading.policies):,} candidates")
-        result = design_exploration(reading.events, EnumerationOracle(reading.policies), problem=problem, floor=floor)
+        result = design_exploration(reading.events, EnumerationOracle(policies), problem=problem, floor=floor)
     result.mixture.save(out)
     remarks().print(f"mixture written to {visible(out)}")
     if as_json:

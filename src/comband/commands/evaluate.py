@@ -20,7 +20,9 @@ from comband.commands.log_options import (
     ItemsOption,
     LogArgument,
     OnErrorOption,
+    PlacesOption,
     SparsityOption,
+    as_places,
     column_names,
     imported,
     is_simple,
@@ -42,6 +44,7 @@ def evaluate(
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
     sparsity: SparsityOption = None,
+    places: PlacesOption = None,
     min_propensity: Annotated[
         float | None,
         typer.Option(
@@ -66,6 +69,8 @@ def evaluate(
 
     Columns of the log: context, items, rewards, propensities; in CSV item_0, item_1, …, reward_0, …, propensity_0, …
 
+    With --places pairs propensities are those of the item in its place: as it stands in items, or as positions say.
+
     Columns of the candidates' file: context, candidate, items; in CSV item_0, item_1, …
 
     A log may be many files, read in shards: comband evaluate 'log/*.parquet' -c my_rankers:candidates --cluster local:4
@@ -81,6 +86,7 @@ def evaluate(
             n_actions=n_actions,
             items=items,
             sparsity=sparsity,
+            places=places,
             on_error=on_error,
             column=column,
             columns=columns,
@@ -100,6 +106,7 @@ def evaluate(
                 format=imported(format),
                 sparsity=sparsity,
                 context=context or (),
+                places=as_places(places),
                 features=features or (),
                 n_actions=n_actions,
                 items=items,

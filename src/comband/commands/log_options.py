@@ -15,6 +15,7 @@ from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_
 from comband.logs.keys import read_catalogue
 from comband.logs.raw_files import check_file
 from comband.logs.registry import describe_formats
+from comband.problem import InputError
 from comband.text import visible
 
 LogArgument = Annotated[
@@ -74,6 +75,14 @@ FeaturesOption = Annotated[
     list[str] | None,
     typer.Option("--features", help="Column (or several) that policies are given as numbers.", show_default=False),
 ]
+PlacesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--places",
+        help='How places bear on rewards: "pairs" (in any way), or factors 1,0.6,0.3 of all; not at all otherwise.',
+        show_default=False,
+    ),
+]
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
@@ -91,6 +100,7 @@ def load(
     n_actions: int | None,
     items: Path | None,
     sparsity: float | None,
+    places: str | None,
     on_error: str,
     column: list[str] | None = None,
     columns: Path | None = None,
@@ -113,6 +123,7 @@ def load(
             sparsity=sparsity,
             context=context or (),
             columns=names["log"],
+            places=as_places(places),
             on_error=on_error,
             progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
         )
@@ -145,6 +156,18 @@ def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str,
             )
         names[part if dot else "log"][name if dot else ours] = theirs
     return names
+
+
+def as_places(text: str | None, option: str = "--places") -> str | list[float] | None:
+    """What the option says: a word, or numbers with commas between them."""
+    if text is None or text.replace("-", "").isalpha():
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option} must be a word, or one number for each place such as 1,0.6,0.3, got {text!r}."
+        ) from None
 
 
 def imported(format: str) -> str | LogFormat:

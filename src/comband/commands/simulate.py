@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from comband.commands.common import console, is_quiet, print_json, remarks, stoppable
+from comband.commands.log_options import PlacesOption, as_places
 from comband.environments import SyntheticRecommender
 from comband.learners import (
     ABTest,
@@ -70,6 +71,14 @@ def simulate(
         float, typer.Option(help="Stop when no candidate can be better by more; not for uniform and pac.")
     ] = 0.02,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
+    places: PlacesOption = None,
+    place_effect: Annotated[
+        str | None,
+        typer.Option(
+            help='What places really do: one chance of a click for each, 1,0.6,0.3, or "cascade"; nothing otherwise.',
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
     log: Annotated[
         Path | None, typer.Option(help="Write the rounds here (.parquet, .csv, .jsonl).", show_default=False)
@@ -87,8 +96,9 @@ def simulate(
     if learner not in LEARNERS:
         raise InputError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}.")
     check_count("rounds", rounds)
-    problem = Problem(n_actions=items, list_size=slots, sparsity=1)
-    world = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
+    problem = Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places))
+    effect = as_places(place_effect, "--place-effect")
+    world = SyntheticRecommender(problem, click_rate=click_rate, place_effect=effect, seed=seed)
     policies = world.candidates(candidates, seed=seed + 1)
     agent = LEARNERS[learner](problem, policies, epsilon, rounds, delta, seed + 2)
     played: list[Rounds] = []
@@ -125,7 +135,7 @@ def simulate(
         )
         write_text(html, page)
         remarks().print(f"report written to {visible(html)}")
-    truth = world.values(policies)
+    truth = world.values(policies, shuffled=problem.places is None and learner != "ab-test")
     if as_json:
         print_json(
             {

@@ -19,7 +19,7 @@ from comband.lists import check_totals
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import Problem, check_some_left
+from comband.problem import Problem, check_problem, check_some_left
 from comband.rounds import Decisions, check_decisions
 
 _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
@@ -95,7 +95,7 @@ def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: Pol
     C ⪰ γα·I. `MidzunoLists` of the same mixture have a smaller variance where K is large (docs/open_problems.md); this
     is for logs of lists that were not drawn so.
     """
-    problem = mixture.problem
+    problem = check_problem(mixture.problem)
     policies.check(problem)
     check_some_left(problem)
     T = check_totals(totals, problem, n=len(check_decisions(decisions)))

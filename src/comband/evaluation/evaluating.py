@@ -40,10 +40,10 @@ from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, check_on_error
 from comband.logs.formats import LogFormat
 from comband.logs.framed import read_frame
-from comband.logs.reading import LogReading, read_log
+from comband.logs.reading import LogReading, format_for_places, read_log
 from comband.logs.sampling import in_sample
 from comband.logs.shards import find_shards
-from comband.places import least_of_pairs, placed_rounds
+from comband.places import examined_events, least_of_pairs, placed_rounds
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_places, check_positive
@@ -92,7 +92,8 @@ def evaluate(
         As for `Problem`. With "pairs" propensities, and min_propensity, are those of the item in its place, which is
         its column in `lists`; with factors they are those of the item anywhere in a list whose order was random given
         the set. (In other orders: the mean factor of the item's place over the mean factor of all places.) What is
-        told of propensities is then about pairs of item and place.
+        told of propensities is then about pairs of item and place. Events do with factors; of pairs, they must be those
+        of `placed_rounds`, with `PlacedPolicies`.
     delta:
         The probability allowed for a wrong statement.
     features, columns, format:
@@ -131,15 +132,11 @@ def evaluate(
         return _evaluate_places(
             rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta
         )
+    sample: Rounds | None
     if isinstance(rounds, Rounds):
-        sample = rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
-        events = rounds.events()
-    elif min_propensity is None:
-        raise InputError(
-            "events hold only what was rewarded, so they do not tell the smallest propensity of the log: state "
-            "min_propensity, what your logging ensures for every candidate's items."
-        )
+        sample, events = _sample_of(rounds), rounds.events()
     else:
+        _need_propensity(min_propensity)
         sample, events = None, rounds
     return _evaluate(
         events,
@@ -181,25 +178,74 @@ def _evaluate_places(
     delta: float,
 ) -> Evaluation:
     """`evaluate` with pairs of item and place for items."""
-    if isinstance(rounds, Events):
-        raise InputError("events do not tell in which place an item was shown: give rounds where places matter.")
-    m = rounds.decisions.lists.shape[1]
-    reading = check_places(places, m)
-    _check_rewards(rounds.events(), check_positive("max_reward", max_reward))
+    if isinstance(rounds, Rounds):
+        m = rounds.decisions.lists.shape[1]
+        reading = check_places(places, m)
+        events, sample = rounds.events(), _sample_of(rounds)
+    elif isinstance(places, str):
+        check_places(places, 1)
+        raise InputError(
+            "events do not tell in which place an item was shown: give rounds; or the events of placed_rounds(rounds, "
+            "'pairs') with PlacedPolicies(policies, m), without places."
+        )
+    else:
+        m = max(np.size(places), 1)
+        reading, events, sample = check_places(places, m), rounds, None
+        _need_propensity(min_propensity)
+    _check_rewards(events, check_positive("max_reward", max_reward))
+    return _evaluate_pairs(
+        placed_rounds(rounds, reading).events() if isinstance(rounds, Rounds) else examined_events(events, reading),
+        policies,
+        None if sample is None else placed_rounds(sample, reading),
+        reading,
+        m,
+        smallest=_smallest(rounds),
+        max_reward=max_reward,
+        min_propensity=min_propensity,
+        delta=delta,
+        n_rewards=len(events),
+    )
+
+
+def _evaluate_pairs(
+    pairs: Events,
+    policies: PolicySet,
+    sample: Rounds | None,
+    reading: Any,
+    m: int,
+    *,
+    smallest: float,
+    max_reward: float,
+    min_propensity: float | None,
+    delta: float,
+    n_rewards: int,
+) -> Evaluation:
+    """Events of pairs and a sample of such rounds; propensities that are stated are those of items."""
     if min_propensity is not None:
         min_propensity = least_of_pairs(check_positive("min_propensity", min_propensity), reading)
-    pairs = placed_rounds(rounds, reading)
     result = _evaluate(
-        pairs.events(),
+        pairs,
         PlacedPolicies(policies, m),
-        pairs if len(pairs) == 0 else pairs[np.flatnonzero(in_sample(np.arange(len(pairs))))],
-        smallest=_smallest(pairs),
+        sample,
+        smallest=least_of_pairs(smallest, reading),
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
         slots=m,
     )
-    return replace(result, rewards=int((rounds.rewards > 0).sum()))
+    return replace(result, rewards=n_rewards)
+
+
+def _sample_of(rounds: Rounds) -> Rounds:
+    return rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
+
+
+def _need_propensity(min_propensity: float | None) -> None:
+    if min_propensity is None:
+        raise InputError(
+            "events hold only what was rewarded, so they do not tell the smallest propensity of the log: state "
+            "min_propensity, what your logging ensures for every candidate's items."
+        )
 
 
 def evaluate_log(
@@ -213,6 +259,7 @@ def evaluate_log(
     sparsity: float | None = None,
     context: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    places: Any = None,
     features: Sequence[str] = (),
     n_actions: int | None = None,
     items: str | Path | None = None,
@@ -239,6 +286,8 @@ def evaluate_log(
         A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
     format, sparsity, context, columns, on_error:
         As for `read_log`.
+    places:
+        None or "pairs", as for `read_log`; with factors read the log with it.
     min_propensity, delta:
         As for `evaluate`.
     features:
@@ -251,23 +300,20 @@ def evaluate_log(
         Called with what is being done, how many parts of it are done and of how many.
     """
     if isinstance(log, LogReading):
-        if candidates is not None or client is not None:
-            raise InputError("candidates and client are for logs in files; what read_log gave has been read.")
-        evaluation = _evaluate(
-            log.events,
-            log.policies,
-            log.sample,
-            smallest=log.smallest_propensity,
-            max_reward=log.max_reward,
-            min_propensity=min_propensity,
-            delta=delta,
-        )
+        if candidates is not None or client is not None or places is not None:
+            raise InputError("candidates, places and client are for logs in files; what read_log gave has been read.")
+        evaluation = _evaluate_reading(log, min_propensity, delta)
         return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
     if candidates is None:
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
     shards = find_shards(log, format, columns)
+    if places is not None:
+        if not isinstance(places, str):
+            raise InputError("logs in shards are read as sets or as pairs; with factors give read_log(…, places=…).")
+        check_places(places, 1)
+        shards = [replace(one, format=format_for_places(one.format, places, one.name)) for one in shards]
     joined = Joined(
         work,
         shards,
@@ -290,6 +336,26 @@ def evaluate_log(
         delta=delta,
     )
     return _log_evaluation(evaluation, shards[0].format, faults)
+
+
+def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: float) -> Evaluation:
+    known: dict[str, Any] = {
+        "smallest": reading.smallest_propensity,
+        "max_reward": reading.max_reward,
+        "min_propensity": min_propensity,
+        "delta": delta,
+    }
+    if reading.places is None or reading.places == "pairs":  # of pairs are its events themselves
+        return _evaluate(reading.events, reading.policies, reading.sample, **known)
+    return _evaluate_pairs(
+        examined_events(reading.events, reading.places),
+        reading.policies,
+        placed_rounds(reading.sample, reading.places),
+        reading.places,
+        reading.problem.list_size,
+        n_rewards=len(reading.events),
+        **known,
+    )
 
 
 def _log_evaluation(evaluation: Evaluation, format: LogFormat, faults: Faults) -> LogEvaluation:

@@ -19,6 +19,7 @@ from comband.logs.faults import Faults, LogError
 from comband.logs.formats import need_columns
 from comband.logs.keys import ItemIndex, read_catalogue
 from comband.logs.shards import Shard
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
 from comband.rounds import Events, Rounds
@@ -97,15 +98,14 @@ class ListsFile:
 
 
 def of_lists(lists: CandidateLists, *, positional: bool) -> Source:
-    """What `read_candidates` gave; an item in slot k is the action k·K + item where propensities are per slot."""
+    """What `read_candidates` gave; item y in slot k is the action y·m + k where propensities are per slot."""
     stride, m = max(lists.items.size, lists.list_size), lists.list_size
-    table, n_actions = lists.lists, stride + 1
+    n_actions = stride + 1
+    if positional and n_actions * m >= 2**31:
+        raise LogError(f"{stride:,} items in {m} slots are too many for a log with propensities per slot.")
+    policies = PolicySet.from_lists(lists.lists, Problem(n_actions, m), names=lists.names)
     if positional:
-        n_actions = stride * m + 1
-        if n_actions >= 2**31:
-            raise LogError(f"{stride:,} items in {m} slots are too many for a log with propensities per slot.")
-        table = (table + stride * np.arange(m, dtype=np.int32)).astype(np.int32)
-    policies = PolicySet.from_lists(table, Problem(n_actions, m), names=lists.names)
+        policies, n_actions = PlacedPolicies(policies, m), n_actions * m
     # The reader asks which contexts and items there are, and how long lists are; the lists are the policies' now.
     known = replace(lists, lists=np.empty((0, 0, m), dtype=np.int32))
     return Source(known, policies, n_actions, lambda shard, found, rows, numbers: numbers, lists.faults)

@@ -54,10 +54,19 @@ class DisagreementExploration:
             candidates,
             leader=standing.leader,
             attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
-            smallest_disputed=min(_SHARE * reading.room(standing)[0] / room_needed(standing, reading), 1.0),
+            smallest_disputed=smallest_disputed(reading.room(standing)[0], room_needed(standing, reading)),
             problem=problem,
             memory=standing.recent.events,
         )
+
+
+def smallest_disputed(room: float, needed: float) -> float:
+    """The smallest propensity for rivals' actions, where a context has that much room and rivals need so much of it.
+
+    Of one rival or two no more than leaves the leader's own actions as much: a comparison is as variable as its rarer
+    side, and stakes are far below what the smallest propensity allows by then.
+    """
+    return min(_SHARE * room / needed, room / (needed + min(needed, room)), 1.0)
 
 
 def room_needed(standing: Standing, reading: type[DisagreementExplorer] = DisagreementExplorer) -> float:

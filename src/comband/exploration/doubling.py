@@ -10,7 +10,7 @@ from comband.design import design_exploration
 from comband.exploration.base import Explorer, Standing
 from comband.exploration.mixture import mixture_explorer
 from comband.oracles.enumeration import EnumerationOracle
-from comband.problem import InputError
+from comband.places import item_events
 from comband.rounds import Events
 from comband.solvers.stopping import Stopping
 
@@ -28,21 +28,19 @@ class DoublingExploration:
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
-        if standing.problem.places is not None:
-            raise InputError(
-                "mixtures of whole lists are designed for sets or for pairs of item and place, not for factors of "
-                'places: state places="pairs", or use AdaptiveComband.'
-            )
+        problem, events = standing.problem, standing.events
+        if problem.places is not None:
+            events = item_events(events, problem.places)
         policies, first = standing.policies, standing.first_epoch
         weights, floor = np.full(len(policies), 1 / len(policies)), 1.0
         stage = np.log2(max(standing.rounds, first) / first)
-        if standing.rounds >= 1.5 * first * 2 ** np.floor(stage) and len(standing.events):
+        if standing.rounds >= 1.5 * first * 2 ** np.floor(stage) and len(events):
             design = design_exploration(
-                standing.events + Events.none(standing.rounds),
+                events + Events.none(standing.rounds),
                 EnumerationOracle(policies),
-                problem=standing.problem,
+                problem=problem,
                 floor=_FLOOR,
                 stopping=Stopping(relative_gap=1e-3),
             )
             weights, floor = design.mixture.weights, _FLOOR
-        return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=standing.problem)
+        return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from comband import theory
 from comband.learners.two_phase import TwoPhase
+from comband.places import theory_problem
 from comband.rounds import Events
 
 
@@ -17,12 +18,17 @@ class PacComband(TwoPhase):
     Where the problem's feedback is the total, phase 2 shows `MidzunoLists` of the design made from totals, and what is
     maximised is Σ_i T_i·#(π(x_i) ∩ a_i)/q(x_i, a_i): again the variance does not grow with K (docs/open_problems.md).
 
+    Where places matter as pairs of item and place, this is the algorithm with pairs for actions (K·m of them, each in a
+    uniform list with probability 1/K, and with s·m for s). By examination, factors θ, the design is that of sets in
+    random order, and in phase 2 a reward counts (m/Θ)·θ_{k_π(y)} times for π: range and deviation grow by at most c =
+    θ_max·m/Θ, so the theorem's parameters are those for ε/c.
+
     Parameters
     ----------
     problem, seed:
         As for every learner.
     policies:
-        A `PolicySet`, or an oracle of a class that can be reached only through it.
+        A `PolicySet`, or an oracle of a class that can be reached only through it (not with places).
     epsilon, delta:
         The promise that the theorem's parameters are computed for; `delta` is also that of the reported ε.
     n_explore, n_estimate, n_steps:
@@ -58,13 +64,19 @@ class PacComband(TwoPhase):
     """
 
     FROM_TOTALS = True
+    KNOWS_PLACES = True
 
     def _check_problem(self) -> None:
         pass  # any will do
 
     def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
         return theory.pac_comband(
-            self.problem, n_policies=n_policies, epsilon=epsilon, delta=self.delta, floor=self.floor, route=self.route
+            theory_problem(self.problem),
+            n_policies=n_policies,
+            epsilon=epsilon,
+            delta=self.delta,
+            floor=self.floor,
+            route=self.route,
         )
 
     def _weighed(self, events: Events) -> Events:

@@ -12,6 +12,9 @@ from comband.estimates.importance import ValueSums
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
 from comband.learners.selector import Selector
+from comband.learners.two_phase.phases import events_of
+from comband.learners.two_phase.report import value_sums
+from comband.places import design_problem, stretch
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
@@ -40,6 +43,8 @@ class UniformExploration(Selector):
         end of the budget.
     """
 
+    KNOWS_PLACES = True
+
     def __init__(
         self,
         problem: Problem,
@@ -54,6 +59,7 @@ class UniformExploration(Selector):
         self.delta = check_fraction("delta", delta)
         anyone = np.full(len(policies), 1 / len(policies))
         self._mixture = Mixture(policies, anyone, problem=problem, floor=1.0)
+        self._bound = stretch(problem) * problem.max_reward / design_problem(problem).uniform_propensity
         self._values = ValueSums.zero(len(policies))
 
     @property
@@ -106,8 +112,7 @@ class UniformExploration(Selector):
     def _intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self._ledger.overtaken():
             return np.zeros(len(self.policies)), np.full(len(self.policies), self.problem.max_reward)
-        bound = self.problem.max_reward / self.problem.uniform_propensity
-        low, high = self._values.bounds(bound=bound, delta=self.delta)
+        low, high = self._values.bounds(bound=self._bound, delta=self.delta)
         return low, np.minimum(high, self.problem.max_reward)
 
     def _epsilon(self, leader: int, low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
@@ -118,7 +123,7 @@ class UniformExploration(Selector):
         return self._mixture.draw(X, self._rng, first_id=first_id)
 
     def _learn(self, rounds: Rounds) -> None:
-        self._values += ValueSums.from_events(rounds.events(), self.policies)
+        self._values += value_sums(events_of(rounds, self.problem), self.policies, self.problem)
 
     def _config(self) -> dict[str, Any]:
         return {"n_rounds": self.n_rounds, "delta": self.delta}
@@ -130,9 +135,8 @@ class UniformExploration(Selector):
 
     def _restore(self, state: State) -> None:
         values = self._values = ValueSums.from_state(state["values"], n_policies=len(self.policies))
-        bound = self.problem.max_reward / self.problem.uniform_propensity
         require(values.n_rounds == self.rounds, "its estimates must be those of all answered rounds.")
         require(
-            bool((values.squares <= bound * values.sums * (1 + 1e-9)).all()),
-            f"no round can be worth more than {bound:g} to a candidate.",
+            bool((values.squares <= self._bound * values.sums * (1 + 1e-9)).all()),
+            f"no round can be worth more than {self._bound:g} to a candidate.",
         )

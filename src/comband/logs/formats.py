@@ -69,6 +69,9 @@ class LogFormat:
         Whether each row is a round by itself, so that the groups of rows of a Parquet file can be read apart.
     doubt:
         Empty, or what must be said before a file that fits by its columns is read so ("auto" then asks for it).
+    placed:
+        How such a log is read where rewards depend on item and place, if it can be: its propensities are then those of
+        the item in its place. Only a format that has this can be in random order, as factors of places need it.
     """
 
     name: str
@@ -83,6 +86,7 @@ class LogFormat:
     variant: Callable[[TableFile], LogFormat] | None = None
     row_by_row: bool = False
     doubt: Callable[[TableFile], str] | None = None
+    placed: LogFormat | None = None
 
     def needed(self, names: Sequence[str]) -> frozenset[str]:
         """The columns that a file with these should have."""

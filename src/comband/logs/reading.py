@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from comband.logs.id_memory import IdMemory
 from comband.logs.registry import find_format, rename_columns
 from comband.logs.sampling import in_sample
 from comband.logs.tables import open_table
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_number
+from comband.problem import InputError, Problem, check_number, check_places
 from comband.rounds import Decisions, Events, Rounds, all_covered, no_arms
 
 
@@ -43,6 +44,9 @@ class LogReading:
     catalogue:
         What the actions 0, 1, … are called; None where items are their own numbers, and where propensities are per slot
         (actions are then pairs of item and slot).
+    places:
+        How places bear on rewards, as for `Problem`. Where the format is positional (always with "pairs"), actions are
+        pairs of item and place, numbered y·m + k, and the policies `PlacedPolicies`.
     """
 
     events: Events
@@ -55,6 +59,7 @@ class LogReading:
     faults: Faults
     catalogue: Catalogue | None = None
     repeated: int = 0
+    places: Any = None
 
 
 def read_log(
@@ -65,6 +70,7 @@ def read_log(
     sparsity: float | None = None,
     context: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    places: Any = None,
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -86,6 +92,10 @@ def read_log(
         The column or columns that hold the context id, if not the format's own.
     columns:
         What the source calls the columns of the format, where it has other names: {"item": "sku", "reward": "clicked"}.
+    places:
+        As for `Problem`. With "pairs" the propensities must be those of the item in its place, which is its place in
+        the list unless a column `positions` says otherwise; with factors those of the item anywhere in a list whose
+        order was random given the set. Logs with propensities per slot are read as pairs anyway.
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -99,13 +109,14 @@ def read_log(
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
     table = rename_columns(open_table(source), columns)
-    kind = find_format(format, table)
+    reading = check_places(places, candidates.list_size)
+    kind = format_for_places(find_format(format, table), reading, str(table.path))
     faults = Faults(str(table.path))
     slots = kind.slots or candidates.list_size
     most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
-    gather = Gather(candidates, kind, most, faults)
+    gather = Gather(candidates, kind, most, faults, places=reading)
     for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
@@ -115,6 +126,24 @@ def read_log(
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
         raise LogError(f"{table.path} holds no usable round{skipped}.")
     return gather.result()
+
+
+def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
+    """The format as it is read under these places."""
+    if places is None or (places == "pairs" and kind.positional):
+        return kind
+    if kind.placed is None:
+        raise LogError(
+            f"{path} is a log of the kind {kind.name!r}, where {kind.meaning}: that does not tell the probability of "
+            + (
+                'an item in its place. Leave places out, or log it and use the columns of "comband".'
+                if places == "pairs"
+                else "an item in lists of random order, which factors of places need. Leave places out."
+            )
+        )
+    if places == "pairs":
+        return kind.placed
+    return replace(kind, meaning=f"{kind.meaning}, which was shown in random order; places count by the stated factors")
 
 
 class Gather:
@@ -129,15 +158,17 @@ class Gather:
         *,
         first: int = 0,
         ids: IdMemory | None = None,
+        places: Any = None,
     ) -> None:
         self._candidates = candidates
+        self._places = places
         self._kind = kind
         self._max_reward = max_reward
         self._faults = faults
         self.ids = IdMemory() if ids is None else ids
         self._first = first
-        # With propensities per slot, an item in slot k is the action k·K + item; K is settled by the candidates, and
-        # all items that none of them can show are the action m·K.
+        # With propensities per slot, item y in slot k is the action y·m + k; K is settled by the candidates, and all
+        # items that none of them can show are one more, K.
         self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
         self.smallest = np.inf
@@ -178,8 +209,8 @@ class Gather:
         if len(rows) == 0:
             return
         if positions is not None:
-            others = self._stride * self._candidates.list_size
-            codes = np.where(codes < self._stride, codes + positions * self._stride, others)
+            m = self._candidates.list_size
+            codes = np.minimum(codes, self._stride) * m + positions
         self._n_actions = max(self._n_actions, int(codes.max()) + 1)
         self.smallest = min(self.smallest, float(propensities.min()))
         self._keep_events(rows, places, codes, rewards, propensities)
@@ -193,19 +224,19 @@ class Gather:
 
     def result(self) -> LogReading:
         """Everything put together."""
-        lists, problem = self._table()
-        catalogue = None if self._kind.positional else self._candidates.items.catalogue
+        policies, problem = self._policies()
         return LogReading(
             events=self.events(),
-            policies=PolicySet.from_lists(lists, problem, names=self._candidates.names, catalogue=catalogue),
+            policies=policies,
             problem=problem,
             sample=self.sample(),
             max_reward=self._max_reward,
             smallest_propensity=self.smallest,
             format=self._kind,
             faults=self._faults,
-            catalogue=catalogue,
             repeated=self.repeated,
+            catalogue=None if self._kind.positional else self._candidates.items.catalogue,
+            places=self._places,
         )
 
     def events(self) -> Events:
@@ -240,15 +271,18 @@ class Gather:
         )
         return Rounds(decisions, answers)
 
-    def _table(self) -> tuple[NDArray[np.int32], Problem]:
-        m = self._candidates.list_size
-        lists = self._candidates.lists
+    def _policies(self) -> tuple[PolicySet, Problem]:
+        m, lists, names = self._candidates.list_size, self._candidates.lists, self._candidates.names
+        catalogue = self._candidates.items.catalogue
         if not self._kind.positional:
-            return lists, Problem(max(self._n_actions, self._candidates.items.size), m)
-        if self._stride * m + 1 >= 2**31:
+            problem = Problem(max(self._n_actions, self._candidates.items.size), m)
+            return PolicySet.from_lists(lists, problem, names=names, catalogue=catalogue), problem
+        if (self._stride + 1) * m >= 2**31:
             raise LogError(f"{self._stride:,} items in {m} slots are too many for a log with propensities per slot.")
-        shifted = lists + self._stride * np.arange(m, dtype=np.int32)
-        return shifted.astype(np.int32), Problem(self._stride * m + 1, m)
+        K = self._stride + (self._n_actions > self._stride * m)
+        named = catalogue if catalogue is not None and len(catalogue) == K else None
+        items = PolicySet.from_lists(lists, Problem(K, m), names=names, catalogue=named)
+        return PlacedPolicies(items, m), Problem(K * m, m)
 
     def _known(self, batch: RawRounds, places: NDArray[np.int64], fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
         unknown = np.flatnonzero((places < 0) & fine)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.lists import uniform_lists
 from comband.contexts import Contexts, n_contexts
 from comband.policies.mixture import Mixture
-from comband.problem import Problem, as_generator, check_some_left
+from comband.problem import Problem, as_generator, check_problem, check_some_left
 from comband.rounds import Decisions, read_only
 
 
@@ -42,7 +42,7 @@ class MidzunoLists:
     mixture: Mixture
 
     def __post_init__(self) -> None:
-        check_some_left(self.mixture.problem)
+        check_some_left(check_problem(self.mixture.problem))
 
     @property
     def problem(self) -> Problem:

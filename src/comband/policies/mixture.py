@@ -14,7 +14,7 @@ from comband._kernels.lists import inclusion, uniform_lists
 from comband._kernels.orders import shuffle_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.lists import check_lists
-from comband.places import pair_lists
+from comband.places import list_problem, pair_lists, unplaced
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
@@ -46,7 +46,8 @@ class Mixture:
     weights:
         p, one weight per policy, on the simplex.
     problem:
-        K and m.
+        K and m. Where places matter ("pairs") each list is shown in its own order, uniform ones in random order, and
+        propensities are those of an item in its place, (1−γ) Σ_π p(π) 1[y in place k of π(x)] + γ/K.
     floor:
         γ in (0, 1], the share of uniform lists.
     items:
@@ -71,14 +72,19 @@ class Mixture:
     ) -> None:
         self.policies = check_policies(policies, gaps=True)
         self.weights = check_weights(weights, len(policies))
-        self.problem = check_problem(problem)
+        self.problem = check_problem(problem, places=True)
         self.floor = check_floor(floor)
-        if self.floor * problem.uniform_propensity < SMALLEST_PROPENSITY:
+        policies.check(problem)
+        # What is drawn: lists of items, or of pairs of item and place.
+        pairs = problem.places == "pairs"
+        self._drawn = PlacedPolicies(policies, problem.list_size) if pairs else policies
+        self._of_lists = list_problem(problem)
+        self._uniform = self._of_lists.uniform_propensity
+        if self.floor * self._uniform < SMALLEST_PROPENSITY:
             raise InputError(
-                f"floor must be at least {SMALLEST_PROPENSITY / problem.uniform_propensity:.3g} for "
+                f"floor must be at least {SMALLEST_PROPENSITY / self._uniform:.3g} for "
                 f"{problem.n_actions:,} actions, got {self.floor:g}: propensities would be too small to be drawn."
             )
-        policies.check(problem)
         named = policies.catalogue
         if items is None and named is not None and not named.numeric:
             items = named.keys
@@ -94,33 +100,39 @@ class Mixture:
         )
 
     def propensities(self, X: Contexts, lists: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Q^γ of the listed actions, (n, m), or of all actions, (n, K), when no lists are given."""
-        n, K = n_contexts(X), self.problem.n_actions
+        """Q^γ of the listed actions, (n, m), or of all actions, (n, K), when no lists are given.
+
+        Where places matter ("pairs") it is that of each item in its place, and of all pairs, (n, K·m), with item y in
+        place k at y·m + k.
+        """
+        n, K = n_contexts(X), self._of_lists.n_actions
         if lists is None:
             shown = np.broadcast_to(np.arange(K, dtype=np.int32), (n, K))
         else:
             shown = check_lists(lists, self.problem, n=n, gaps=self.policies.has_gaps)
+            if self.problem.places == "pairs":
+                shown = pair_lists(shown)
         result = np.empty(shown.shape)
         for rows in self._row_blocks(n):
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
         return result
 
     def inclusion(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Q^γ of some items (n, k) of each context."""
+        """Q^γ of some items (n, k) of each context; pairs of item and place, if lists are drawn of them."""
         result = np.empty(items.shape)
         for rows in self._row_blocks(n_contexts(X)):
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), items[rows])
         return result
 
     def sparse_propensities(self, X: Contexts) -> SparsePropensities:
-        """Q^γ of all actions, without an (n, K) array."""
+        """Q^γ of all actions (or pairs), without an (n, K) array."""
         parts = []
         for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
             predicted = self._predict(take_contexts(X, rows))
             listed = sorted_actions(predicted)
-            rest = np.full(len(listed), self.floor * self.problem.uniform_propensity)
+            rest = np.full(len(listed), self.floor * self._uniform)
             values = self._propensities(predicted, listed)
-            parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, rest))
+            parts.append(SparsePropensities.of_sorted(self._of_lists.n_actions, listed, values, rest))
         return SparsePropensities.concat(parts)
 
     def draw(
@@ -133,9 +145,9 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        They are shown in random order, whoever's they are: given the set, all orders are alike. (Pairs of item and
-        place have their places, and keep them.) Uses exactly 2 + m numbers of `rng` per context, in order: other
-        batches of the same contexts change nothing. A seed in its place gives the same lists at every call.
+        They are shown in random order, whoever's they are: given the set, all orders are alike; but where pairs of item
+        and place matter, a policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order:
+        other batches of the same contexts change nothing. A seed in its place gives the same lists at every call.
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
@@ -149,18 +161,19 @@ class Mixture:
             for rows in blocks:
                 drawn = self._draw_block(take_contexts(X, rows), rows.stop - rows.start, rng)
                 lists[rows], propensities[rows] = drawn
-        return Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X)
+        decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X)
+        return unplaced(decisions) if self.problem.places == "pairs" else decisions
 
     def _draw_block(
         self, X: Contexts, n: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        problem, m = self.problem, self.problem.list_size
+        K, m = self._of_lists.n_actions, self.problem.list_size
         predicted = None if self.floor == 1 else self._predict(X)
         u = rng.random((n, 2 + m))
-        placed = isinstance(self.policies, PlacedPolicies)
+        placed = isinstance(self._drawn, PlacedPolicies)
         numbers, order = np.ascontiguousarray(u[:, 1 : 1 + m]), np.ascontiguousarray(u[:, 1 + m])
-        shown = uniform_lists(numbers, problem.n_actions // m if placed else problem.n_actions)
-        propensities = np.full(shown.shape, problem.uniform_propensity)
+        shown = uniform_lists(numbers, K // m if placed else K)
+        propensities = np.full(shown.shape, self._uniform)
         if placed:
             shuffle_lists(shown, propensities, order)
             shown = pair_lists(shown)
@@ -228,12 +241,12 @@ class Mixture:
         """Lists of the support, (n, S, m); nobody is asked when only uniform lists are drawn."""
         if self.floor == 1:
             return np.empty((n_contexts(X), 0, self.problem.list_size), dtype=np.int32)
-        return self.policies.predict(X, self.support, problem=self.problem)
+        return self._drawn.predict(X, self.support, problem=self._of_lists)
 
     def _propensities(self, predicted: NDArray[np.int32], shown: NDArray[np.int32]) -> NDArray[np.float64]:
         weights = self.weights[self.support[: predicted.shape[1]]]
-        followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self.problem.n_actions)
-        mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity
+        followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self._of_lists.n_actions)
+        mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self._uniform
         if self.policies.has_gaps:
             mixed[shown < 0] = 1.0
         return np.minimum(mixed, 1.0)  # rounding may pass 1 by an ulp when all policies agree

@@ -25,6 +25,7 @@ class PlacedPolicies(PolicySet):
         self.list_size = list_size
         self.cover = policies.cover
         self.names = policies.names
+        self.catalogue = None  # pairs have no keys
         self._policies, self._blocks = policies._policies, policies._blocks
         self.fallback, self._complete = policies.fallback, policies._complete
         self._n_actions = None if policies._n_actions is None else policies._n_actions * list_size

@@ -18,11 +18,12 @@ from comband.held_out import HeldOutCertificate
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
 from comband.learners.selector import Selector
-from comband.learners.two_phase.phases import ESTIMATE, EXPLORE, Phases, events_of
+from comband.learners.two_phase.phases import ESTIMATE, EXPLORE, Phases, drawn_policies, events_of
 from comband.learners.two_phase.report import Report, certified_moment, measured_moment, value_sums
 from comband.learners.two_phase.selection import PacSelection
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
+from comband.places import design_problem, stretch
 from comband.policies.midzuno import MidzunoLists
 from comband.policies.policy_set import PolicySet
 from comband.problem import (
@@ -72,6 +73,14 @@ class TwoPhase(Selector):
             policies = policies.policies  # nothing is hidden behind this one
         super().__init__(problem, policies, seed=seed)
         self._check_problem()
+        if problem.places is not None and not isinstance(policies, PolicySet):
+            raise InputError(
+                f"places={problem.places!r} need policies that can be listed: an oracle finds the best policy for "
+                "rewards of items, whatever their places. Give a PolicySet, or a problem without places."
+            )
+        # Lists are designed as sets, or as pairs of item and place; what the theorems say of rewards there holds of
+        # values when it is stretched: see `comband.places.stretch`.
+        self._setting, self._stretch = design_problem(problem), stretch(problem)
         self.epsilon = None if epsilon is None else check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.floor = check_floor(floor)
@@ -120,7 +129,7 @@ class TwoPhase(Selector):
 
     @abstractmethod
     def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
-        """The theorem's parameters."""
+        """The theorem's parameters, in the setting in which lists are designed."""
 
     @abstractmethod
     def _weighed(self, events: Events) -> Events:
@@ -151,14 +160,15 @@ class TwoPhase(Selector):
         """
         if self._design is None or self.n_estimate is None or self.n_policies is None:
             return self.problem.max_reward
-        return forecast_epsilon(
-            self.problem,
+        forecast = forecast_epsilon(
+            self._setting,
             n_estimate=max(self.n_estimate, self._phases.estimated.n_rounds),
             n_policies=self.n_policies,
             delta=self.delta,
             second_moment=self._moment(),
             floor=self.floor,
         )
+        return min(self._stretch * forecast, self.problem.max_reward)
 
     @alone
     def result(self) -> PacSelection:
@@ -198,7 +208,8 @@ class TwoPhase(Selector):
             return lists.draw(X, self._rng, first_id=first_id, epoch=ESTIMATE)
         n, K, m = n_contexts(X), self.problem.n_actions, self.problem.list_size
         u = self._rng.random((n, m + 1))
-        shown, propensities = uniform_lists(np.ascontiguousarray(u[:, :m]), K), np.full((n, m), m / K)
+        shown = uniform_lists(np.ascontiguousarray(u[:, :m]), K)
+        propensities = np.full((n, m), self._setting.uniform_propensity)
         shuffle_lists(shown, propensities, np.ascontiguousarray(u[:, m]))
         return Decisions.unsigned(first_id, shown, propensities, epoch=EXPLORE, contexts=X)
 
@@ -242,7 +253,9 @@ class TwoPhase(Selector):
         return self._ledger.overtaken(self._phases.first_estimate if self._phases.estimated.n_rounds else 0) == 0
 
     def _make_design(self) -> None:
-        oracle = EnumerationOracle(self._class) if isinstance(self._class, PolicySet) else self._class
+        oracle = self._class
+        if isinstance(oracle, PolicySet):
+            oracle = EnumerationOracle(drawn_policies(oracle, self.problem))
         # Algorithm 2 takes its T steps whatever the gap, and keeps the smallest weights; but within the T of the
         # gradient route some step has the gap that its proof asks for, and that one is meant.
         printed = self.n_steps is not None
@@ -271,9 +284,9 @@ class TwoPhase(Selector):
 
     def _set_estimate_rounds(self, second_moment: float, delta: float) -> None:
         self.n_estimate = theory.estimate_rounds(
-            self.problem,
+            self._setting,
             n_policies=int(self.n_policies or 0),
-            epsilon=float(self.epsilon or 0),
+            epsilon=float(self.epsilon or 0) / self._stretch,
             delta=delta,
             floor=self.floor,
             second_moment=second_moment,
@@ -282,10 +295,10 @@ class TwoPhase(Selector):
     def _moment(self) -> float:
         """max_π E R(π)² as far as it is known: certified by held-out rounds, or measured in phase 1."""
         if self._certificate is not None:
-            return certified_moment(self.problem, self._certificate, floor=self.floor)
+            return certified_moment(self._setting, self._certificate, floor=self.floor)
         assert self._design is not None
         return measured_moment(
-            self.problem,
+            self._setting,
             self._design,
             floor=self.floor,
             n_explored=self._phases.explored.n_rounds,
@@ -304,7 +317,7 @@ class TwoPhase(Selector):
 
     def _plan(self) -> theory.PacSchedule:
         self._needs("epsilon", "n_policies")
-        return self._theory(int(self.n_policies or 0), float(self.epsilon or 0))
+        return self._theory(int(self.n_policies or 0), float(self.epsilon or 0) / self._stretch)
 
     def _needs(self, *names: str) -> None:
         for name in names:
@@ -336,7 +349,7 @@ class TwoPhase(Selector):
     def _restore(self, state: State) -> None:
         self._phases = Phases.from_state(state)
         self._phases.check(
-            self.problem,
+            self._setting,
             n_explore=self.n_explore,
             n_verify=self.n_verify,
             floor=self.floor,

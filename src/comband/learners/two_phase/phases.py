@@ -7,6 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from comband.places import placed_rounds
+from comband.policies.placed import PlacedPolicies
+from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.rounds import EventParts, Events, Rounds
 from comband.storage import Part, State, Whole, require
@@ -112,7 +115,14 @@ class Phases:
 
 
 def events_of(rounds: Rounds, problem: Problem) -> Events:
-    """What rounds say of single actions; from totals, what they are credited with."""
+    """What rounds say of single actions, or pairs of item and place; from totals, what they are credited with."""
     if problem.feedback == "total":
         return TotalRounds.of(rounds.decisions, rounds.rewards.sum(axis=1), problem).events()
-    return rounds.events() if rounds.rewards.any() else Events.none(len(rounds))
+    if not rounds.rewards.any():
+        return Events.none(len(rounds))
+    return (placed_rounds(rounds, "pairs") if problem.places == "pairs" else rounds).events()
+
+
+def drawn_policies(policies: PolicySet, problem: Problem) -> PolicySet:
+    """The candidates as what lists are drawn of: items, or pairs of item and place."""
+    return PlacedPolicies(policies, problem.list_size) if problem.places == "pairs" else policies

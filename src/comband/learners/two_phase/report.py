@@ -19,6 +19,8 @@ from comband.learners.two_phase.phases import Phases
 from comband.learners.two_phase.selection import PacSelection
 from comband.oracles.base import Oracle
 from comband.oracles.enumeration import EnumerationOracle
+from comband.places import design_problem, event_problem, examined_events, stretch, theory_problem
+from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
 from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate
@@ -69,7 +71,7 @@ class Report:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
         if isinstance(self.policies, PolicySet):
             known = self.policies
-            leader = EnumerationOracle(known, seed=1).best(*self._importance_weighted(events))
+            leader = self._best_listed(events, known)
             epsilon, guarantee = self._paired_epsilon(events, known, leader, floor)
         else:
             if len(events) == 0:
@@ -94,31 +96,36 @@ class Report:
             candidates=candidates,
             design=self.design,
             measured_variance=float(sums.variances.max()),
-            variance_bound=theory.estimate_variance(self.problem, floor=self.floor, route="printed"),
-            proxy_bound=2 * sparsity_of(self.problem) / (1 - self.floor),
+            variance_bound=stretch(self.problem) ** 2
+            * theory.estimate_variance(theory_problem(self.problem), floor=self.floor, route="printed"),
+            proxy_bound=2 * sparsity_of(theory_problem(self.problem)) / (1 - self.floor),
             oracle_calls=calls + 1,
             certificate=self.certificate,
             n_explore=self.phases.explored.n_rounds,
             n_estimate=self.phases.estimated.n_rounds,
         )
 
+    def _best_listed(self, events: Events, policies: PolicySet) -> int:
+        events, policies = estimating(events, policies, self.problem)
+        setting = event_problem(self.problem)
+        return EnumerationOracle(policies, seed=1).best(*_importance_weighted(events, setting))
+
+    def _range(self, floor: float) -> float:
+        """The most that one round can be worth to a candidate."""
+        return stretch(self.problem) * theory.estimate_range(design_problem(self.problem), floor=floor)
+
     def _found(self, events: Events) -> PolicySet:
         """The oracle's answer first, then the policies of the design."""
-        best = self.policies.fit(*self._importance_weighted(events))  # type: ignore[union-attr]
+        best = self.policies.fit(*_importance_weighted(events, self.problem))  # type: ignore[union-attr]
         if self.design is None:
             return PolicySet([best], ["selected"])
         mixture = self.design.mixture
         support = mixture.policies.subset(mixture.support)
         return PolicySet([best, *support], ["selected", *(f"design {i}" for i in range(len(support)))])
 
-    def _importance_weighted(self, events: Events) -> tuple[Contexts, sp.csr_array]:
-        weights = events.rewards / events.propensities
-        shape = (events.n_rewarded, self.problem.n_actions)
-        return events.contexts, sp.csr_array((weights, (events.rows, events.actions)), shape=shape)
-
     def _paired_epsilon(self, events: Events, policies: PolicySet, leader: int, floor: float) -> tuple[float, str]:
-        pairs = PairSums.from_events(events, policies, leader)
-        gaps = pairs.bounds(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)
+        pairs = PairSums.from_events(*estimating(events, policies, self.problem), leader)
+        gaps = pairs.bounds(bound=self._range(floor), delta=self.delta)
         epsilon = min(float(gaps.max()), self.problem.max_reward)
         return epsilon, "paired betting bound at a fixed number of rounds"
 
@@ -152,8 +159,7 @@ class Report:
     def _candidates(self, known: PolicySet, sums: ValueSums, leader: int, floor: float) -> tuple[Candidate, ...]:
         # The interval of a policy found by search must hold for the whole class: δ is shared by n_policies.
         share = min(1.0, len(known) / self.n_policies) if self.n_policies else 1.0
-        bound = theory.estimate_range(self.problem, floor=floor)
-        low, high = sums.bounds(bound=bound, delta=self.delta * share)
+        low, high = sums.bounds(bound=self._range(floor), delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
         if not self.in_order or self.n_policies is None:  # a policy found by search, among nobody knows how many
             low, high = np.zeros_like(low), np.full_like(high, self.problem.max_reward)
@@ -188,7 +194,22 @@ def value_sums(events: Events, policies: PolicySet, problem: Problem) -> ValueSu
     """Sums of the policies' estimates, from single rewards or from totals."""
     if problem.feedback == "total":
         return total_values(events, policies, problem)
-    return ValueSums.from_events(events, policies)
+    return ValueSums.from_events(*estimating(events, policies, problem))
+
+
+def estimating(events: Events, policies: PolicySet, problem: Problem) -> tuple[Events, PolicySet]:
+    """Events and candidates such that r/Q of shared actions estimates values: of pairs, if places matter."""
+    if problem.places is None:
+        return events, policies
+    if problem.places != "pairs":
+        events = examined_events(events, problem.places)
+    return events, PlacedPolicies(policies, problem.list_size)
+
+
+def _importance_weighted(events: Events, problem: Problem) -> tuple[Contexts, sp.csr_array]:
+    weights = events.rewards / events.propensities
+    shape = (events.n_rewarded, problem.n_actions)
+    return events.contexts, sp.csr_array((weights, (events.rows, events.actions)), shape=shape)
 
 
 def certified_moment(problem: Problem, certificate: HeldOutCertificate, *, floor: float) -> float:
