@@ -9,6 +9,8 @@ import pytest
 
 import comband as cb
 from comband.evaluation import Evaluation
+from comband.learners.certifying.compared import compared
+from comband.learners.certifying.verdict import Claim
 
 PROBLEM = cb.Problem(20, 3, 1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=40, seed=0)
@@ -56,6 +58,17 @@ def test_a_comparison_agrees_with_selection_and_status() -> None:
     assert all(one.difference <= one.bound <= comparison.epsilon for one in comparison.candidates)
     assert all(one.bound == 0 for one in gone)
     assert [one.name for one in left[:3]] == [one.name for one in selection.runners_up]
+
+
+def test_the_leader_need_not_have_the_highest_estimate() -> None:
+    verdict = played(1500).verdict
+    second = int(np.argsort(-verdict.evidence.scores(verdict.alive))[1])
+    comparison = compared(verdict, POLICIES.names, Claim(second, PROBLEM.max_reward))
+    assert comparison.winner.index == second
+    assert sorted(one.index for one in comparison.candidates) == list(range(25))
+    bounds = {one.index: one.bound for one in comparison.candidates[1:] if one.dropped is None}
+    alone = {int(i): verdict.evidence.claim(second, np.array([i]), verdict.threshold) for i in verdict.rivals(second)}
+    assert bounds == alone
 
 
 def test_the_first_few() -> None:

@@ -17,7 +17,7 @@ GUARDS = {
 
 
 def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
-    """Where an experiment stands, in full; see `docs/howto_serve.md` for the fields."""
+    """Where an experiment stands, in full; `comband.serve.wire.Status` has the fields."""
     learner, spec = learning.learner, learning.experiment.spec
     status = learner.status()
     comparison = learner.comparison()

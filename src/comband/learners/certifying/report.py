@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from comband.learners.certifying.compared import compared, estimated
 from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.planner import Planner
 from comband.learners.certifying.queue import Queue
@@ -14,9 +14,7 @@ from comband.learners.certifying.verdict import Claim, Verdict
 from comband.learners.certifying.watch import Watch
 from comband.policies.policy_set import PolicySet
 from comband.results import (
-    Candidate,
     CertificationStatus,
-    ComparedCandidate,
     Comparison,
     Guess,
     Selection,
@@ -52,7 +50,7 @@ class Report:
         left = verdict.candidates
         ranked = left[np.argsort(-scores[left], kind="stable")]
         others = [int(i) for i in ranked if i != claim.leader][:_RUNNERS_UP]
-        best, *runners_up = self._candidates([claim.leader, *others], scores, claim.epsilon)
+        best, *runners_up = estimated(verdict, names, [claim.leader, *others], scores, claim.epsilon)
         if others and scores[others[0]] > scores[claim.leader]:
             notes.append(
                 f"{names[others[0]]} has a higher estimate; the promise is about {names[claim.leader]}, and it would "
@@ -81,39 +79,9 @@ class Report:
         )
 
     def comparison(self, most: int | None = None) -> Comparison:
-        """The one that is named beside all others, or the `most` of largest estimated value.
-
-        A candidate that was dropped is no more estimated than when it was, from its own rounds; one that is left is by
-        its difference to the leader.
-        """
-        verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
+        """The one that is named beside all others, or the `most` of largest estimated value."""
         claim, _ = self._named(self.guess())
-        scores, means = evidence.scores(verdict.alive), evidence.values.means
-        left = verdict.candidates
-        left = left[np.argsort(-scores[left], kind="stable")]
-        rivals = left[left != claim.leader][:most]
-        gone = [one for one in verdict.dropped if not verdict.alive[one.index]]
-        gone.sort(key=lambda one: -means[one.index])
-        gone = gone if most is None else gone[: most - len(rivals)]
-        bounds = np.minimum(evidence.claims(claim.leader, rivals, verdict.threshold), claim.epsilon)
-        here = self._candidates([claim.leader, *map(int, rivals)], scores, claim.epsilon)
-        winner = here[0]
-        compared = [
-            ComparedCandidate(one.index, one.name, one.value, one.interval, min(one.value - winner.value, bound), bound)
-            for one, bound in zip(here, (0.0, *bounds.tolist()), strict=True)
-        ]
-        if gone:
-            which = [one.index for one in gone]
-            low, high = evidence.values.bounds(
-                delta=verdict.delta, max_reward=evidence.problem.max_reward, indices=which
-            )
-            for i, when, bottom, top in zip(which, (one.round for one in gone), low, high, strict=True):
-                value = float(np.clip(means[i], bottom, top))
-                behind = min(value - winner.value, 0.0)
-                compared.append(
-                    ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when)
-                )
-        return Comparison.of(compared, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon or None)
+        return compared(self.verdict, self.policies.names, claim, most)
 
     def _named(self, guess: Guess) -> tuple[Claim, list[str]]:
         """What is certified of the one to be named, and a note if more is certified of another one."""
@@ -230,23 +198,3 @@ class Report:
         if queue.late:
             notes.append(f"{queue.late:,} answers came too late to count")
         return notes
-
-    def _candidates(self, indices: list[int], scores: NDArray[np.float64], epsilon: float) -> list[Candidate]:
-        """Values and intervals of the leader (first) and some others, in agreement with what is certified.
-
-        The leader's value is estimated from all its rounds, the others' by their differences to it, which are far more
-        exact. Intervals are cut to the certificate: no candidate that is left reaches above the leader's upper end by
-        more than epsilon.
-        """
-        evidence = self.verdict.evidence
-        low, high = evidence.values.bounds(
-            delta=self.verdict.delta, max_reward=evidence.problem.max_reward, indices=indices
-        )
-        value = float(np.clip(evidence.values.means[indices[0]], low[0], high[0]))
-        low[0] = max(low[0], min(low.max() - epsilon, value))
-        result = []
-        for i, bottom, top in zip(indices, low, np.minimum(high, high[0] + epsilon), strict=True):
-            bottom = min(bottom, top)
-            shown = float(np.clip(value + scores[i] - scores[indices[0]], bottom, top))
-            result.append(Candidate(i, self.policies.names[i], shown, (float(bottom), float(top))))
-        return result
