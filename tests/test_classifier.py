@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -159,3 +161,59 @@ def test_a_matrix_whose_indices_lie_is_refused() -> None:
     broken.indices[3] = 10**6
     with pytest.raises(InputError, match="sparse contexts"):
         BanditListClassifier(list_size=2, n_actions=8).fit(broken, lists=lists, rewards=rewards, propensities=q)
+
+
+@pytest.fixture
+def routing() -> Any:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def test_a_log_is_routed_through_pipelines_and_searches(routing: None) -> None:
+    X, _, lists, rewards, q = bandit_log(900)
+    log = {"lists": lists, "rewards": rewards, "propensities": q}
+    names = dict.fromkeys(log, True)
+    model = BanditListClassifier(list_size=2, n_actions=8, importance=1.0)
+    model.set_fit_request(**names).set_score_request(**names)
+    pipeline = make_pipeline(MaxAbsScaler(), model)
+    search = GridSearchCV(
+        pipeline, {"banditlistclassifier__estimator": [Ridge(alpha=1.0), Ridge(alpha=1e6)]}, cv=3, error_score="raise"
+    )
+    search.fit(X, **log)
+    assert search.best_params_["banditlistclassifier__estimator"].alpha == 1.0
+    fresh, truth, *_ = bandit_log(400, seed=1)
+    found = search.best_estimator_
+    assert found.score(fresh, truth) > 1.9
+    # By hand: the scores of the folds are those of a model that saw the other folds.
+    folds = KFold(3).split(X)
+    by_hand = []
+    for train, test in folds:
+        scaler = MaxAbsScaler().fit(X[train])
+        own = BanditListClassifier(Ridge(alpha=1.0), list_size=2, n_actions=8, importance=1.0)
+        own.fit(scaler.transform(X[train]), lists=lists[train], rewards=rewards[train], propensities=q[train])
+        predicted = own.predict(scaler.transform(X[test]))
+        worth = [
+            sum(rewards[t, j] / q[t, j] for j in range(3) if lists[t, j] in predicted[i]) for i, t in enumerate(test)
+        ]
+        by_hand.append(np.mean(worth))
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(by_hand))
+
+
+def test_the_score_of_a_log_is_near_that_of_the_truth() -> None:
+    X, _, lists, rewards, q = bandit_log(1000)
+    model = BanditListClassifier(list_size=2, n_actions=8).fit(X, lists=lists, rewards=rewards, propensities=q)
+    fresh, truth, *log = bandit_log(4000, seed=1)
+    estimate = model.score(fresh, lists=log[0], rewards=log[1], propensities=log[2])
+    # Σ r/q over shared labels: at most 2 of 8/3 each, so its standard error is below 2.7/√4000; six of them.
+    assert abs(estimate - model.score(fresh, truth)) < 6 * 2.7 / 4000**0.5
+    for wrong, words in (
+        ({"y": truth, "lists": log[0]}, "got both"),
+        ({}, "score needs y"),
+        ({"lists": log[0], "rewards": log[1]}, "rewards and propensities of the shown labels are needed"),
+    ):
+        with pytest.raises(InputError, match=words):
+            model.score(fresh, **wrong)
+    weights = np.arange(4000) < 1000
+    assert model.score(fresh, truth, sample_weight=weights) == pytest.approx(model.score(fresh[:1000], truth[:1000]))
+    with pytest.raises(InputError, match="sample_weight must hold one number for each of the 4000"):
+        model.score(fresh, truth, sample_weight=weights[1:])

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import COMMANDS, app
-from comband.commands.common import stoppable
+from comband.commands.common import print_json, stoppable
 from comband.commands.simulate import LEARNERS
 from comband.running import progress_bar
 from tests.logs.worlds import small_log, write_both
@@ -87,10 +88,8 @@ def test_table_page_and_json_have_the_same_notes(tmp_path: Path) -> None:
     table = " ".join(CliRunner().invoke(app, arguments).stdout.split())
     plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     page = html.unescape(report.read_text())
-    assert len(plain["notes"]) == 3
-    for note, begin in zip(
-        plain["notes"], ("epsilon and intervals assume nothing", "", "faulty rows skipped: 1"), strict=True
-    ):
+    begins = ("epsilon and intervals assume nothing", "epsilon is", "", "faulty rows skipped: 1")
+    for note, begin in zip(plain["notes"], begins, strict=True):
         assert note.startswith(begin)
         assert f"Note: {note}." in table
         assert f"Note: {note}." in page
@@ -328,3 +327,95 @@ def test_columns_are_named_on_the_command_line_and_in_a_file(tmp_path: Path) -> 
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 1
         assert words in refused.stderr
+
+
+def test_width_is_what_columns_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, lists = write_both(tmp_path, "jsonl", n=60)
+    command = ["evaluate", str(log), "-c", str(lists), "--sparsity", "1"]
+    for columns, most in (("60", 60), ("100", 100), ("", 120), ("junk", 120)):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown = CliRunner().invoke(app, command)
+        assert max(map(len, shown.stdout.splitlines())) <= most
+    assert max(map(len, shown.stdout.splitlines())) > 100
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["simulate", "--rounds", "0"], "--rounds must be"),
+        (["simulate", "--delta", "2"], "--delta must"),
+        (["simulate", "--items", "3", "--slots", "5"], "--slots must"),
+        (["simulate", "--learner", "x"], "--learner must be one of"),
+        (["simulate", "--click-rate", "-1"], "--click-rate must"),
+        (["plan", "--rounds-a-day", "0"], "--rounds-a-day must"),
+        (["plan", "--candidates", "0"], "--candidates must"),
+        (["demo", "--cap", "-1"], "--cap must"),
+        (["reproduce", "--only", "nothing"], "--only must name claims"),
+    ],
+)
+def test_errors_name_the_option(command: list[str], option: str) -> None:
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+    assert f"comband: {option}" in refused.stderr
+
+
+def test_json_is_strict_whatever_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    print_json({"a": float("nan"), "b": [1.5, float("inf"), {"c": -float("inf")}], "d": (1, None)})
+    document = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert document == {"a": None, "b": [1.5, None, {"c": None}], "d": [1, None]}
+
+
+def test_every_command_that_answers_has_json(tmp_path: Path) -> None:
+    for name in COMMANDS:
+        if name != "serve":  # which answers over HTTP
+            shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+            assert "--json" in shown.stdout, name
+    report = str(tmp_path / "report.html")
+    sizes = ["--items", "20", "--slots", "2", "--candidates", "3", "--cap", "0", "--epsilon", "0.1"]
+    shown = CliRunner().invoke(app, ["demo", *sizes, "--report", report, "--json", "--quiet"])
+    assert shown.exit_code == 0, shown.stderr
+    assert json.loads(shown.stdout)["report"] == report
+
+
+def test_a_stopped_plan_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    sample = cb.SyntheticRecommender.sample
+
+    def interrupted(*given: Any) -> cb.Batch:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            signal.raise_signal(signal.SIGINT)
+        return sample(*given)
+
+    monkeypatch.setattr(cb.SyntheticRecommender, "sample", interrupted)
+    sizes = ["--items", "20", "--slots", "2", "--candidates", "3", "--max-rounds", "1000", "--runs", "2"]
+    shown = CliRunner().invoke(app, ["plan", *sizes, "--json"])
+    assert shown.exit_code == 0, shown.stderr
+    bases = {forecast["basis"] for forecast in json.loads(shown.stdout)["forecasts"]}
+    assert bases == {"theorem"}  # the first method was not done
+    assert "Stopping" in shown.stderr
+
+
+def test_an_interrupted_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, lists = write_both(tmp_path, "jsonl", n=20)
+
+    def interrupted(*given: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("comband.commands.log_options.read_candidates", interrupted)
+    shown = CliRunner().invoke(app, ["evaluate", str(log), "-c", str(lists)])
+    assert shown.exit_code == 130
+    assert "comband: stopped." in shown.stderr
+
+
+def test_reproduce_says_beforehand_what_figures_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("comband.experiments.figures.find_spec", lambda name: None)
+    monkeypatch.setattr(import_module("comband.experiments.reproduce"), "run_tasks", None)  # is not reached
+    refused = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "needs matplotlib, which is not installed: pip install 'comband[plots]', or '.[plots]'" in refused.stderr

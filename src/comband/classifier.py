@@ -148,8 +148,44 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.policy_.scores(self._check(X))
 
-    def score(self, X: Any, y: Any) -> float:
-        """hits@m: how many of the listed labels a row has, on average, for a vector of classes or a 0/1 matrix y."""
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        lists: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        propensities: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """How many of the listed labels are right, on average per row: hits@m, between 0 and m; larger is better.
+
+        With `y`, a vector of classes or a 0/1 matrix (n, K), they are counted. With a log instead (what was shown, its
+        rewards and its propensities, all (n, m')), hits@m is estimated without bias by (1/n) Σ r/q over the shown
+        labels that are in the predicted lists, if every label could be shown; noisy where propensities are small. Score
+        on rows that `fit` did not see, as `GridSearchCV` does: with scikit-learn's metadata routing both methods get
+        their part of the log. `sample_weight` (n,) says how much each row counts.
+        """
+        if lists is not None and y is not None:
+            raise InputError("score takes y (all labels are known) or lists (only shown ones are), got both.")
+        if lists is None and y is None:
+            raise InputError("score needs y, or lists with rewards and propensities.")
+        worth = self._hits(X, y) if lists is None else self._estimated_hits(X, lists, rewards, propensities)
+        weights = None if sample_weight is None else _check_weights("sample_weight", sample_weight, len(worth))
+        return float(np.average(worth, weights=weights))
+
+    def _estimated_hits(self, X: Any, lists: ArrayLike, rewards: Any, propensities: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        predicted = self.policy_.predict(self._check(X))
+        shown = check_lists(lists, n=len(predicted))
+        if rewards is None or propensities is None:
+            raise InputError("rewards and propensities of the shown labels are needed to score a log.")
+        logged = Problem(n_actions=max(int(shown.max(initial=0)) + 1, shown.shape[1]), list_size=shown.shape[1])
+        r, q = check_rewards(rewards, logged, n=len(shown)), check_propensities(propensities, shape=shown.shape)
+        shared = (shown[:, :, None] == predicted[:, None, :]).any(axis=2)
+        return np.asarray((shared * r / q).sum(axis=1))
+
+    def _hits(self, X: Any, y: Any) -> NDArray[np.float64]:
         lists = self.predict(X)
         if sp.issparse(y) or np.ndim(y) == 2:
             known = sp.csr_array(y)
@@ -160,11 +196,11 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             places = np.searchsorted(self.classes_, lists)
             found = known[np.repeat(np.arange(len(lists)), lists.shape[1]), places.ravel()]
             values = np.asarray(found.todense() if sp.issparse(found) else found, dtype=np.float64)
-            return float(values.sum() / len(lists))
+            return np.asarray(values.reshape(lists.shape).sum(axis=1))
         truth = np.asarray(y)
         if truth.shape != (len(lists),):
             raise InputError(f"y must hold one class per row, {len(lists)} of them, got shape {truth.shape}.")
-        return float((lists == truth[:, None]).any(axis=1).mean())
+        return np.asarray((lists == truth[:, None]).any(axis=1).astype(np.float64))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -272,7 +308,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             clip=None if self.clip is None else check_positive("clip", self.clip),
             self_normalize=self.self_normalize,
             repeat_correlation=self.repeat_correlation,
-            round_weights=None if weights is None else _check_round_weights(weights, n),
+            round_weights=None if weights is None else _check_weights("round_weights", weights, n),
         )
 
     def _fit(self, pairs: Pairs) -> Any:
@@ -303,16 +339,16 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         return fit_actions(estimator, tasks(), constants=constants)
 
 
-def _check_round_weights(weights: Any, n: int) -> NDArray[np.float64]:
+def _check_weights(name: str, weights: Any, n: int) -> NDArray[np.float64]:
     """How often each of n rounds counts: finite numbers of at least 0, not all of them 0."""
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"round_weights must be numbers, one for each of the {n} rounds.") from None
+        raise InputError(f"{name} must be numbers, one for each of the {n} rounds.") from None
     if array.shape != (n,):
-        raise InputError(f"round_weights must hold one number for each of the {n} rounds, got shape {array.shape}.")
+        raise InputError(f"{name} must hold one number for each of the {n} rounds, got shape {array.shape}.")
     if not ((array >= 0) & (array <= 1e15)).all() or not array.any():
-        raise InputError("round_weights must be finite, at least 0 (at most 1e15) and not all 0.")
+        raise InputError(f"{name} must be finite, at least 0 (at most 1e15) and not all 0.")
     return array
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from comband.classifier import BanditListClassifier
 from comband.problem import InputError, check_count, check_path
 from comband.storage import whole_file
+from comband.text import missing_extra
 
 _SKLEARN = {
     "sklearn.linear_model._ridge": ("Ridge", "RidgeClassifier"),
@@ -148,5 +149,5 @@ def _skops() -> Any:
     try:
         import skops.io
     except ImportError:
-        raise ImportError("saving and loading models needs skops: pip install 'comband[models]'") from None
+        raise ImportError(missing_extra("saving and loading models", "skops", "models")) from None
     return skops.io

@@ -23,7 +23,7 @@ from comband.regret import RegretCurves
 from comband.results import ComparedCandidate, Comparison
 from comband.rounds import Events, Rounds, check_rounds
 from comband.running import Run
-from comband.text import shorten, visible
+from comband.text import missing_extra, shorten, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -321,7 +321,7 @@ def _axes(axes: Axes | None, *, height: int | None = None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise InputError("plots need matplotlib, which is not installed: pip install 'comband[plots]'.") from None
+        raise InputError(missing_extra("a plot", "matplotlib", "plots")) from None
     size = (6.4, 4.0) if height is None else (6.4, max(2.0, 1.0 + 0.22 * height))
     return pyplot.subplots(figsize=size, layout="constrained")[1]
 

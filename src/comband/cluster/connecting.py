@@ -9,6 +9,7 @@ from typing import Any
 
 from comband.cluster.work import InProcess, Progress, Work
 from comband.problem import InputError
+from comband.text import missing_extra
 from comband.threads import n_threads
 
 _PATIENCE = "10s"  # for a scheduler to answer
@@ -48,9 +49,7 @@ def client_of(where: str) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        raise InputError(
-            "working on a cluster needs distributed; install it with: pip install 'comband[cluster]'."
-        ) from None
+        raise InputError(missing_extra("working on a cluster", "distributed", "cluster")) from None
     import dask
 
     local = re.fullmatch(r"local(?::(\d+))?", where) if isinstance(where, str) else None

@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from comband.commands.common import print_json
 from comband.problem import InputError
 
 
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which benchmark; all by default.", show_default=False)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The lines they print, as JSON.")] = False,
 ) -> None:
     """Run the benchmarks, in a clone of the repository: they are not part of the installed package.
 
@@ -27,4 +29,9 @@ def bench(
     if name is not None and name not in there:
         raise InputError(f"there is no benchmark {name!r}; there are {', '.join(there)}.")
     module = "benchmarks" if name is None else f"benchmarks.{name}"
-    raise typer.Exit(subprocess.call([sys.executable, "-m", module, *(["--quick"] if quick else [])]))
+    command = [sys.executable, "-m", module, *(["--quick"] if quick else [])]
+    if not as_json:
+        raise typer.Exit(subprocess.call(command))
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    print_json({"benchmark": name, "exit_code": done.returncode, "lines": done.stdout.splitlines()})
+    raise typer.Exit(done.returncode)

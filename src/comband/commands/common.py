@@ -7,10 +7,12 @@ as text (nothing is markup) and spell out control characters.
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -24,8 +26,18 @@ from typer.core import TyperCommand, TyperGroup
 from comband.text import visible
 
 REFUSED = 1
+INTERRUPTED = 130  # as shells have it
 _QUIET = "--quiet"
 _quiet = False
+_options: dict[str, str] = {}  # of the command that runs, by the names of its arguments
+# What the library calls some of them.
+_OPTIONS = {
+    "n_actions": "items",
+    "list_size": "slots",
+    "n_policies": "candidates",
+    "max_reward": "sparsity",
+    "n_rounds": "rounds",
+}
 
 # Typer has click's errors or its own, by version; what a user typed wrongly is the parent of this one in both.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -50,6 +62,10 @@ class Commands(TyperGroup):
                 return super().invoke(ctx)
         except InputError as error:
             message = str(error)
+            message = _with_option(message)
+        except KeyboardInterrupt:
+            typer.echo("comband: stopped.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # somebody read enough, as in `comband … | head`
             raise
         except OSError as error:
@@ -67,7 +83,17 @@ class Later(TyperCommand):
         """Take the arguments apart, as the command itself does."""
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command(self.name)(getattr(import_module(f"comband.commands.{self.name}"), str(self.name)))
-        return typer.main.get_command(app).make_context(info_name, *args, **kwargs)
+        command = typer.main.get_command(app)
+        _options.clear()
+        _options.update({str(option.name): option.opts[0] for option in command.params if option.opts})
+        return command.make_context(info_name, *args, **kwargs)
+
+
+def _with_option(message: str) -> str:
+    """A refusal that begins with the name of an argument, with the option in its place that a user typed."""
+    name, space, rest = message.partition(" ")
+    option = _options.get(name) or _options.get(_OPTIONS.get(name, ""))
+    return f"{option}{space}{rest}" if option is not None and option.startswith("--") else message
 
 
 @contextmanager
@@ -91,9 +117,9 @@ class _PlainConsole(Console):
 
 
 def console() -> Console:
-    """Where tables go: standard output, never narrower than a table needs when nobody is looking."""
+    """Where tables go: standard output, as wide as COLUMNS says, or never too narrow when nobody is looking."""
     out = _PlainConsole()
-    return out if out.is_terminal else _PlainConsole(width=120)
+    return out if out.is_terminal or os.environ.get("COLUMNS", "").isdecimal() else _PlainConsole(width=120)
 
 
 def remarks() -> Console:
@@ -155,10 +181,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int =
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON document on standard output; floats in full, so that nothing is lost."""
-    document = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    """One JSON document on standard output: strict, with null for what is no finite number; floats in full."""
+    document = json.dumps(_strict(value), indent=2, ensure_ascii=False, allow_nan=False)
     # What json leaves as it is though a terminal would obey it can only stand in a string, where an escape is as good.
     typer.echo(re.sub(r"[^\n -~]", _json_escape, document))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _strict(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _json_escape(found: re.Match[str]) -> str:

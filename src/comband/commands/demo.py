@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from comband.commands.common import console, is_quiet, remarks, stoppable, table
+from comband.commands.common import console, is_quiet, print_json, remarks, stoppable, table
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -44,6 +45,7 @@ def demo(
     ] = 60_000,
     report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("comband-report.html"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Find the best of 200 candidates (rankers of 500 items) in a simulated shop, and see what other methods need.
 
@@ -77,6 +79,31 @@ def demo(
 
     truth = shop.values(policies)
     chosen = float(truth[outcome.result.index])
+    page = selection_page(
+        outcome.result,
+        outcome.history,
+        problem=problem,
+        n_candidates=candidates,
+        comparison=learner.comparison(),
+        dropped=learner.status().dropped,
+        needed=needed,
+        stopped=early,
+    )
+    write_text(report, page)
+    if as_json:
+        print_json(
+            {
+                "best": outcome.result.name,
+                "epsilon": outcome.result.epsilon,
+                "delta": outcome.result.delta,
+                "stopped_early": early,
+                "true_value": chosen,
+                "true_best_value": float(truth.max()),
+                "needed": [asdict(row) for row in needed],
+                "report": str(report),
+            }
+        )
+        return
     out = console()
     out.print(
         Text.assemble(
@@ -100,17 +127,6 @@ def demo(
         times = f"{more}{row.rounds / learner.rounds:.1f}"
         rows.append((row.method, f"{more}{row.rounds:,}", certified, times))
     out.print(table(("rounds to the same certainty", "rounds", "certified by then", "times comband's"), rows))
-    page = selection_page(
-        outcome.result,
-        outcome.history,
-        problem=problem,
-        n_candidates=candidates,
-        comparison=learner.comparison(),
-        dropped=learner.status().dropped,
-        needed=needed,
-        stopped=early,
-    )
-    write_text(report, page)
     say(f"The report is in {visible(report)}.")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from comband.commands.common import console, print_json, table, working
+from comband.commands.common import console, print_json, stoppable, table, working
 from comband.planning import Forecast, by_simulation, by_theorem
 from comband.problem import Problem, check_epsilon, check_positive
 
@@ -43,8 +44,18 @@ def plan(
     worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
     forecasts: list[Forecast] = []
     if runs:
-        with working() as step:
-            forecasts += by_simulation(
+        with (
+            working() as step,
+            stoppable("methods that are done will be shown") as stopped,
+            suppress(_StoppedError),
+        ):
+
+            def progress(text: str) -> None:
+                if stopped():
+                    raise _StoppedError
+                step(text)
+
+            for forecast in by_simulation(
                 problem,
                 n_policies=candidates,
                 click_rate=click_rate,
@@ -53,13 +64,18 @@ def plan(
                 runs=runs,
                 max_rounds=max_rounds,
                 seed=seed,
-                progress=step,
-            )
+                progress=progress,
+            ):
+                forecasts.append(forecast)
     forecasts += worst
     if as_json:
         print_json({"epsilon": target, "delta": delta, "forecasts": [_row(f, daily) for f in forecasts]})
     else:
         _print(forecasts, daily, target, delta)
+
+
+class _StoppedError(Exception):
+    """Ctrl-C between two simulated runs."""
 
 
 def _row(forecast: Forecast, daily: float) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import console, is_quiet
+from comband.commands.common import console, is_quiet, print_json
 from comband.experiments import all_claims
 from comband.experiments import reproduce as run_claims
 from comband.problem import InputError
@@ -20,6 +20,7 @@ def reproduce(
     data: Annotated[Path | None, typer.Option(help="A folder of multi-label data, NAME_X.npz and NAME_Y.npz.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this claim only; may be given several times.")] = None,
     workers: Annotated[int, typer.Option(help="How many processes.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="The verdicts as JSON.")] = False,
 ) -> None:
     """Run every claim of the paper as an experiment, with a verdict and a figure each, and write a report.
 
@@ -34,6 +35,11 @@ def reproduce(
         raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
     chosen = [claim for claim in claims if not only or claim.name in only]
     shown = console()
-    for finding in run_claims(chosen, out, quick=quick, workers=workers, progress=not is_quiet()):
+    findings = run_claims(chosen, out, quick=quick, workers=workers, progress=not is_quiet())
+    if as_json:
+        verdicts = {finding.claim.name: str(finding.verdict) for finding in findings}
+        print_json({"verdicts": verdicts, "report": str(out / "report.html")})
+        return
+    for finding in findings:
         shown.print(f"{finding.verdict:<14} {visible(finding.claim.title)}", soft_wrap=True)
     shown.print(f"The report is {visible(out / 'report.html')}.", soft_wrap=True)

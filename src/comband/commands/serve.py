@@ -11,6 +11,7 @@ import typer
 
 from comband.commands.common import remarks
 from comband.problem import InputError
+from comband.text import missing_extra
 
 
 def serve(
@@ -43,7 +44,7 @@ def serve(
         from comband.serve.running import serve as run
         from comband.serve.settings import settings
     except ImportError as error:
-        raise InputError(f"the service needs more packages: pip install 'comband[serve]' ({error}).") from None
+        raise InputError(f"{missing_extra('the service', 'more packages', 'serve')} ({error}).") from None
     entries = dict(one.partition("=")[::2] for one in models or ()) or None
     found = settings(config, os.environ, store=store, host=host, port=port, models=entries, learn=learn, log=log)
 

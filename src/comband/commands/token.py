@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import console, remarks, table
+from comband.commands.common import console, print_json, remarks, table
 from comband.problem import InputError, check_choice
+from comband.text import missing_extra
 
 
 def token(
@@ -23,6 +24,7 @@ def token(
         str | None,
         typer.Option(help="sqlite:///FILE or postgresql://…; sqlite:///comband.db by default.", show_default=False),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Create, list or revoke tokens of the decision service; a new one is shown once, and only its hash is kept.
 
@@ -35,7 +37,7 @@ def token(
         from comband.serve.stores import open_database
         from comband.serve.tokens import all_tokens, create_token, revoke_token
     except ImportError as error:
-        raise InputError(f"the service needs more packages: pip install 'comband[serve]' ({error}).") from None
+        raise InputError(f"{missing_extra('the service', 'more packages', 'serve')} ({error}).") from None
     check_choice("action", action, ("create", "list", "revoke"))
     journal = Journal(open_database(settings(None, os.environ, store=store).store))
     try:
@@ -44,19 +46,27 @@ def token(
             with journal.database.transaction():
                 made = create_token(journal, name, role or [])
             remarks().print("Keep it; it is not shown again:")
-            typer.echo(made)
+            if as_json:
+                print_json({"token": made})
+            else:
+                typer.echo(made)
         elif action == "revoke":
             if number is None:
                 raise InputError("say which token: comband token revoke ID (comband token list shows the ids).")
             with journal.database.transaction():
                 revoke_token(journal, number)
             remarks().print(f"{number} is revoked.")
+            if as_json:
+                print_json({"revoked": number})
         else:
             rows = [
                 (one.id, one.name, " ".join(sorted(one.roles)), "" if one.revoked is None else "revoked")
                 for one in all_tokens(journal).values()
             ]
-            console().print(table(("id", "name", "roles", ""), rows, texts=4))
+            if as_json:
+                print_json({"tokens": [dict(zip(("id", "name", "roles", "state"), row, strict=True)) for row in rows]})
+            else:
+                console().print(table(("id", "name", "roles", ""), rows, texts=4))
     except StoreError as error:
         raise InputError(str(error)) from None
     finally:

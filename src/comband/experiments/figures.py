@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from comband.experiments.records import Record, group_by
 from comband.problem import InputError
 from comband.storage import whole_file
+from comband.text import missing_extra
 
 # Okabe & Ito's palette without yellow, which is too light for lines; markers and dashes repeat the distinction.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -35,13 +37,18 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def check_can_draw() -> None:
+    """Refuse before anything is computed what could not be drawn in the end."""
+    if find_spec("matplotlib") is None:
+        raise InputError(missing_extra("a report with figures", "matplotlib", "plots"))
+
+
 def render(draw: Callable[[Sequence[Record], Any], None], records: Sequence[Record], stem: Path) -> None:
     """Draw to `stem`.svg and `stem`.png."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("figures need matplotlib, which is not installed: pip install 'comband[plots]'.") from None
+    check_can_draw()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         draw(records, figure)

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from comband.experiments.checks import judge
 from comband.experiments.claim import Claim, Task
-from comband.experiments.figures import render
+from comband.experiments.figures import check_can_draw, render
 from comband.experiments.report import Finding, write_report
 from comband.experiments.runner import run_tasks
 from comband.experiments.statistics import Estimate
@@ -35,6 +35,7 @@ def reproduce(
     """
     if len({claim.name for claim in claims}) != len(claims):
         raise InputError("claims must have distinct names.")
+    check_can_draw()
     tasks = [task for claim in claims for task in claim.tasks(quick=quick)]
     bar = _progress_bar() if progress else None
     with bar if bar is not None else nullcontext():

@@ -12,6 +12,7 @@ from comband.oracles.pairs import check_matrix
 from comband.oracles.scorers import PairScorer, pair_features
 from comband.policies.scored import ScoredPolicy
 from comband.problem import InputError, Problem, as_generator, check_count, check_reward_matrix
+from comband.text import missing_extra
 
 
 class RankingOracle:
@@ -135,5 +136,5 @@ def _ranker() -> Any:
     try:
         from lightgbm import LGBMRanker
     except ImportError:
-        raise ImportError("RankingOracle needs LightGBM: pip install 'comband[ranking]'") from None
+        raise ImportError(missing_extra("RankingOracle", "lightgbm", "ranking")) from None
     return LGBMRanker

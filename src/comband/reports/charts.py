@@ -15,10 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from comband.text import visible
+from comband.text import missing_extra, visible
 
 STATIC = Path(__file__).with_name("static")
-MISSING = "Pictures need plotly, which is not installed: pip install 'comband[plots]'. The tables have all numbers"
+MISSING = f"{missing_extra('a picture', 'plotly', 'plots').capitalize()}. The tables have all numbers"
 
 
 def plotly_script() -> Path | None:

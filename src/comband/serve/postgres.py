@@ -9,11 +9,12 @@ from typing import Any
 
 from comband.problem import InputError
 from comband.serve.database import Database, Row
+from comband.text import missing_extra
 
 try:
     import psycopg
 except ImportError as error:
-    raise InputError(f"PostgreSQL needs another package: pip install 'comband[postgres]' ({error}).") from None
+    raise InputError(f"{missing_extra('PostgreSQL', 'psycopg', 'postgres')} ({error}).") from None
 
 _CHANNEL = "comband_plans"
 
