@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import app
-from comband.reports import Needed, charts, selection_page
+from comband.evaluation import LogEvaluation
+from comband.reports import Needed, charts, evaluation_page, selection_page
 from comband.results import Candidate, Selection
 from tests.logs.worlds import write_both
 
@@ -64,6 +66,24 @@ def test_evaluation_report(tmp_path: Path) -> None:
         assert one["bound"] == source["gap_bound"]
         assert [one["low"], one["high"]] == source["interval"]
         assert one["difference"] == pytest.approx(source["value"] - result["candidates"][0]["value"])
+
+
+def test_no_winner_is_named_where_there_is_none() -> None:
+    policies = WORLD.candidates(3, seed=1)
+    world = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
+    kept: list[cb.Rounds] = []
+    uniform = cb.UniformLists(PROBLEM, policies, epsilon=0.1, seed=1)
+    cb.run(uniform, world, batch_size=4000, max_rounds=4000, seed=2, keep=kept.append)
+    rounds = kept[0]
+    wrong = replace(rounds, decisions=replace(rounds.decisions, propensities=rounds.decisions.propensities / 3))
+    without = replace(rounds, rewards=np.zeros_like(rounds.rewards))
+    for log, named in ((rounds, True), (wrong, False), (without, False)):
+        evaluation = cb.evaluate(log, policies, max_reward=1.0)
+        page = evaluation_page(LogEvaluation(evaluation, "", "", {}, ()), source="log")
+        assert (("differences", "comparison") in asked(page)) is named
+        assert drawn(page)["comparison"]["candidates"][0]["named"] is named
+        assert ("class=best" in page) is named
+        assert ("Best:" in page) is named
 
 
 def test_selection_report_begins_with_differences_and_has_all_numbers() -> None:

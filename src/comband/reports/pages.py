@@ -57,9 +57,12 @@ def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
         body.append('<p class="alarm">Faulty rows were skipped:</p><ul>')
         body += [f"<li>{_text(line)}</li>" for line in answer.skipped_examples]
         body.append("</ul>")
-    comparison = result.comparison()
-    body += [*_comparison(comparison), "<h2>All candidates</h2>", _evaluated_table(result.candidates)]
-    return page(f"comband: {source}", body, {"comparison": comparison.as_dict()})
+    comparison, named = result.comparison(), answer.trusted and result.has_best
+    data = comparison.as_dict()
+    data["candidates"][0]["named"] = named  # or else it is one like the others
+    body += _comparison(comparison, named=named)
+    body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, named=named)]
+    return page(f"comband: {source}", body, {"comparison": data})
 
 
 def _best(result: Evaluation) -> str:
@@ -71,14 +74,17 @@ def _best(result: Evaluation) -> str:
     )
 
 
-def _comparison(comparison: Comparison) -> list[str]:
-    """Differences first: they are what was asked."""
+def _comparison(comparison: Comparison, *, named: bool = True) -> list[str]:
+    """Differences first: they are what was asked. Where no winner can be named there are none."""
     n = len(comparison.candidates)
     more = [f'<p class="soft">The first {_PLOTTED} of {n:,}; the table has all.</p>'] if n > _PLOTTED else []
-    return [
+    differences = [
         "<h2>Differences to the winner</h2>",
         chart("differences", of="comparison"),
         f'<p class="soft">{_HOW_TO_READ}</p>',
+    ]
+    return [
+        *(differences if named else []),
         *more,
         "<h2>Values with intervals</h2>",
         chart("values", of="comparison"),
@@ -229,17 +235,26 @@ def _dropped_table(dropped: Sequence[Dropped]) -> str:
     )
 
 
-def _evaluated_table(candidates: Sequence[EvaluatedCandidate]) -> str:
+def _evaluated_table(candidates: Sequence[EvaluatedCandidate], *, named: bool) -> str:
     rows = [
         (
             _text(c.name),
             f"{c.value:.5g}",
             f"{c.interval[0]:.5g}",
             f"{c.interval[1]:.5g}",
-            "" if i == 0 else f"{c.gap_bound:.5g}",
+            "" if i == 0 and named else f"{c.gap_bound:.5g}",
+            f"{c.standard_error:.2g}",
             "cannot be judged" if c.unjudged else f"{c.effective_rewards:,.0f}",
         )
         for i, c in enumerate(candidates)
     ]
-    columns = ("candidate", "value", "at least", "at most", "better than best by at most", "effective rewards")
-    return _table(columns, rows, best=True)
+    columns = (
+        "candidate",
+        "value",
+        "at least",
+        "at most",
+        "better than best by at most",
+        "standard error (approximate)",
+        "effective rewards",
+    )
+    return _table(columns, rows, best=named)

@@ -43,7 +43,7 @@ const combandCharts = (() => {
     });
   }
 
-  const kindOf = (one, i) => (i === 0 ? "best" : one.dropped === null ? "mark" : "soft");
+  const kindOf = (one, i) => (i === 0 && one.named !== false ? "best" : one.dropped === null ? "mark" : "soft");
 
   function segments(candidates, ends) {
     return ["best", "mark", "soft"].map((kind) => {
