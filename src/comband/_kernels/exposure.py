@@ -35,9 +35,9 @@ def exposure_bets(
     """Products of the bets of `ExposureGuard` over 16 rounds each, (⌈n/16⌉, groups, 2, stakes), and Q of the shown
     actions (n, m).
 
-    shown (n, m); Q of actions[starts[i]:starts[i + 1]], in rising order, are `values` in round i, and rest[i] is that
-    of all others. Groups are bins of the propensity between the edges, classes of actions y by y mod `n_classes`, and
-    the sum of inverse propensities.
+    shown (n, m), −1 in places that are surely empty; Q of actions[starts[i]:starts[i + 1]], in rising order, are
+    `values` in round i, and rest[i] is that of all others. Groups are bins of the propensity between the edges, classes
+    of actions y by y mod `n_classes`, and the sum of inverse propensities.
     """
     n, m = shown.shape
     if len(starts) != n + 1 or len(rest) != n or len(actions) != len(values) or not 0 < n_classes <= n_actions:
@@ -83,6 +83,9 @@ def exposure_bets(
         possible = True
         for k in range(m):
             y = shown[i, k]
+            if y == -1:
+                of_shown[i, k] = 1.0
+                continue
             if not 0 <= y < n_actions:
                 raise IndexError("exposure_bets: a shown action is out of range")
             place = low + np.searchsorted(actions[low:high], y)

@@ -20,7 +20,7 @@ from comband.lists import check_lists, refuse_propensities
 from comband.policies.policy_set import PolicySet
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, as_generator
-from comband.rounds import Decisions, Events
+from comband.rounds import Decisions, Events, read_only
 from comband.storage import Array, Real, State, Text, Whole, check, require
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
@@ -85,6 +85,7 @@ class DisagreementExplorer:
         self.policies = policies
         self._memory = memory
         self.candidates: NDArray[np.int64] = np.asarray(candidates, dtype=np.int64)
+        self._asked = None if len(self.candidates) == len(policies) else self.candidates  # they rise
         self.leader = leader
         self._given = np.array(attention, dtype=np.float64)
         self.attention = attention_shares(self._given, leader)
@@ -100,17 +101,17 @@ class DisagreementExplorer:
         Uses two numbers of `rng` per context, in order.
         """
         rng = as_generator(rng)
-        n, m = n_contexts(X), self.problem.list_size
-        lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
-        covered = np.empty(n, dtype=np.bool_)
-        kept = []
-        for rows in self._row_blocks(n):
+        n, blocks, parts, kept = n_contexts(X), self._row_blocks(n_contexts(X)), [], []
+        for rows in blocks or [slice(0, 0)]:
             u = rng.random((rows.stop - rows.start, 2))
-            predicted = self._predict(take_contexts(X, rows))
-            drawn = self._kernel(predicted, u, np.empty((len(u), 0), dtype=np.int32))
-            lists[rows], propensities[rows], covered[rows] = drawn[:3]
+            predicted = self._predict(X if len(blocks) == 1 else take_contexts(X, rows))
+            parts.append(self._kernel(predicted, u, _nothing_asked(len(u))))
             if rows.stop > n - keep:
                 kept.append(predicted[max(0, n - keep - rows.start) :])
+        lists, propensities, covered, _ = parts[0]
+        if len(parts) > 1:
+            lists, propensities = np.concatenate([x[0] for x in parts]), np.concatenate([x[1] for x in parts])
+            covered = np.concatenate([x[2] for x in parts])
         if not self.policies.has_gaps and (lists < 0).any():
             raise InputError("some lists came out too short: the candidates' lists must hold different actions.")
         if not propensities.all():
@@ -232,7 +233,7 @@ class DisagreementExplorer:
         return row_blocks(n, len(self.candidates), self.problem.list_size)
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
-        return self.policies.predict(X, self.candidates, problem=self.problem)
+        return self.policies.predict(X, self._asked, problem=self.problem)
 
     def _listed(self, predicted: NDArray[np.int32]) -> NDArray[np.int32]:
         """All actions of positive probability (n, k), in ascending order and with repetitions."""
@@ -247,3 +248,8 @@ class DisagreementExplorer:
 
 
 _NO_NUMBERS = np.empty((0, 2))
+_NO_ITEMS = read_only(np.empty((4096, 0), dtype=np.int32))
+
+
+def _nothing_asked(n: int) -> NDArray[np.int32]:
+    return _NO_ITEMS[:n] if n <= len(_NO_ITEMS) else read_only(np.empty((n, 0), dtype=np.int32))

@@ -84,7 +84,7 @@ class Learner(Atomic, ABC):
             if self._torn:
                 self._check_whole()
             self._prepare(asking=True)
-            before, ledger = Checkpoint(self, *self._parts()), self._ledger
+            before, ledger = Checkpoint(self, *self._parts(asking=True)), self._ledger
             issued, numbers = ledger.issued, self._rng.bit_generator.state
             try:
                 decisions = self._decide(mine, issued)
@@ -199,8 +199,8 @@ class Learner(Atomic, ABC):
     def _issue(self, decisions: Decisions) -> None:
         """Told what is about to be given out."""
 
-    def _parts(self) -> tuple[object, ...]:
-        """Objects of the learner's own whose attributes `_decide` and `_learn` replace."""
+    def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
+        """Objects of the learner's own whose attributes `_decide` (asking) or `_learn` replaces."""
         return ()
 
     def _prepare(self, *, asking: bool) -> None:

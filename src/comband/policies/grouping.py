@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -87,7 +88,7 @@ class TableBlock:
         """Rows of the table."""
         ids = check_context_ids(X, len(self._lists))
         if _is_everyone(which, self._lists.shape[1]):
-            return self._lists[ids]
+            return self._lists.take(ids, axis=0)
         return self._lists[ids[:, None], which[None, :]]
 
 
@@ -139,7 +140,15 @@ class ForeignBlock:
 
 
 def _is_everyone(which: NDArray[np.int64], n_policies: int) -> bool:
-    return len(which) == n_policies and bool((which == np.arange(n_policies)).all())
+    return len(which) == n_policies and (which is everyone(n_policies) or bool((which == np.arange(n_policies)).all()))
+
+
+@lru_cache(maxsize=16)
+def everyone(n_policies: int) -> NDArray[np.int64]:
+    """The numbers of all policies, closed to writing: what is this very array need not be looked at."""
+    numbers = np.arange(n_policies)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def blocks_of(policies: Sequence[Policy]) -> list[tuple[NDArray[np.int64], Block]]:

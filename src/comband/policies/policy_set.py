@@ -16,7 +16,7 @@ from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING, Fallback, check_fallback, filled
 from comband.policies.families import Cover
-from comband.policies.grouping import Block, TableBlock, blocks_of
+from comband.policies.grouping import Block, TableBlock, blocks_of, everyone
 from comband.policies.keyed import in_numbers
 from comband.policies.scored import BLOCK, ScoredPolicy, check_precision
 from comband.policies.tabulated import Tables
@@ -86,6 +86,9 @@ class PolicySet:
         for i, own in enumerate(known):
             if own is not None:
                 self._sizes.setdefault((own.n_actions, own.list_size), i)
+        # K and m if all lists are surely of that size and in that range, for they come from comband's own policies.
+        own_kinds = self._complete and self._n_actions is not None and len(self._sizes) == 1
+        self._surely = next(iter(self._sizes)) if own_kinds else None
 
     @classmethod
     def linear(
@@ -161,7 +164,7 @@ class PolicySet:
     @property
     def looked_up(self) -> bool:
         """Whether all lists stand in tables: to ask for one again costs no more than to remember it."""
-        return all(isinstance(block, TableBlock) for _, block in self._blocks)
+        return self._complete and all(isinstance(block, TableBlock) for _, block in self._blocks)
 
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
@@ -207,7 +210,7 @@ class PolicySet:
             raise InputError("indices must name at least one policy, got none.")
         if not self._complete and result.size and int(result.min()) < 0:
             result = filled(X, result, self.fallback, [self.names[i] for i in which])
-        if problem is not None:
+        if problem is not None and self._surely != (problem.n_actions, problem.list_size):
             _check_range(result, check_problem(problem, places=True))
         return result
 
@@ -260,7 +263,7 @@ class PolicySet:
 
     def _which(self, indices: ArrayLike | None) -> NDArray[np.int64]:
         if indices is None:
-            return np.arange(len(self))
+            return everyone(len(self))
         which = np.asarray(indices)
         if which.shape == (0,):
             return np.empty(0, dtype=np.int64)

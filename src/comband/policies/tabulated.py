@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels.inputs import as_input
+from comband._kernels.records import all_below
 from comband.contexts import Contexts
 from comband.lists import check_lists
 from comband.problem import InputError, Problem, check_problem
@@ -69,11 +71,13 @@ def check_context_ids(X: Contexts, n_known: int) -> NDArray[np.int64]:
         ids = np.asarray(X)
     except (TypeError, ValueError, OverflowError):
         ids = np.empty((), dtype=object)
-    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise InputError(
             "the contexts of tabulated policies must be whole numbers (row numbers of the table), "
             f"got an array of shape {ids.shape} and dtype {ids.dtype}."
         )
+    if ids.dtype == np.int64 and all_below(as_input(ids), n_known):
+        return ids
     if len(ids) and (ids.min() < 0 or ids.max() >= n_known):
         wrong = ids[(ids < 0) | (ids >= n_known)][0]
         raise InputError(f"context {wrong} is not in the table, which has rows 0 … {n_known - 1}.")

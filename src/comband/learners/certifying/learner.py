@@ -266,8 +266,8 @@ class CertifyingLearner(Selector):
     def _failed_to_learn(self, admission: Admission) -> None:
         self._all.queue.note_failed(admission.ids[admission.rows])
 
-    def _parts(self) -> tuple[object, ...]:
-        return self._all.changing()
+    def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
+        return self._all.changing(asking=asking)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
 

@@ -117,12 +117,12 @@ class Parts:
         """All of it in words, after so many answers."""
         return Report(self._policies, self.planner, self.epochs, self.verdict, self.queue, self.watch, rounds)
 
-    def changing(self, *, epoch: bool = False) -> tuple[object, ...]:
+    def changing(self, *, epoch: bool = False, asking: bool = False) -> tuple[object, ...]:
         """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are
         made and answers taken in; what enters the evidence is altered when nothing can fail any more.
         """
         mine = (self.epochs, self.evidence, self.evidence.seen, self.verdict) if epoch else (self.queue,)
-        return *mine, self.recent, *self.watch.parts()
+        return *mine, self.recent, *self.watch.parts(asking=asking)
 
     SCHEMA: ClassVar = {
         "epochs": Many(Epoch.SCHEMA),

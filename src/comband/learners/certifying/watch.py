@@ -357,8 +357,12 @@ class Watch:
         """What the guards say; empty while all is well."""
         return tuple(text for guard in self.guards if (text := guard.warning))
 
-    def parts(self) -> tuple[object, ...]:
-        """All objects whose attributes the guards replace."""
+    def parts(self, *, asking: bool = False) -> tuple[object, ...]:
+        """All objects whose attributes the guards replace; of asking, the guard of draws and further ones alone make
+        something.
+        """
+        if asking and not self.further:
+            return self.draws.parts()
         return tuple(part for guard in self.guards for part in guard.parts())
 
     SCHEMA: ClassVar = {
@@ -408,4 +412,10 @@ class Watch:
 
 
 def _sample(decisions: Decisions) -> NDArray[np.int64]:
-    return np.flatnonzero(decisions.ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
+    ids = decisions.ids
+    if len(ids) == 1 and int(ids[0]) % _AUDIT_EVERY:
+        return _NOBODY
+    return np.flatnonzero(ids % _AUDIT_EVERY == 0)[:_AUDIT_MOST]
+
+
+_NOBODY = np.empty(0, dtype=np.int64)
