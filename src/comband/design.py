@@ -27,8 +27,9 @@ from comband.rounds import Events, Rounds
 from comband.solvers.columns import ColumnOracle, Columns
 from comband.solvers.corrective import FullyCorrective, warm_start
 from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, minimise
-from comband.solvers.incidence import build_incidence
+from comband.solvers.incidence import Incidence, build_incidence
 from comband.solvers.potential import Floats, LogBarrier
+from comband.solvers.sharded import EventColumns, ShardedIncidence
 from comband.solvers.stopping import NO_EVENTS, Outcome, State, Stopping, sentence
 from comband.totals import TotalRounds, list_weights
 
@@ -127,7 +128,7 @@ class Design(Tabular):
 
 
 def design_exploration(
-    rounds: Rounds | TotalRounds | Events,
+    rounds: Rounds | TotalRounds | Events | EventColumns,
     oracle: Oracle | PolicySet,
     *,
     problem: Problem,
@@ -154,6 +155,7 @@ def design_exploration(
     rounds:
         What was shown and answered, or its events; `TotalRounds` if the problem's feedback is the total. Where pairs of
         item and place matter it must be rounds, with propensities of the item in its place.
+        Columns that were made in parts elsewhere are `comband.solvers.sharded.EventColumns`.
     oracle:
         A `PolicySet` or its `EnumerationOracle`: the class is known in full, its incidence is held in memory (one bit
         per cell or less) and the corrective solver takes several columns per call. Any other `Oracle` is asked for one
@@ -207,12 +209,16 @@ def design_exploration(
         raise InputError(f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}.")
     rule = SOLVERS[solver]
     stopping = Stopping(relative_gap=1e-6, max_calls=1000) if stopping is None else stopping
-    events, oracle, problem = in_setting(rounds, oracle, stated)
-    if len(events) and int(events.actions.max()) >= problem.n_actions:
+    events: Events | EventColumns
+    if isinstance(rounds, EventColumns):
+        events = rounds
+    else:
+        events, oracle, problem = in_setting(rounds, oracle, stated)
+    if isinstance(events, Events) and len(events) and int(events.actions.max()) >= problem.n_actions:
         raise InputError(
             f"the rounds show action {int(events.actions.max())}, but actions must lie in 0 … {problem.n_actions - 1}."
         )
-    if len(events) and events.n_rounds < events.n_rewarded:
+    if isinstance(events, Events) and len(events) and events.n_rounds < events.n_rewarded:
         raise InputError(f"{events.n_rewarded} rewarded rounds cannot be among {events.n_rounds} rounds in all.")
     survivors: NDArray[np.int64] | None = None
     if isinstance(oracle, EnumerationOracle):
@@ -225,6 +231,8 @@ def design_exploration(
     source: _Enumerated | _Reached
     if isinstance(oracle, EnumerationOracle) and survivors is not None:
         source = _Enumerated(oracle.policies, survivors, events, problem)
+    elif isinstance(events, EventColumns):
+        raise InputError("columns are those of an enumerated class; give its PolicySet or EnumerationOracle.")
     else:
         source = _Reached(oracle, events, problem)
     group = _group(problem)
@@ -270,8 +278,17 @@ Start = tuple[Columns, Floats]
 class _Enumerated:
     """A class given in full: all its columns are in memory, and keys are places among the survivors."""
 
-    def __init__(self, policies: PolicySet, survivors: NDArray[np.int64], events: Events, problem: Problem) -> None:
+    columns: Incidence | ShardedIncidence
+
+    def __init__(
+        self, policies: PolicySet, survivors: NDArray[np.int64], events: Events | EventColumns, problem: Problem
+    ) -> None:
         self._policies, self._survivors = policies, survivors
+        if isinstance(events, EventColumns):
+            if len(survivors) < len(policies):
+                raise InputError("columns are those of all policies: leave indices out.")
+            self.columns, self.weights = events.columns, events.weights
+            return
         w = _event_weights(events, problem)
         chosen = None if len(survivors) == len(policies) else survivors
         blocks = policies.incidence(events.contexts, events.rows, events.actions, chosen)

@@ -161,3 +161,14 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         evaluate_log(folder, lists, sparsity=0)
     with pytest.raises(cb.InputError, match="context must be the names"):
         evaluate_log(folder, lists, context="user")
+
+
+def test_files_are_read_as_they_are(tmp_path: Path) -> None:
+    _, folder, lists = write_log(tmp_path)
+    before = evaluate_log(folder, lists)
+    table = pq.read_table(lists)
+    pq.write_table(table.rename_columns([*table.column_names[:1], *reversed(table.column_names[1:])]), lists)
+    after = evaluate_log(folder, lists)
+    values = [{one.name: one.value for one in answer.evaluation.candidates} for answer in (before, after)]
+    names = table.column_names[1:]
+    assert [values[0][name] for name in names] == [values[1][name] for name in reversed(names)]

@@ -461,8 +461,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "evaluation/parts.py",
-        "offsets=-block.sums_of(best, part.weights))",
-        "offsets=0 * block.sums_of(best, part.weights) - block.sums_of(best, part.weights).mean())",
+        "offsets=-block.sums_of(best, earned))",
+        "offsets=0 * block.sums_of(best, earned) - block.sums_of(best, earned).mean())",
         "evaluate compares with the best one's average, not round by round",
         (EVALUATION,),
     ),

@@ -19,7 +19,7 @@ def as_work(client: Any, progress: Progress | None = None) -> Work:
     """Where to work: here for None, on the cluster of a Dask client, or what is given if it can be worked with."""
     if client is None:
         return InProcess(progress)
-    if all(callable(getattr(client, name, None)) for name in ("each", "total", "gather", "regroup", "share")):
+    if all(callable(getattr(client, name, None)) for name in ("each", "total", "gather", "ask", "share")):
         work: Work = client
         return work
     if all(callable(getattr(client, name, None)) for name in ("submit", "who_has", "cancel")):

@@ -61,21 +61,16 @@ class OnDask:
                     found[i] = answer
             return found
 
-    def regroup(
-        self, what: str, split: Callable[..., Any], join: Callable[..., Any], handles: Sequence[Any], n: int
-    ) -> list[Future]:
+    def ask(
+        self, what: str, function: Callable[..., Any], handles: Sequence[Any], questions: Sequence[Any]
+    ) -> list[Any]:
         """See `Work`."""
         with _readable(self.client):
-            cut = [
-                self.client.submit(split, [handles[i] for i in group], pure=False) for group in self._groups(handles)
-            ]
             futures = [
-                self.client.submit(
-                    join, k, [self.client.submit(operator.getitem, one, k, pure=False) for one in cut], pure=False
-                )
-                for k in range(n)
+                self.client.submit(function, handle, question, pure=False)
+                for handle, question in zip(handles, questions, strict=True)
             ]
-            return self._finished(what, futures)
+            return list(self.client.gather(self._finished(what, futures)))
 
     def share(self, value: Any) -> Future:
         """See `Work`: it goes to the scheduler, which gives it again to a worker that takes another's place."""

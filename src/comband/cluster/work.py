@@ -44,8 +44,10 @@ class Work(Protocol):
         """function(part, *shared) of each, here, in the order of the handles."""
         ...
 
-    def regroup(self, what: str, split: Callable[..., Any], join: Callable[..., Any], handles: Any, n: int) -> Any:
-        """Handles of join(k, pieces) for k < n, where split(parts) gives n pieces of the parts of one place."""
+    def ask(
+        self, what: str, function: Callable[..., Any], handles: Sequence[Any], questions: Sequence[Any]
+    ) -> list[Any]:
+        """function(part, question) of each part with a question of its own, here, in the order of the handles."""
         ...
 
     def share(self, value: Any) -> Any:
@@ -78,10 +80,11 @@ class InProcess:
         """See `Work`."""
         return [function(part, *shared) for part in handles]
 
-    def regroup(self, what: str, split: Callable[..., Any], join: Callable[..., Any], handles: Any, n: int) -> Any:
+    def ask(
+        self, what: str, function: Callable[..., Any], handles: Sequence[Any], questions: Sequence[Any]
+    ) -> list[Any]:
         """See `Work`."""
-        pieces = split(list(handles))
-        return self.each(what, lambda k: join(k, [pieces[k]]), range(n))
+        return [function(part, question) for part, question in zip(handles, questions, strict=True)]
 
     def share(self, value: Any) -> Any:
         """See `Work`."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from comband.commands.cluster_options import ClusterOption, working_on
 from comband.commands.common import console, print_json, remarks, table, working
 from comband.commands.log_options import (
     ActionsOption,
@@ -14,16 +15,20 @@ from comband.commands.log_options import (
     ColumnOption,
     ColumnsOption,
     ContextOption,
+    FeaturesOption,
     FormatOption,
     ItemsOption,
     LogArgument,
     OnErrorOption,
     PlacesOption,
     SparsityOption,
+    column_names,
+    imported,
     is_simple,
     load,
 )
 from comband.design import Design, design_exploration
+from comband.evaluation import design_log
 from comband.logs import LogError
 from comband.oracles import EnumerationOracle
 from comband.policies.placed import PlacedPolicies
@@ -45,6 +50,8 @@ def design(
     sparsity: SparsityOption = None,
     places: PlacesOption = None,
     on_error: OnErrorOption = "refuse",
+    features: FeaturesOption = None,
+    cluster: ClusterOption = None,
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
 ) -> None:
@@ -63,33 +70,55 @@ def design(
             "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
             "0 … N−1, otherwise --items FILE with all of them, one per line."
         )
-    if not is_simple(log, candidates):
-        raise LogError("a design is made from one file of rounds and one of lists.")
-    reading = load(
-        log[0],
-        candidates,
-        format=format,
-        context=context,
-        n_actions=n_actions,
-        items=items,
-        sparsity=sparsity,
-        places=places,
-        on_error=on_error,
-        column=column,
-        columns=columns,
-    )
-    policies, K = reading.policies, reading.problem.n_actions
-    if reading.format.positional and reading.places is None:
-        raise LogError(
-            f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list, or "
-            "--places pairs, for lists that are shown in the candidates' own orders."
+    if places is not None:
+        if cluster is not None or not is_simple(log, candidates):
+            raise LogError("where places matter a design is made from one file of rounds and one of lists, here.")
+        reading = load(
+            log[0],
+            candidates,
+            format=format,
+            context=context,
+            n_actions=n_actions,
+            items=items,
+            sparsity=sparsity,
+            places=places,
+            on_error=on_error,
+            column=column,
+            columns=columns,
         )
-    if isinstance(policies, PlacedPolicies):
-        K = K // reading.problem.list_size
-    problem = Problem(K, reading.problem.list_size, sparsity=sparsity, places=reading.places)
-    with working() as step:
-        step(f"designing with {len(reading.policies):,} candidates")
-        result = design_exploration(reading.events, EnumerationOracle(policies), problem=problem, floor=floor)
+        policies, K = reading.policies, reading.problem.n_actions
+        if reading.format.positional and reading.places is None:
+            raise LogError(
+                f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list, "
+                "or --places pairs, for lists that are shown in the candidates' own orders."
+            )
+        if isinstance(policies, PlacedPolicies):
+            K = K // reading.problem.list_size
+        problem = Problem(K, reading.problem.list_size, sparsity=sparsity, places=reading.places)
+        with working() as step:
+            step(f"designing with {len(reading.policies):,} candidates")
+            result = design_exploration(reading.events, EnumerationOracle(policies), problem=problem, floor=floor)
+    else:
+        names = column_names(column or (), columns)
+        with working_on(cluster) as work:
+            result, faults = design_log(
+                [str(path) for path in log],
+                str(candidates),
+                floor=floor,
+                client=work,
+                format=imported(format),
+                sparsity=sparsity,
+                context=context or (),
+                columns=names["log"],
+                features=features or (),
+                n_actions=n_actions,
+                items=items,
+                on_error=on_error,
+                list_columns=names["candidates"],
+            )
+        for source in faults:
+            for line in source.describe():
+                remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
     result.mixture.save(out)
     remarks().print(f"mixture written to {visible(out)}")
     if as_json:

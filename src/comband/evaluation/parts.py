@@ -49,11 +49,16 @@ class Part:
         self, events: Events, policies: PolicySet, shown: Rounds | None, *, smallest: float, slots: int | None = None
     ) -> None:
         self.n_policies, self.n_rounds, self.n_rewarded = len(policies), events.n_rounds, events.n_rewarded
-        self.smallest, self.weights = smallest, events.rewards / events.propensities
+        self.smallest, self.rewards, self.propensities = smallest, events.rewards, events.propensities
         self.most = float(np.bincount(events.rows, events.rewards).max(initial=0.0)) if len(events) else 0.0
         blocks = SharedActions.blocks(policies, events.contexts, events.rows, events.actions) if len(events) else ()
         self.blocks = [block.kept() for block in blocks]
         self.sample = None if shown is None else Sample(shown, policies, slots=slots)
+
+    @property
+    def weights(self) -> Floats:
+        """r/Q of each event."""
+        return np.asarray(self.rewards / self.propensities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ def facts(parts: Sequence[Part], max_reward: float) -> Facts:
         own = Facts(
             part.n_rounds,
             part.n_rewarded,
-            len(part.weights),
+            len(part.rewards),
             part.smallest,
             weighed,
             None if part.sample is None else len(part.sample),
@@ -137,8 +142,9 @@ def first_look(parts: Sequence[Part], bound: float, heaviest: float) -> FirstLoo
     weights = ValueHistograms.zero(P, bound=heaviest, n_rounds=sampled)
     weight_sums = ExactValueSums.zero(P, bound=heaviest, n_rounds=sampled)
     for part in parts:
+        earned = part.weights
         for block in part.blocks:
-            values.add_shared(block, part.weights, sums=sums)
+            values.add_shared(block, earned, sums=sums)
         if part.sample is not None:
             inverse = 1 / part.sample.propensities.ravel()
             for block in part.sample.blocks:
@@ -170,8 +176,9 @@ def second_look(parts: Sequence[Part], best: int, bound: float, max_reward: floa
     losses = None if weighed is None else ValueHistograms.zero(P, bound=weighed, n_rounds=sampled)
     both = None if weighed is None else ValueHistograms.zero(P, bound=weighed, n_rounds=sampled)
     for part in parts:
+        earned = part.weights
         for block in part.blocks if P > 1 else ():
-            differences.add_shared(block, part.weights, offsets=-block.sums_of(best, part.weights))
+            differences.add_shared(block, earned, offsets=-block.sums_of(best, earned))
         if part.sample is None or losses is None or both is None:
             continue
         lost, won = (each.ravel() for each in part.sample.losses(max_reward))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,7 @@ class ListsFile:
     on_error: str = "refuse"
     positional: bool = False
     columns: tuple[tuple[str, str], ...] = ()
+    token: str = field(default_factory=lambda: uuid4().hex)
 
     def load(self) -> Source:
         """Read them."""
@@ -100,10 +102,13 @@ class ListsFile:
 def of_lists(lists: CandidateLists, *, positional: bool) -> Source:
     """What `read_candidates` gave; item y in slot k is the action y·m + k where propensities are per slot."""
     stride, m = max(lists.items.size, lists.list_size), lists.list_size
-    n_actions = stride + 1
+    # Where all items are known there is no other; where not, one action stands for all that no candidate shows.
+    closed = lists.items.closed and not positional
+    n_actions = stride if closed else stride + 1
     if positional and n_actions * m >= 2**31:
         raise LogError(f"{stride:,} items in {m} slots are too many for a log with propensities per slot.")
-    policies = PolicySet.from_lists(lists.lists, Problem(n_actions, m), names=lists.names)
+    catalogue = lists.items.catalogue if closed else None
+    policies = PolicySet.from_lists(lists.lists, Problem(n_actions, m), names=lists.names, catalogue=catalogue)
     if positional:
         policies, n_actions = PlacedPolicies(policies, m), n_actions * m
     # The reader asks which contexts and items there are, and how long lists are; the lists are the policies' now.
@@ -122,6 +127,7 @@ class Made:
     items: str | None = None
     features: tuple[str, ...] = ()
     numbers: bool = True
+    token: str = field(default_factory=lambda: uuid4().hex)
 
     def load(self) -> Source:
         """Make them."""
@@ -219,12 +225,14 @@ _lock = threading.Lock()
 
 
 def load(description: Description | Source) -> Source:
-    """The candidates of a description, made once in this process; the last two are kept."""
+    """The candidates of a description, made once in this process; the last are kept.
+
+    Descriptions have tokens: one that is made later stands for files as they are later.
+    """
     if isinstance(description, Source):
         return description
     with _lock:
         if description not in _loaded:
-            while len(_loaded) > 1:
-                del _loaded[next(iter(_loaded))]
+            _loaded.clear()
             _loaded[description] = description.load()
         return _loaded[description]

@@ -39,6 +39,11 @@ class ItemIndex:
         return self._texts is None and self._catalogue is None
 
     @property
+    def closed(self) -> bool:
+        """Whether it was said which items there are."""
+        return self._catalogue is not None or self.n_actions is not None
+
+    @property
     def size(self) -> int:
         """How many codes there are, at least: enough for all that candidates show."""
         if self._catalogue is not None:

@@ -32,7 +32,7 @@ Bytes = npt.NDArray[np.uint8]
 WORTHWHILE = 0.02  # columns beyond the best must exceed the average by this share of the gap
 
 
-def _best(
+def best_columns(
     rough: Floats,
     columns: Callable[[npt.NDArray[np.intp]], Words],
     gains: Floats,
@@ -84,7 +84,7 @@ class PackedIncidence:
 
     def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
         """See `ColumnOracle`."""
-        return _best(self.scores(gains), self.columns, gains, n, average)
+        return best_columns(self.scores(gains), self.columns, gains, n, average)
 
     def thin(self, step: int) -> tuple[PackedIncidence, npt.NDArray[np.intp]]:
         """Every step-th block of events, without a copy, and which events these are."""
@@ -127,7 +127,7 @@ class SparseIncidence:
 
     def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
         """See `ColumnOracle`."""
-        return _best(self.scores(gains), self.columns, gains, n, average)
+        return best_columns(self.scores(gains), self.columns, gains, n, average)
 
     def thin(self, step: int) -> tuple[SparseIncidence, npt.NDArray[np.intp]]:
         """Every step-th event, and which events these are (padding included)."""

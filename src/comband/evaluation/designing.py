@@ -1,0 +1,119 @@
+"""A design from a log of many shards: columns are made and kept where the shards were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from comband.cluster import Work, as_work
+from comband.cluster.work import Progress
+from comband.design import Design, design_exploration
+from comband.evaluation.joining import Joined, check_context, log_name
+from comband.evaluation.parts import Part, facts
+from comband.logs.faults import Faults, LogError, check_on_error
+from comband.logs.formats import LogFormat
+from comband.logs.shards import find_shards
+from comband.problem import InputError, Problem
+from comband.solvers.incidence import Incidence, build_incidence
+from comband.solvers.potential import Floats
+from comband.solvers.sharded import EventColumns, ShardedIncidence
+
+_MOST = 64  # parts of the incidence: shards beyond are joined, in their order, so that a pass stays a few messages
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Block:
+    """Columns of some shards, and the weights of their events."""
+
+    columns: Incidence
+    weights: Floats
+
+
+def design_log(
+    log: Any,
+    candidates: Any,
+    *,
+    floor: float = 0.5,
+    client: Any = None,
+    format: str | LogFormat = "auto",
+    sparsity: float | None = None,
+    context: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    features: Sequence[str] = (),
+    n_actions: int | None = None,
+    items: str | Path | None = None,
+    on_error: str = "refuse",
+    list_columns: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Design, tuple[Faults, Faults]]:
+    """`design_exploration` on a log in files, read as `evaluate_log` reads it; and what was left out of lists and log.
+
+    Columns of the incidence are made by shard, merged within a shard and kept there; each oracle call is a pass over
+    them and a sum in the order of the shards. So the design is the same for any workers, and that of
+    `design_exploration` for a log of one shard; for more it is one of the same problem, to the same gap.
+    """
+    work = as_work(client, progress)
+    shards = find_shards(log, format, columns)
+    if shards[0].format.positional:
+        raise LogError(
+            f"{log_name(log)} has propensities per slot; "
+            "a design needs a log where an item counts anywhere in the list, or --places pairs, for lists that are "
+            "shown in the candidates' own orders."
+        )
+    joined = Joined(
+        work,
+        shards,
+        candidates,
+        sparsity=sparsity,
+        n_actions=n_actions,
+        items=items,
+        features=features,
+        on_error=check_on_error(on_error),
+        columns=list_columns,
+    )
+    if not joined.source.known.items.closed:
+        raise InputError("a design draws uniform lists, so it must know all items: state n_actions or items.")
+    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
+    policies = joined.source.policies
+    problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
+    events = _event_columns(work, parts, joined.max_reward)
+    return design_exploration(events, policies, problem=problem, floor=floor), (joined.source.faults, faults)
+
+
+def _event_columns(work: Work, parts: Sequence[Any], max_reward: float) -> EventColumns:
+    known = work.total("counting", facts, parts, max_reward)
+    rewarded = work.gather("counting", _n_events, parts)
+    parts = [part for part, n in zip(parts, rewarded, strict=True) if n]
+    size = -(-len(parts) // _MOST)
+    groups = [list(parts[i : i + size]) for i in range(0, len(parts), max(size, 1))]
+    blocks = work.each("columns", _block, groups, known.rounds)
+    described = work.gather("columns", _described, blocks)
+    oracle = ShardedIncidence(work, work.each("columns", _columns, blocks), [words for words, _ in described])
+    weights = np.concatenate([np.zeros(0), *(weights for _, weights in described)])
+    return EventColumns(oracle, weights, known.rewards)
+
+
+def _n_events(part: Part) -> int:
+    return len(part.rewards)
+
+
+def _block(parts: Sequence[Part], n_rounds: int) -> _Block:
+    """w_e = r_e / (n q_e), and who covers e, over the events of some shards."""
+    rows = (
+        (block.packed().cells(), part.rewards[block.events] / (n_rounds * part.propensities[block.events]))
+        for part in parts
+        for block in part.blocks
+    )
+    return _Block(*build_incidence(rows))
+
+
+def _described(block: _Block) -> tuple[int, Floats]:
+    return block.columns.n_words, block.weights
+
+
+def _columns(block: _Block) -> Incidence:
+    return block.columns
