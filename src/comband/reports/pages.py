@@ -41,8 +41,10 @@ def page(title: str, body: Sequence[str], data: dict[str, Any]) -> str:
     )
 
 
-def evaluation_page(answer: LogEvaluation, *, source: str) -> str:
-    """The report of `comband evaluate`."""
+def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
+    """The report of `comband evaluate`, or of what `evaluate` answered; `source` is what the log is called."""
+    if isinstance(answer, Evaluation):
+        answer = LogEvaluation(answer, "rounds", "propensities are those that the rounds have", {}, ())
     result = answer.evaluation
     alarm, notes = ([], answer.notes) if answer.trusted else (answer.notes[:1], answer.notes[1:])
     body = [
