@@ -234,9 +234,14 @@ class DriftGuard(Alarm):
         self._now = _weight(self._stretch)
         self._slow += self._now
 
+    def is_due(self, n_rounds: int) -> bool:
+        """Whether it is time to look, when the stretch has so many rounds."""
+        again = n_rounds >= max(_FIRST_LOOK, _LOOK_AGAIN * self._looked)
+        return again or (not self._halved and n_rounds >= self._planned)
+
     def update(self, in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> None:
         """The stretch so far: which of its rounds 0 … n_rounds − 1 had a reward for the leader, and which against."""
-        if n_rounds < max(_FIRST_LOOK, _LOOK_AGAIN * self._looked) and (self._halved or n_rounds < self._planned):
+        if not self.is_due(n_rounds):
             return
         trials = _trials(in_favour, against, n_rounds)
         changes = np.array([_log_change(*one) for one in trials])

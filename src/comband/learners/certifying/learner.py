@@ -227,7 +227,7 @@ class CertifyingLearner(Selector):
 
     def _learn(self, rounds: Rounds) -> None:
         parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
-        placed = placed_rounds(rounds, self.problem.places, share=True)
+        placed = rounds if self.problem.places is None else placed_rounds(rounds, self.problem.places, share=True)
         shown = placed if self.problem.places == "pairs" else rounds
         parts.watch.observe(Told(shown.decisions, epochs, rounds.rewards))
         settled = parts.queue.settle(placed)
@@ -249,7 +249,7 @@ class CertifyingLearner(Selector):
         if not self._moved:
             return
         parts, verdict = self._all, self._all.verdict
-        if verdict.certified is None and parts.epochs.due(parts.queue.front, int(verdict.alive.sum())):
+        if verdict.certified is None and parts.epochs.due(parts.queue.front, int(np.count_nonzero(verdict.alive))):
             before = Checkpoint(self, *parts.changing(epoch=True))
             try:
                 parts.begin_epoch(first_id=self._ledger.issued)

@@ -89,7 +89,7 @@ class Queue:
     def settle(self, rounds: Rounds) -> Settled | None:
         """Take in answers that the ledger is about to note, and let go of what may enter the evidence now."""
         ids, front = rounds.decisions.ids, self.front
-        rewarded = bool(rounds.rewards.any())
+        rewarded = bool(np.count_nonzero(rounds.rewards))
         if self._is_all(ids) and (not rewarded or len(ids) == 1 or bool((ids[1:] > ids[:-1]).all())):
             settled = Settled(self._epochs, self._covered, rounds.events() if rewarded else self._held, [])
             self._epochs, self._covered = self._epochs[:0].copy(), self._covered[:0].copy()
@@ -126,7 +126,7 @@ class Queue:
             self.patience is None
             and len(ids) == waiting > 0
             and len(self.failed) == len(self._held) == 0
-            and int(ids.min()) >= self.front  # as many as there are, and no number twice
+            and int(ids[0] if waiting == 1 else ids.min()) >= self.front  # as many as there are, and no number twice
         )
 
     def note_failed(self, ids: NDArray[np.int64]) -> None:

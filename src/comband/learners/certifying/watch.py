@@ -196,7 +196,8 @@ class ChangeGuard(Guard):
                 opposed = ~led & block.inside.any(axis=1)
                 self._in_favour = np.concatenate([self._in_favour, np.unique(ids[block.rows[led]])])
                 self._opposed = np.concatenate([self._opposed, np.unique(ids[block.rows[opposed]])])
-            self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)
+            if self.drift.is_due(moment.n_rounds):
+                self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)
         if isinstance(moment, Entered):
             self.entered += moment.block.n_rounds
 
@@ -248,6 +249,8 @@ class PlacesGuard(Guard):
     def observe(self, moment: Moment) -> None:
         """Rewards, which wait until their rounds enter the evidence."""
         if isinstance(moment, Told):
+            if not np.count_nonzero(moment.rewards):
+                return
             ids = moment.decisions.ids
             rewarded = np.flatnonzero(moment.rewards.any(axis=1) & (ids >= self._entered))
             if len(rewarded):
@@ -260,7 +263,7 @@ class PlacesGuard(Guard):
                 self._ids, self._rewards = joined, rewards
         elif isinstance(moment, Entered):
             self._entered += moment.block.n_rounds
-            n = int(np.searchsorted(self._ids, self._entered))
+            n = int(np.searchsorted(self._ids, self._entered)) if len(self._ids) else 0
             if n:
                 if getattr(moment.epoch.explorer, "random_order", False):
                     self.places.update(self._rewards[:n])
