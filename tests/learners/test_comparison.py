@@ -28,13 +28,13 @@ def test_claims_are_those_of_each_rival_alone(rounds: int) -> None:
     learner = played(rounds)
     evidence, verdict = learner.evidence, learner.verdict
     rivals = verdict.rivals(verdict.leader)
-    claims = evidence.claims(verdict.leader, rivals, verdict.threshold)
+    claims = evidence.claims(verdict.leader, rivals, verdict.enough(rivals))
     alone = [evidence.claim(verdict.leader, rivals[[i]], verdict.threshold) for i in range(len(rivals))]
     assert claims.tolist() == alone
     assert (claims.max() if len(rivals) else 0.0) == pytest.approx(
         evidence.claim(verdict.leader, rivals, verdict.threshold), rel=0.011
     )
-    assert evidence.claims(verdict.leader, rivals[:0], verdict.threshold).tolist() == []
+    assert evidence.claims(verdict.leader, rivals[:0], verdict.enough(rivals[:0])).tolist() == []
 
 
 def test_a_comparison_agrees_with_selection_and_status() -> None:

@@ -82,7 +82,7 @@ def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
     np.testing.assert_allclose(status.forecast, twin.forecast(), rtol=1e-10)
     value = twin.value(leader)
     np.testing.assert_allclose(status.reward_lost, value * twin.front - twin.reward, rtol=1e-12, atol=1e-9)
-    assert_same(learner.intervals(), twin.intervals())
+    assert_same(learner.intervals(), [ends[: len(names)] for ends in twin.intervals()])
 
 
 def follow(
@@ -96,14 +96,17 @@ def follow(
     scale: float = 1.0,
     places: Any = None,
     lists: NDArray[np.int64] = LISTS,
+    n_first: int = P,
+    changes: dict[int, tuple[int, str | int | None, bool]] | None = None,
     **options: Any,
 ) -> set[str]:
     """A run in which a quarter of the answers comes up to five batches late, in any order and now and then twice, and
-    the learner is saved and loaded twice; what happened in it.
+    the learner is saved and loaded twice; what happened in it. Only the first few are there from the start; `changes`
+    say in which batches how many come, who goes, and whether that is planned.
     """
     kind, own = LEARNERS[name]
     problem = replace(PROBLEM, sparsity=2 * scale, places=places)
-    policies = cb.PolicySet.from_lists(lists, problem, fallback="nothing" if (lists < 0).any() else None)
+    policies = cb.PolicySet.from_lists(lists[:n_first], problem, fallback="nothing" if (lists < 0).any() else None)
     learner = kind(problem, policies, first_epoch=60, patience=patience, seed=seed, **own, **options)
     twin = Twin(learner, lists)
     rng, earlier = np.random.default_rng([seed, 41]), False
@@ -111,7 +114,10 @@ def follow(
     for batch in range(n_batches):
         if batch in (4, n_batches // 2):
             learner.save(folder / "learner.npz")
-            learner = kind.load(folder / "learner.npz", policies)
+            learner = kind.load(folder / "learner.npz", learner.policies)
+        if changes is not None and batch in changes:
+            change(learner, twin, lists, *changes[batch])
+            compare(learner, twin)
         decisions = learner.ask(contexts(batch, rng))
         twin.ask(learner, decisions)
         rewards = scale * rewards_for(decisions.lists, turning and batch >= n_batches // 3, rng)
@@ -132,6 +138,7 @@ def follow(
         twin.look(learner)
         compare(learner, twin)
         earlier |= twin.certified is None and twin.claim()[0] != twin.epochs[-1].leader
+    assert sum(learner.evidence.n_rounds) == twin.front
     happened = {
         "the lead changed": any(a.leader != b.leader for a, b in pairwise(twin.epochs[1:])),
         "fewer candidates": len(twin.epochs[-1].candidates) < P,
@@ -143,6 +150,56 @@ def follow(
         "an earlier claim": earlier,
     }
     return {what for what, did in happened.items() if did} | set(read_kinds(learner))
+
+
+def change(
+    learner: cb.learners.CertifyingLearner,
+    twin: Twin,
+    lists: NDArray[np.int64],
+    arrivals: int,
+    leaving: str | int | None,
+    planned: bool,
+) -> None:
+    """Let some come and one go: the leader, or another."""
+    names, last = learner.policies.names, len(learner.policies)
+    leader = twin.epochs[-1].leader
+    others = [i for i in np.flatnonzero(twin.present).tolist() if i != leader]
+    gone = [] if leaving is None else [leader if leaving == "leader" else others[int(leaving) % len(others)]]
+    come = list(range(last, last + arrivals))
+    made = [cb.TabulatedPolicy(lists[i], learner.problem) for i in come]
+    if len(come) == len(gone) == 1:
+        learner.replace(names[gone[0]], made[0], by="the new one", planned=planned)
+        twin.change(learner, come, gone, planned=planned)
+        return
+    for i in gone:
+        learner.withdraw(names[i], planned=planned)
+        twin.change(learner, [], [i], planned=planned)
+    for i, policy in zip(come, made, strict=True):
+        learner.add(policy, name=f"newcomer {i}", planned=planned)
+        twin.change(learner, [i], [], planned=planned)
+
+
+CHANGES: dict[int, tuple[int, str | int | None, bool]] = {
+    3: (1, None, False),
+    7: (0, "leader", False),
+    11: (1, 5, False),
+    14: (0, "leader", True),
+    16: (2, None, True),
+    19: (0, 7, False),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "AdaptiveComband" else pytest.mark.slow) for name in LEARNERS]
+)
+def test_all_evidence_is_that_of_the_twin_while_candidates_come_and_go(name: str, tmp_path: Path) -> None:
+    occurred = set()
+    for seed, world in enumerate(WORLDS[:3]):
+        planned = {batch: (n, who, True) for batch, (n, who, _) in CHANGES.items()}
+        is_open = seed != 1
+        own: dict[str, Any] = {"changes": CHANGES if is_open else planned, "open_field": is_open}
+        occurred |= follow(name, seed, folder=tmp_path, n_first=8, **own, **{**world, "n_batches": 26})
+    assert occurred >= {"the lead changed", "missing", "late", "dropped"}
 
 
 # Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear,

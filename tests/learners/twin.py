@@ -8,12 +8,15 @@ rewards; of the library it uses only what an epoch states before its first conte
 
 A decision counts when it and all before it are answered or overdue. π is dropped when its log-wealth at μ = 0 reaches
 log 1/δ, the leader is certified when all others' at μ = ε do, and the smallest μ certified at an epoch's end stays.
+
+Candidates may come and go: Π_t over rounds led by a withdrawn candidate counts, for each j, if it is below 1; and
+log 1/δ gives way to what `thresholds` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +77,7 @@ def log_mean_exp(a: Floats) -> Floats:
 
 
 class Twin:
-    """Follows a learner from outside; `lists` (P, contexts, m) are the candidates' lists."""
+    """Follows a learner from outside; `lists` (P, contexts, m) are the lists of all that are ever candidates."""
 
     def __init__(self, learner: cb.learners.CertifyingLearner, lists: NDArray[np.int64]) -> None:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
@@ -89,29 +92,76 @@ class Twin:
         self.reward = 0.0
         self.epochs: list[Facts] = []
         self.n_rounds: list[int] = []  # of each epoch
-        self.log_wealth = np.zeros((self.P, 3))
+        self.by_leader: dict[int, Floats] = {}  # log-wealths (P, 3) of the rounds that each has led
+        self.n_first = len(learner.policies)
+        self.open = learner.open_field
+        self.present = np.arange(self.P) < self.n_first
+        self.number = np.zeros(self.P, dtype=int)  # of arrivals that were not planned
+        self.chosen = np.zeros(self.P, dtype=bool)  # withdrawn, and that was not planned
         self.value_stakes = 4.0 ** -np.arange(10) / min(1.0, self.rho)
         self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
-        self.alive = np.ones(self.P, dtype=bool)
+        self.alive = self.present.copy()
+        self.sizes: list[int] = []  # of the field in each epoch
         self.dropped: list[tuple[int, int, int, float]] = []
         self.certified: tuple[int, float] | None = None
         self.kept: tuple[int, float] | None = None
         self.n_uncovered = 0
         self.look(learner)
 
-    def look(self, learner: cb.learners.CertifyingLearner) -> None:
+    @property
+    def log_wealth(self) -> Floats:
+        """(P, 3) at μ = 0, as far as it counts."""
+        parts = (part if self.present[one] else np.minimum(part, 0.0) for one, part in self.by_leader.items())
+        return np.asarray(sum(parts, np.zeros((self.P, 3))))
+
+    def thresholds(self) -> Floats:
+        """What the log-wealth against each must reach."""
+        if not self.open:
+            return np.full(self.P, np.log(1 / self.delta))
+        against, w = log_mean_exp(self.log_wealth), 0
+        levels = [self.delta / 2] + [self.delta / (4 * w * (w + 1)) for w in range(1, self.P + 1)]
+        while sum(against[i] < np.log(1 / levels[w]) for i in np.flatnonzero(self.chosen & (self.number == 0))) > w:
+            w += 1
+        own = [levels[w] if i == 0 else self.delta / (4 * i * (i + 1)) for i in self.number]
+        return np.asarray(np.log(1 / np.array(own)))
+
+    def change(
+        self, learner: cb.learners.CertifyingLearner, arrivals: list[int], withdrawn: list[int], *, planned: bool
+    ) -> None:
+        """The field has changed, and an epoch has begun."""
+        for i in arrivals:
+            self.present[i] = True
+            self.number[i] = 0 if planned else self.number.max() + 1
+        for i in withdrawn:
+            self.present[i] = False
+            self.chosen[i] = not planned
+        out = log_mean_exp(self.log_wealth) >= self.thresholds()
+        self.dropped = [one for one in self.dropped if out[one[0]] and self.present[one[0]]]
+        self.alive = self.present.copy()
+        self.alive[[one[0] for one in self.dropped]] = False
+        self.certified = self.kept = None
+        self.look(learner, ended=False)
+        self.judge()
+
+    def look(self, learner: cb.learners.CertifyingLearner, *, ended: bool = True) -> None:
         """Read new epochs; what old ones stated must not have changed."""
-        facts = read_epochs(learner)
+        facts = [self.padded(one) for one in read_epochs(learner)]
         for before, now in zip(self.epochs, facts, strict=False):
             assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
             np.testing.assert_array_equal(before.stakes, now.stakes)
         for new in facts[len(self.epochs) :]:
             assert new.candidates == tuple(np.flatnonzero(self.alive))
             assert new.stakes.max() * new.bound < 1
-            if self.epochs:
+            if self.epochs and ended:
                 self.kept = self.claim()
             self.epochs.append(new)
+            self.sizes.append(int(self.present.sum()))
             self.n_rounds.append(0)
+
+    def padded(self, facts: Facts) -> Facts:
+        """With a row for all that will ever be there."""
+        more = self.P - len(facts.stakes)
+        return replace(facts, stakes=np.pad(facts.stakes, ((0, more), (0, 0))), growth=np.pad(facts.growth, (0, more)))
 
     def ask(self, learner: cb.learners.CertifyingLearner, decisions: cb.Decisions) -> None:
         for i in range(len(decisions)):
@@ -155,7 +205,7 @@ class Twin:
         assert uncovered or X.max() <= epoch.value_bound * (1 + 1e-9)
         least, most = (0.0 * X, 0.0 * X + self.most) if uncovered else (X, X)
         value_stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
-        self.log_wealth[of] += np.log(1 - epoch.stakes[of] * D)
+        self.by_leader.setdefault(epoch.leader, np.zeros((self.P, 3)))[of] += np.log(1 - epoch.stakes[of] * D)
         self.low[of] += np.log(1 + value_stakes * least[of, None])
         self.high[of] += np.log(1 - value_stakes * most[of, None])
         self.sums[of] += least[of]
@@ -166,7 +216,8 @@ class Twin:
         for k, (y, r, q) in enumerate(zip(asked.shown, rewards, asked.propensities, strict=True)):
             for i in epoch.candidates:
                 if self.ab_test:  # only the candidate's own rounds count for it
-                    X[i] += r * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
+                    arms = self.sizes[asked.epoch] if self.everyone else len(epoch.candidates)
+                    X[i] += r * arms * (asked.arm == i)
                 else:
                     X[i] += r * self.weight(y, k, q, self.lists[i, asked.context].tolist())
         return X
@@ -198,20 +249,23 @@ class Twin:
         return np.array([i for i in range(self.P) if self.alive[i] and i != leader], dtype=np.int64)
 
     def judge(self) -> None:
-        leader, threshold = self.epochs[-1].leader, np.log(1 / self.delta)
+        leader, threshold = self.epochs[-1].leader, self.thresholds()
         against = log_mean_exp(self.log_wealth)
         for i in self.rivals(leader):
-            if against[i] >= threshold:
+            if against[i] >= threshold[i]:
                 self.alive[i] = False
                 self.dropped.append((int(i), self.front, leader, float(against[i])))
-        if self.certified is None and (self.evidence(leader, self.epsilon)[self.rivals(leader)] >= threshold).all():
+        rivals = self.rivals(leader)
+        reached = self.evidence(leader, self.epsilon)[rivals] >= threshold[rivals]
+        if self.certified is None and reached.all():
             self.certified = leader, min(self.smallest(leader), self.epsilon)
 
     def smallest(self, leader: int) -> float:
         """The smallest μ that is certified, to one per cent above."""
 
         def holds(mu: float) -> bool:
-            return bool((self.evidence(leader, mu)[self.rivals(leader)] >= np.log(1 / self.delta)).all())
+            rivals = self.rivals(leader)
+            return bool((self.evidence(leader, mu)[rivals] >= self.thresholds()[rivals]).all())
 
         if holds(0.0):
             return 0.0
@@ -234,7 +288,7 @@ class Twin:
             return 0.0
         rounds = [0.0]
         for i in self.rivals(epoch.leader):
-            missing = np.log(1 / self.delta) - self.evidence(epoch.leader, self.epsilon)[i]
+            missing = self.thresholds()[i] - self.evidence(epoch.leader, self.epsilon)[i]
             if missing > 0:
                 rounds.append(missing / epoch.growth[i] if epoch.growth[i] > 0 else np.inf)
         return float(max(rounds))
@@ -247,12 +301,13 @@ class Twin:
         return sum(n for e, n in zip(self.epochs, self.n_rounds, strict=True) if holds(e))
 
     def intervals(self) -> tuple[Floats, Floats]:
-        """Values that no bet refutes, δ/2P on each side."""
+        """Values that no bet refutes, δ/2P on each side; δ/(2i(i + 1)) for the i-th that came later."""
         return self.refuted_outside(self.delta)
 
     def refuted_outside(self, delta: float) -> tuple[Floats, Floats]:
         """Means of X that no bet refutes."""
-        threshold = np.log(2 * self.P / delta)
+        later = [max(i - self.n_first + 1, 0) for i in range(self.P)]
+        threshold = np.log(2 * np.array([i * (i + 1) if i else self.n_first for i in later]) / delta)
 
         def total(sign: int, v: Floats) -> Floats:
             result = (self.low if sign > 0 else self.high).copy()

@@ -22,6 +22,8 @@ class Mutant:
 
 TWIN = "tests/learners/test_twin.py::test_all_evidence_is_that_of_the_twin"
 ADAPTIVE, LISTS, AB = f"{TWIN}[AdaptiveComband]", f"{TWIN}[UniformLists]", f"{TWIN}[ABTest]"
+COMING = f"{TWIN}_while_candidates_come_and_go[AdaptiveComband]"
+FIELD = "tests/learners/certifying/test_field.py"
 STATED = "tests/learners/test_twin.py::test_an_epoch_states_what_the_formulas_say"
 OF_ADAPTIVE = "tests/learners/test_adaptive.py"
 BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_sequences.py"
@@ -38,6 +40,56 @@ TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- a field that changes ----------------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/evidence.py",
+        "self.log_wealth = self.log_wealth - np.maximum(self.of_leaders[leader], 0.0)",
+        "self.log_wealth = self.log_wealth + 0.0",
+        "what a withdrawn leader, who was better, has brought against others counts on",
+        (COMING,),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "self.log_wealth[whom] += np.minimum(part[whom], 0.0) - before",
+        "self.log_wealth[whom] += log_wealth",
+        "late answers of rounds that a withdrawn leader led count against others",
+        (COMING,),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "out &= field.present & (against >= self._thresholds)",
+        "out &= field.present",
+        "who was dropped by a leader that is withdrawn stays dropped, though it may be the best now",
+        (COMING, f"{FIELD}::test_what_is_told_follows_the_field"),
+    ),
+    Mutant(
+        "learners/certifying/field.py",
+        "while (counted < np.log(1 / self.level(w))).sum() > w:",
+        "while w < 0:",
+        "whoever sees the data withdraws the better ones for nothing",
+        (f"{FIELD}::test_whom_evidence_has_excluded_can_be_withdrawn_for_nothing",),
+    ),
+    Mutant(
+        "learners/certifying/field.py",
+        "fresh = np.arange(before + 1, before + 1 + arrivals) * (not planned)",
+        "fresh = np.zeros(arrivals, dtype=np.int64)",
+        "copies are added for nothing until one looks good",
+        (f"{FIELD}::test_levels_sum_to_delta",),
+    ),
+    Mutant(
+        "learners/certifying/queue.py",
+        "return n - (self.front + n) % self.period",
+        "return n",
+        "a part of a period enters the evidence, and a rhythm passes for a difference",
+        (f"{FIELD}::test_whole_periods_enter_together",),
+    ),
+    Mutant(
+        "_kernels/gaps.py",
+        "taken |= mine[j] == spare[i, following]",
+        "taken |= mine[k] == spare[i, following]",
+        "a list that the fallback fills shows an action twice",
+        ("tests/policies/test_gaps.py::test_a_fallback_fills_what_is_empty",),
+    ),
     # ---- the certificate ---------------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/evidence.py",
@@ -181,8 +233,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/planner.py",
-        "growth=stake * (verdict.epsilon + gaps) - stake**2 * moments / 2,",
-        "growth=stake * (verdict.epsilon + gaps) + stake**2 * moments / 2,",
+        "growth=stake * (aim + gaps) - stake**2 * moments / 2,",
+        "growth=stake * (aim + gaps) + stake**2 * moments / 2,",
         "the forecast takes variance for growth",
         (STATED,),
     ),
@@ -297,8 +349,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "estimates/sequences.py",
-        "threshold = np.log(2 * len(self.sums) / delta)",
-        "threshold = np.log(2 / delta)",
+        "threshold = np.log(2 * np.where(which < self.n_first, self.n_first, later * (later + 1)) / delta)",
+        "threshold = np.log(2 * np.where(which < self.n_first, 1, later * (later + 1)) / delta)",
         "value intervals without the union over candidates",
         (LISTS,),
     ),
@@ -732,7 +784,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/possible.py",
-        "largest += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]",
+        "largest += epoch.bets.grid[levels_of(epoch, seen.columns)] * lost[:, None]",
         "largest += 1e9",
         "a file certifies a candidate without evidence",
         (f"{FILES}::test_a_forged_learner_is_refused",),

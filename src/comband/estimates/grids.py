@@ -7,6 +7,7 @@ close to the best whatever the data. So all of them need the same three things.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,3 +48,8 @@ def bisect(
         true = reached(middle)
         below, above = np.where(true, below, middle), np.where(true, middle, above)
     return below, above
+
+
+def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
+    """The same with n further rows of zeros."""
+    return np.concatenate([array, np.zeros((n, *array.shape[1:]), dtype=array.dtype)])

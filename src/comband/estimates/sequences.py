@@ -15,7 +15,7 @@ from scipy.special import gammainc, gammaln
 
 from comband._kernels.betting import add_value_log_wealth
 from comband.estimates.betting import SAFETY
-from comband.estimates.grids import bisect, log_mean_exp, stake_grid
+from comband.estimates.grids import bisect, grown, log_mean_exp, stake_grid
 from comband.problem import InputError, check_fraction, check_positive
 from comband.storage import Array, State, check, require
 
@@ -40,6 +40,7 @@ class ValueBets:
         unit: float = 1.0,
     ) -> None:
         self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
+        self.n_first = len(sums)  # how many of the policies were there at the start
         self.unit = check_positive("unit", unit)
 
     @classmethod
@@ -118,7 +119,16 @@ class ValueBets:
             rounds[bound] = rounds[bound] + counts if bound in rounds else counts.copy()
         if self.unit != other.unit:
             raise InputError(f"evidence to add must have one unit, got {self.unit} and {other.unit}.")
-        return ValueBets(self.sums + other.sums, self.low + other.low, self.high + other.high, rounds, unit=self.unit)
+        total = ValueBets(self.sums + other.sums, self.low + other.low, self.high + other.high, rounds, unit=self.unit)
+        total.n_first = self.n_first
+        return total
+
+    def grown(self, n: int) -> ValueBets:
+        """The same with n further policies, of which nothing is known."""
+        rounds = {bound: grown(counts, n) for bound, counts in self.rounds.items()}
+        more = ValueBets(grown(self.sums, n), grown(self.low, n), grown(self.high, n), rounds, unit=self.unit)
+        more.n_first = self.n_first
+        return more
 
     def _stakes(self, bound: float) -> NDArray[np.float64]:
         return np.minimum(VALUE_STAKES / self.unit, SAFETY / check_positive("bound", bound))
@@ -138,11 +148,13 @@ class ValueBets:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ends of intervals for the policies at `indices`.
 
-        Those of all P policies hold together, at all times, with probability 1 − δ.
+        Those of all P policies hold together, at all times, with probability 1 − δ. The i-th that came later has
+        δ/(i(i + 1)): all of these hold together with probability 1 − δ of their own.
         """
         check_fraction("delta", delta)
         which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)
-        threshold = np.log(2 * len(self.sums) / delta)
+        later = np.maximum(which - self.n_first + 1, 1)
+        threshold = np.log(2 * np.where(which < self.n_first, self.n_first, later * (later + 1)) / delta)
 
         def not_below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
             """Whether V ≤ v is not refuted."""

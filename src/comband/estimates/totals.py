@@ -136,5 +136,18 @@ class TotalValueBets:
         candidates = ValueBets.from_state(state["candidates"], n_policies, unit=unit)
         return cls(problem, candidates, ValueBets.from_state(state["lists"], 1, unit=unit))
 
+    @property
+    def n_first(self) -> int:
+        """How many of the policies were there at the start."""
+        return self.candidates.n_first
+
+    @n_first.setter
+    def n_first(self, n: int) -> None:
+        self.candidates.n_first = n
+
+    def grown(self, n: int) -> TotalValueBets:
+        """As `ValueBets.grown`."""
+        return TotalValueBets(self.problem, self.candidates.grown(n), self.lists)
+
     def __add__(self, other: TotalValueBets) -> TotalValueBets:
         return TotalValueBets(self.problem, self.candidates + other.candidates, self.lists + other.lists)

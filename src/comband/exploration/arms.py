@@ -90,5 +90,5 @@ class ArmsExploration:
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
         policies, candidates = standing.policies, standing.candidates
-        shown = candidates if self.eliminate else np.arange(len(policies))
+        shown = candidates if self.eliminate else standing.field
         return ArmExplorer(policies, candidates, shown=shown, problem=standing.problem)

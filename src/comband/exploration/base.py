@@ -102,6 +102,8 @@ class Standing:
         The learner's.
     candidates:
         (S,) who is left, numbers among all policies.
+    field:
+        All that may be shown, dropped or not, but not withdrawn; numbers among all policies.
     leader:
         A position among them.
     gaps:
@@ -120,6 +122,7 @@ class Standing:
     problem: Problem
     epsilon: float
     candidates: NDArray[np.int64]
+    field: NDArray[np.int64]
     leader: int
     gaps: NDArray[np.float64]
     need: NDArray[np.float64]

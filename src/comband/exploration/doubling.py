@@ -32,15 +32,17 @@ class DoublingExploration:
         if problem.places is not None:
             events = item_events(events, problem.places)
         policies, first = standing.policies, standing.first_epoch
-        weights, floor = np.full(len(policies), 1 / len(policies)), 1.0
+        weights, floor = np.zeros(len(policies)), 1.0
+        weights[standing.field] = 1 / len(standing.field)
         stage = np.log2(max(standing.rounds, first) / first)
         if standing.rounds >= 1.5 * first * 2 ** np.floor(stage) and len(events):
+            shown = policies if len(standing.field) == len(policies) else policies.subset(standing.field)
             design = design_exploration(
                 events + Events.none(standing.rounds),
-                EnumerationOracle(policies),
+                EnumerationOracle(shown),
                 problem=problem,
                 floor=_FLOOR,
                 stopping=Stopping(relative_gap=1e-3),
             )
-            weights, floor = design.mixture.weights, _FLOOR
+            weights[standing.field], floor = design.mixture.weights, _FLOOR
         return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=problem)

@@ -216,11 +216,14 @@ class UniformListsExploration:
 
 @dataclass(frozen=True, slots=True)
 class UniformMixtureExploration:
-    """The list of a candidate drawn uniformly from all P, dropped or not: importance weights are at most P."""
+    """The list of a candidate drawn uniformly from all P of the field, dropped or not: importance weights are at most
+    P.
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
-        policies, P = standing.policies, len(standing.policies)
-        weights, problem = np.full(P, 1 / P), standing.problem
+        policies, problem = standing.policies, standing.problem
+        weights = np.zeros(len(policies))
+        weights[standing.field] = 1 / len(standing.field)
         # A mixture has a floor; this one is too small to matter.
         return mixture_explorer(policies, standing.candidates, weights=weights, floor=1e-9, problem=problem)

@@ -51,6 +51,12 @@ class RecentContexts:
         self._size = 0
         self.events = None if policies.looked_up else EventLists(problem, gaps=policies.has_gaps)
 
+    def of(self, policies: PolicySet) -> RecentContexts:
+        """The same contexts for another set, in which the policies so far have kept their numbers."""
+        recent = RecentContexts(policies, self._problem)
+        recent._parts, recent._size = list(self._parts), self._size
+        return recent
+
     def __len__(self) -> int:
         return min(self._size, _CONTEXTS)
 

@@ -31,7 +31,8 @@ class AdaptiveComband(CertifyingLearner):
 
     Parameters
     ----------
-    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
+    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, open_field,
+    guards, seed:
         As for every certifying learner.
     prior_scores, prior_error:
         What is known of the candidates beforehand, as for every certifying learner.
@@ -60,6 +61,8 @@ class AdaptiveComband(CertifyingLearner):
         patience: int | None = None,
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
+        period: int = 1,
+        open_field: bool = False,
         max_evaluated: int = 1000,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
@@ -78,6 +81,8 @@ class AdaptiveComband(CertifyingLearner):
             patience=patience,
             first_epoch=first_epoch,
             epoch_growth=epoch_growth,
+            period=period,
+            open_field=open_field,
             guards=guards,
             seed=seed,
         )

@@ -19,7 +19,8 @@ class TwoPhaseComband(CertifyingLearner):
 
     Parameters
     ----------
-    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards, seed:
+    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, open_field,
+    guards, seed:
         As for every certifying learner.
     """
 
@@ -36,6 +37,8 @@ class TwoPhaseComband(CertifyingLearner):
         patience: int | None = None,
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
+        period: int = 1,
+        open_field: bool = False,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
@@ -49,6 +52,8 @@ class TwoPhaseComband(CertifyingLearner):
             patience=patience,
             first_epoch=first_epoch,
             epoch_growth=epoch_growth,
+            period=period,
+            open_field=open_field,
             guards=guards,
             seed=seed,
         )

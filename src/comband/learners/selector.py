@@ -119,15 +119,29 @@ class Selector(Learner):
         else:
             witnesses = self._witnesses
         if self._testimony is None or self._testimony[0] != len(witnesses):
-            self._testimony = len(witnesses), _lists_print(self.policies, witnesses, self.problem)
+            self._testimony = len(witnesses), self._prints(witnesses, self._all_indices())
         return {"contexts": contexts, "lists": self._testimony[1]}
+
+    def _all_indices(self) -> NDArray[np.int64]:
+        """The policies that are compared when the learner is loaded: those that may still be asked."""
+        return np.arange(len(self.policies))
+
+    def _indices_in(self, state: State) -> NDArray[np.int64]:
+        """The same, for a learner that was saved so."""
+        return np.arange(len(self.policies))
+
+    def _prints(self, batches: Sequence[Contexts], which: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Prints (P,) of the lists that these policies show to some contexts, 0 for the others."""
+        prints = np.zeros(len(self.policies), dtype=np.uint64)
+        prints[which] = _lists_print(self.policies, which, batches, self.problem)
+        return prints
 
     def _recognise(self, state: State) -> None:
         witnesses = state["witnesses"]
         check(witnesses, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
         self._witnesses = tuple(unpack_contexts(part) for part in witnesses["contexts"])
         self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
-        shown = _lists_print(self.policies, self._witnesses, self.problem)
+        shown = self._prints(self._witnesses, self._indices_in(state))
         other = np.flatnonzero(shown != witnesses["lists"])
         if len(other):
             raise InputError(
@@ -138,13 +152,15 @@ class Selector(Learner):
         self._testimony = len(self._witnesses), shown
 
 
-def _lists_print(policies: PolicySet, batches: Sequence[Contexts], problem: Problem) -> NDArray[np.uint64]:
-    """A print (P,) of the lists that each policy shows to some contexts."""
-    prints = np.zeros(len(policies), dtype=np.uint64)
-    step = max(1, BLOCK // (len(policies) * problem.list_size))
+def _lists_print(
+    policies: PolicySet, which: NDArray[np.int64], batches: Sequence[Contexts], problem: Problem
+) -> NDArray[np.uint64]:
+    """A print of the lists that each of some policies shows to some contexts."""
+    prints = np.zeros(len(which), dtype=np.uint64)
+    step = max(1, BLOCK // (len(which) * problem.list_size))
     for X in batches:
         for start in range(0, n_contexts(X), step):
-            lists = policies.predict(take_contexts(X, slice(start, start + step)), problem=problem)
-            rows = lists.transpose(1, 0, 2).reshape(len(policies), -1)
+            lists = policies.predict(take_contexts(X, slice(start, start + step)), which, problem=problem)
+            rows = lists.transpose(1, 0, 2).reshape(len(which), -1)
             prints = int_prints(np.column_stack([prints.view(np.int64), rows]))
     return prints

@@ -166,6 +166,14 @@ class PolicySet:
         """Whether all lists stand in tables: to ask for one again costs no more than to remember it."""
         return self._complete and all(isinstance(block, TableBlock) for _, block in self._blocks)
 
+    def extended(self, policy: Policy | None, name: str) -> PolicySet:
+        """The same with one more at the end."""
+        if policy is None:
+            raise InputError("a further candidate must be a policy, with predict(X) -> lists (n, m), got None.")
+        more = PolicySet([*self._policies, policy], [*self.names, name], fallback=self.fallback)
+        more.cover = self.cover
+        return more
+
     def check(self, problem: Problem) -> None:
         """Refuse policies that were made for another K or m."""
         if self.catalogue is not None and len(self.catalogue) != problem.n_actions:

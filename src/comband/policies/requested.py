@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts
+from comband.policies.base import Policy
 from comband.policies.fallback import Fallback, filled
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_problem
@@ -26,6 +27,7 @@ class RequestedList:
 
 class RequestedLists(PolicySet):
     """P candidates whose lists come with each request: a context *is* the table (P, m) of lists, a batch (n, P, m).
+    Where candidates may join later, give all tables as many rows as there may ever be, −1 in those that nobody has yet.
 
     Any learner takes such a set as it is. Rankers may run wherever they like; which list a candidate would have shown
     in a round is all that the evidence needs to know about it. Numbers of items need a meaning only within one context,
@@ -57,6 +59,14 @@ class RequestedLists(PolicySet):
         """Refused: a context holds the lists of all."""
         raise InputError("candidates whose lists come with the request cannot be taken apart; ask for some by indices.")
 
+    def extended(self, policy: Policy | None, name: str) -> RequestedLists:
+        """The same with one candidate more, whose lists come in the next row of the tables."""
+        if policy is not None:
+            raise InputError("the lists of a further candidate come with the request: give no policy.")
+        if self.fallback is None:
+            raise InputError("where candidates come later there must be a fallback: older requests are without them.")
+        return RequestedLists([*self.names, name], self.problem, fallback=self.fallback)
+
     def predict(
         self, X: Contexts, indices: ArrayLike | None = None, *, problem: Problem | None = None
     ) -> NDArray[np.int32]:
@@ -64,6 +74,8 @@ class RequestedLists(PolicySet):
         tables = self.tables(X)
         if indices is not None:
             tables = np.ascontiguousarray(tables[:, self._which(indices)])
+        elif tables.shape[1] > len(self):
+            tables = np.ascontiguousarray(tables[:, : len(self)])
         if problem is not None and tables.size and int(tables.max()) >= problem.n_actions:
             raise InputError(f"a list holds item {int(tables.max())}, but items lie in 0 … {problem.n_actions - 1}.")
         if tables.size and int(tables.min()) < 0:
@@ -78,7 +90,8 @@ class RequestedLists(PolicySet):
         except (TypeError, ValueError, OverflowError):
             tables = np.empty(0, dtype=object)
         shape = (len(self), self.problem.list_size)
-        if tables.ndim != 3 or tables.shape[1:] != shape or tables.dtype.kind not in "iu":
+        fits = tables.ndim == 3 and tables.shape[1] >= shape[0] and tables.shape[2] == shape[1]
+        if not fits or tables.dtype.kind not in "iu":
             raise InputError(
                 f"contexts must be tables (n, {shape[0]}, {shape[1]}) of the candidates' lists, got an array of shape "
                 f"{tables.shape} and dtype {tables.dtype}."

@@ -33,6 +33,13 @@ class Beliefs:
         self.error = epsilon if error is None else check_positive("prior_error", error)
         self.least = _LEAST * epsilon
 
+    def grown(self, n: int) -> Beliefs:
+        """The same with n newcomers, of whom no more is thought than of an average one."""
+        more = Beliefs(0, None, None, epsilon=self.error)
+        more.scores = np.concatenate([self.scores, np.full(n, self.scores.mean())])
+        more.error, more.least = self.error, self.least
+        return more
+
     def of(self, evidence: Evidence, candidates: NDArray[np.int64]) -> Shrunk:
         """What is thought of these candidates, who must be left."""
         scores = self.scores[candidates]

@@ -23,7 +23,7 @@ def compared(verdict: Verdict, names: tuple[str, ...], claim: Claim, most: int |
     gone = [one for one in verdict.dropped if not verdict.alive[one.index]]
     gone.sort(key=lambda one: -means[one.index])
     gone = gone if most is None else gone[: most - len(rivals)]
-    bounds = np.minimum(evidence.claims(claim.leader, rivals, verdict.threshold), claim.epsilon)
+    bounds = np.minimum(evidence.claims(claim.leader, rivals, verdict.enough(rivals)), claim.epsilon)
     here = estimated(verdict, names, [claim.leader, *map(int, rivals)], scores, claim.epsilon)
     winner = here[0]
     rows = [

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from comband.estimates.betting import OFFSETS, STAKES, Bets
 from comband.exploration.base import Explorer, explorer_from_state
+from comband.learners.certifying.field import Field
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.storage import Array, Part, Real, State, Whole, check, require
@@ -159,16 +160,22 @@ class Epochs(Sequence[Epoch]):
         """All of them, for a file."""
         return [epoch.state() for epoch in self._all]
 
-    def restore(self, states: list[State], policies: PolicySet, problem: Problem, *, unit: float, issued: int) -> None:
-        """The inverse of `state`, checked: they must follow each other."""
+    def restore(
+        self, states: list[State], policies: PolicySet, problem: Problem, *, unit: float, issued: int, field: Field
+    ) -> None:
+        """The inverse of `state`, checked: they must follow each other, and be of candidates that were there."""
         self._all = [Epoch.from_state(part, policies, problem, unit=unit) for part in states]
-        require(len(self) > 0 and len(self[0].candidates) == len(policies), "its first epoch must be of all.")
+        require(len(self) > 0 and len(self[0].candidates) == field.n_first, "its first epoch must be of all.")
+        for k, epoch in enumerate(self._all):
+            gone = field.gone[epoch.candidates]
+            require(
+                bool((field.arrived[epoch.candidates] <= k).all()) and bool(((gone < 0) | (gone > k)).all()),
+                "the candidates of its epochs must have been there.",
+            )
+        require(int(max(field.arrived.max(), field.gone.max())) < len(self), "no candidate comes or goes later.")
         for before, after in pairwise(self._all):
             require(
-                before.start <= after.start
-                and before.first_id <= after.first_id
-                and bool(np.isin(after.candidates, before.candidates).all()),
-                "its epochs must follow each other.",
+                before.start <= after.start and before.first_id <= after.first_id, "its epochs must follow each other."
             )
         require(
             self[0].start == self[0].first_id == 0 and self.current.first_id <= issued,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.betting import OFFSETS, PairedEvidence, credits_at
-from comband.estimates.grids import log_mean_exp
+from comband.estimates.betting import OFFSETS, STAKES, PairedEvidence, credits_at
+from comband.estimates.grids import grown, log_mean_exp
 from comband.estimates.sequences import ValueBets
 from comband.estimates.totals import TotalValueBets
 from comband.learners.certifying.epochs import Epoch
 from comband.learners.certifying.seen import Propensities, Seen
 from comband.problem import InputError, Problem
 from comband.rounds import Events
-from comband.storage import Array, Part, Real, State, check, require
+from comband.storage import Array, Part, Real, State, Whole, check, require
 
 _credits = lru_cache(maxsize=64)(credits_at)
 
@@ -67,6 +67,11 @@ class Evidence:
         self.problem, self.epochs, self.per_reward = problem, epochs, per_reward
         self.unit = stake_unit(problem)
         self.log_wealth = np.zeros((n_policies, len(OFFSETS)))
+        # By leader, of all epochs but the open one; those of withdrawn leaders count where they are below 0.
+        self.of_leaders: dict[int, NDArray[np.float64]] = {}
+        self.withdrawn: frozenset[int] = frozenset()
+        self.open = 0
+        self.n_first = n_policies  # how many of them were there at the start
         self.values: ValueBets | TotalValueBets = (
             TotalValueBets.zero(n_policies, problem, unit=self.unit)
             if problem.feedback == "total"
@@ -130,7 +135,11 @@ class Evidence:
         candidates = self.epochs[block.epoch].candidates
         if block.paired is not None:
             all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
-            self.log_wealth[slice(None) if all_of_them else candidates] += block.paired.log_wealth
+            whom = slice(None) if all_of_them else candidates
+            if block.epoch == self.open:
+                self.log_wealth[whom] += block.paired.log_wealth
+            else:
+                self._add_to_leader(self.epochs[block.epoch].leader, whom, block.paired.log_wealth)
         _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
         self.n_rounds[block.epoch] += block.n_rounds
         self.n_uncovered[block.epoch] += block.n_uncovered
@@ -138,12 +147,58 @@ class Evidence:
         if block.kept is not None:
             self.seen.add(block.kept, block.inside, candidates)
 
+    def _add_to_leader(self, leader: int, whom: Any, log_wealth: NDArray[np.float64]) -> None:
+        part = self.of_leaders.get(leader)
+        if part is None:
+            part = self.of_leaders[leader] = np.zeros_like(self.log_wealth)
+        if leader in self.withdrawn:
+            before = np.minimum(part[whom], 0.0)
+            part[whom] += log_wealth
+            self.log_wealth[whom] += np.minimum(part[whom], 0.0) - before
+        else:
+            part[whom] += log_wealth
+            self.log_wealth[whom] += log_wealth
+
+    def end_epoch(self) -> None:
+        """The open epoch is over, and the next one that begins is open."""
+        self.of_leaders, self.open = self._by_leaders(), len(self.epochs)
+
+    def _by_leaders(self) -> dict[int, NDArray[np.float64]]:
+        """By leader, of all epochs."""
+        rest = self.log_wealth.copy()
+        for leader, part in sorted(self.of_leaders.items()):  # in one order, for sums must not depend on it
+            rest -= np.minimum(part, 0.0) if leader in self.withdrawn else part
+        if self.open >= len(self.epochs):
+            return self.of_leaders
+        leader = self.epochs[self.open].leader
+        return {**self.of_leaders, leader: self.of_leaders[leader] + rest if leader in self.of_leaders else rest}
+
+    def change(self, arrivals: int, withdrawn: Sequence[int]) -> None:
+        """Newcomers, of which nothing is known, and who is withdrawn; between two epochs. Arrays are replaced."""
+        if arrivals:
+            self.log_wealth = grown(self.log_wealth, arrivals)
+            self.of_leaders = {leader: grown(part, arrivals) for leader, part in self.of_leaders.items()}
+            self.values = self.values.grown(arrivals)
+        for leader in withdrawn:
+            if leader in self.of_leaders:
+                self.log_wealth = self.log_wealth - np.maximum(self.of_leaders[leader], 0.0)
+        self.withdrawn = self.withdrawn | frozenset(withdrawn)
+
     def __add__(self, other: Evidence) -> Evidence:
-        if self.problem != other.problem or not _same_epochs(self.epochs, other.epochs):
-            raise InputError("evidence to add must be of one problem and of the same epochs.")
+        same = self.problem == other.problem and self.withdrawn == other.withdrawn
+        if not same or not _same_epochs(self.epochs, other.epochs):
+            raise InputError("evidence to add must be of one problem and of the same epochs, and of one field.")
         longer = max(self.epochs, other.epochs, key=len)
         total = Evidence(self.problem, len(self.log_wealth), longer, per_reward=self.per_reward)
         total.log_wealth = self.log_wealth + other.log_wealth
+        total.withdrawn, total.n_first, total.open = self.withdrawn, self.n_first, len(longer)
+        mine, theirs = self._by_leaders(), other._by_leaders()
+        for leader in sorted(mine.keys() | theirs.keys()):
+            parts = [part[leader] for part in (mine, theirs) if leader in part]
+            total.of_leaders[leader] = parts[0] + parts[1] if len(parts) > 1 else parts[0].copy()
+            if leader in self.withdrawn and len(parts) > 1:
+                least = [np.minimum(part, 0.0) for part in (total.of_leaders[leader], *parts)]
+                total.log_wealth += least[0] - least[1] - least[2]
         total.values = self.values + other.values  # type: ignore[operator]  # of one problem, so of one kind
         total.seen = self.seen + other.seen
         counts = np.zeros((2, 2, max(len(self.n_rounds), len(other.n_rounds))), dtype=np.int64)
@@ -163,53 +218,54 @@ class Evidence:
         table = _credits(mu / self.unit)
         for epoch, n_rounds in zip(self.epochs, self.n_rounds, strict=False):
             if epoch.leader == leader and n_rounds:
-                # Rivals that are left were candidates in every epoch.
-                place = np.searchsorted(epoch.candidates, rivals)
-                total += n_rounds * table[epoch.bets.levels[place]]
+                total += n_rounds * table[levels_of(epoch, rivals)]
         return log_mean_exp(total) if len(rivals) else np.empty(0)
 
-    def against_being_best(self, alive: NDArray[np.bool_], threshold: float) -> NDArray[np.float64]:
+    def against_being_best(
+        self, alive: NDArray[np.bool_], threshold: float | NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Log-evidence against "π is the best", (P,), for those alive against whom it may reach the threshold; −inf for
         all others.
         """
         against = np.full(len(alive), -np.inf)
         # An average is no larger than the largest.
-        near = np.flatnonzero(alive & (self.log_wealth >= threshold).any(axis=1))
+        near = np.flatnonzero(alive & (self.log_wealth >= np.reshape(threshold, (-1, 1))).any(axis=1))
         against[near] = log_mean_exp(self.log_wealth[near])
         return against
 
-    def claim(self, leader: int, rivals: NDArray[np.int64], threshold: float) -> float:
-        """The smallest μ, to one per cent above, at which the log-evidence against every rival reaches the
-        threshold.
+    def claim(self, leader: int, rivals: NDArray[np.int64], threshold: float | NDArray[np.float64]) -> float:
+        """The smallest μ, to one per cent above, at which the log-evidence against every rival reaches the threshold,
+        of each or of all.
         """
+        enough = np.broadcast_to(threshold, rivals.shape)
         low, high = 0.0, self.problem.max_reward
-        if len(rivals) == 0 or (self.against(leader, 0.0, rivals) >= threshold).all():
+        if len(rivals) == 0 or (self.against(leader, 0.0, rivals) >= enough).all():
             return 0.0
         while high - low > 1e-2 * high:
             middle = (low * high) ** 0.5 if low > 0 else high / 4
-            not_yet = rivals[self.against(leader, middle, rivals) < threshold]
-            if len(not_yet):
-                low, rivals = middle, not_yet
+            open_ = self.against(leader, middle, rivals) < enough
+            if open_.any():
+                low, rivals, enough = middle, rivals[open_], enough[open_]
             else:
                 high = middle
             if high < 1e-6 * self.problem.max_reward:
                 break
         return high
 
-    def claims(self, leader: int, rivals: NDArray[np.int64], threshold: float) -> NDArray[np.float64]:
-        """For each rival the smallest μ, to one per cent above, at which the log-evidence against it reaches the
-        threshold; at most ρ.
+    def claims(self, leader: int, rivals: NDArray[np.int64], enough: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each rival the smallest μ, to one per cent above, at which the log-evidence against it is enough; at
+        most ρ.
         """
         found = np.zeros(len(rivals))
         smallest = 1e-6 * self.problem.max_reward
-        open_ranges = [(0.0, self.problem.max_reward, np.flatnonzero(self.against(leader, 0.0, rivals) < threshold))]
+        open_ranges = [(0.0, self.problem.max_reward, np.flatnonzero(self.against(leader, 0.0, rivals) < enough))]
         while open_ranges:
             low, high, which = open_ranges.pop()
             if len(which) == 0 or high - low <= 1e-2 * high or high < smallest:
                 found[which] = high
                 continue
             middle = (low * high) ** 0.5 if low > 0 else high / 4
-            reached = self.against(leader, middle, rivals[which]) >= threshold
+            reached = self.against(leader, middle, rivals[which]) >= enough[which]
             open_ranges += [(low, middle, which[reached]), (middle, high, which[~reached])]
         return found
 
@@ -224,7 +280,7 @@ class Evidence:
         missing, credit = threshold - self.log_wealth[i], np.zeros((1, len(OFFSETS)))
         for k, epoch in enumerate(self.epochs):
             if epoch.leader == leader:
-                of_epoch = table[epoch.bets.levels[np.searchsorted(epoch.candidates, i)]]
+                of_epoch = table[levels_of(epoch, i)]
                 missing, credit = missing - self.rounds_of(k) * of_epoch, np.maximum(credit, of_epoch)
         rounds = np.divide(missing, credit, out=np.full(missing.shape, np.inf), where=credit > 0)
         return max(float(rounds.min()), 0.0)
@@ -263,6 +319,9 @@ class Evidence:
 
     SCHEMA: ClassVar = {
         "log_wealth": Array("f8", ("P", len(OFFSETS))),
+        "leaders": Array("i8", ("L",), 0, "P-1", rising=True),
+        "of_leaders": Array("f8", ("L", "P", len(OFFSETS))),
+        "open": Whole(0),
         "values": Part(),
         "seen": Seen.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
@@ -274,6 +333,11 @@ class Evidence:
         """All but the epochs by name, for a file; see `comband.storage`."""
         return {
             "log_wealth": self.log_wealth,
+            "leaders": np.array(sorted(self.of_leaders), dtype=np.int64),
+            "of_leaders": np.array([self.of_leaders[one] for one in sorted(self.of_leaders)], dtype=np.float64).reshape(
+                -1, *self.log_wealth.shape
+            ),
+            "open": self.open,
             "values": self.values.state(),
             "seen": self.seen.state(),
             "n_rounds": np.array(self.n_rounds, dtype=np.int64),
@@ -283,25 +347,48 @@ class Evidence:
 
     @classmethod
     def from_state(
-        cls, state: State, problem: Problem, n_policies: int, epochs: Sequence[Epoch], *, per_reward: int = 1
+        cls,
+        state: State,
+        problem: Problem,
+        n_policies: int,
+        epochs: Sequence[Epoch],
+        *,
+        per_reward: int = 1,
+        n_first: int,
+        withdrawn: frozenset[int],
     ) -> Evidence:
         """The inverse of `state`, of which `comband.learners.certifying.possible` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
         evidence = cls(problem, n_policies, epochs, per_reward=per_reward)
-        evidence.log_wealth = state["log_wealth"]
+        evidence.log_wealth, evidence.open = state["log_wealth"], state["open"]
+        evidence.of_leaders = dict(zip(state["leaders"].tolist(), state["of_leaders"], strict=True))
+        evidence.n_first, evidence.withdrawn = n_first, withdrawn
         evidence.values = (
             TotalValueBets.from_state(state["values"], n_policies, problem, unit=evidence.unit)
             if problem.feedback == "total"
             else ValueBets.from_state(state["values"], n_policies, unit=evidence.unit)
         )
+        evidence.values.n_first = n_first
         evidence.seen = Seen.from_state(state["seen"], n_policies)
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
         evidence.reward = state["reward"]
         require(
-            len(evidence.n_rounds) <= len(epochs) and bool((state["n_uncovered"] <= state["n_rounds"]).all()),
+            evidence.open < len(epochs)
+            and {epoch.leader for epoch in epochs} >= evidence.of_leaders.keys()
+            and len(evidence.n_rounds) <= len(epochs)
+            and bool((state["n_uncovered"] <= state["n_rounds"]).all()),
             "rounds must be those of its epochs.",
         )
         return evidence
+
+
+def levels_of(epoch: Epoch, which: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The levels of the bets on some policies; of nothing where they were no candidates."""
+    place = np.searchsorted(epoch.candidates, which)
+    there = epoch.candidates.take(place, mode="clip") == which
+    if there.all():
+        return epoch.bets.levels[place]
+    return np.where(there[:, None], epoch.bets.levels.take(place, axis=0, mode="clip"), len(STAKES) - 1)
 
 
 def stake_unit(problem: Problem) -> float:

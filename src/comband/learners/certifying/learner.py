@@ -19,6 +19,7 @@ from comband.learners.base import Seed
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.field import NEVER
 from comband.learners.certifying.parts import Parts
 from comband.learners.certifying.planner import first_aim
 from comband.learners.certifying.queue import Queue
@@ -27,8 +28,9 @@ from comband.learners.certifying.watch import Asked, Entered, Guard, Told, Unans
 from comband.learners.ledger import Admission
 from comband.learners.selector import Selector
 from comband.places import placed_rounds, unplaced
+from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, Problem, check_count, check_epsilon, check_fraction, check_positive
+from comband.problem import InputError, Problem, check_count, check_epsilon, check_flag, check_fraction, check_positive
 from comband.results import CertificationStatus, Comparison, Selection
 from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import State
@@ -70,6 +72,13 @@ class CertifyingLearner(Selector):
         How many later decisions a decision waits for its answer; None: for ever. Batches must not be larger.
     first_epoch, epoch_growth:
         The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
+    period:
+        The length of a rhythm (a day, a week), in rounds: epochs begin, and rounds enter the evidence, by whole
+        periods. Values are then averages over a period, and the promise holds however gaps rise and fall within it.
+        No batch may reach into the next period.
+    open_field:
+        Whether candidates may come and go (`add`, `withdraw`, `replace`) in ways that depend on the data. Half of delta
+        is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
     guards:
         Further guards, beside those that every certifying learner has; see `comband.learners.certifying.Guard`.
     """
@@ -92,6 +101,8 @@ class CertifyingLearner(Selector):
         patience: int | None = None,
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
+        period: int = 1,
+        open_field: bool = False,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
@@ -118,6 +129,8 @@ class CertifyingLearner(Selector):
         self.epoch_growth = check_positive("epoch_growth", epoch_growth)
         if self.epoch_growth <= 1:
             raise InputError(f"epoch_growth must be above 1, got {epoch_growth}: epochs must get longer.")
+        self.period = check_count("period", period)
+        self.open_field = check_flag("open_field", open_field)
         self._all = Parts(
             problem,
             policies,
@@ -130,8 +143,10 @@ class CertifyingLearner(Selector):
             patience=self.patience,
             first_epoch=self.first_epoch,
             epoch_growth=self.epoch_growth,
+            period=self.period,
             guards=guards,
             tie_seed=int(self._rng.integers(2**63)),
+            open_field=self.open_field,
         )
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
         self._moved = False  # whether evidence has come since it was seen if a new epoch is due
@@ -210,13 +225,71 @@ class CertifyingLearner(Selector):
         finally:
             self._drawn = None
 
+    # ---- a field that changes ----------------------------------------------------------------------------------------
+
+    @property
+    def field(self) -> tuple[str, ...]:
+        """The names of those who are candidates now, dropped or not."""
+        return tuple(self.policies.names[i] for i in np.flatnonzero(self._all.verdict.field.present))
+
+    def add(self, policy: Policy | None = None, *, name: str, planned: bool = False) -> None:
+        """A further candidate, from the next decision on; its evidence begins there. None for candidates whose lists
+        come with the request.
+
+        `planned` says that who comes and when does not depend on what this experiment has brought so far.
+        """
+        self._change([(policy, name)], [], planned=planned)
+
+    def withdraw(self, name: str, *, planned: bool = False) -> None:
+        """The candidate of this name is one no more, from the next decision on; if it leads, another takes over.
+
+        It is asked again only about decisions that were made before. `planned` as for `add`.
+        """
+        self._change([], [name], planned=planned)
+
+    def replace(self, name: str, policy: Policy | None = None, *, by: str, planned: bool = False) -> None:
+        """`withdraw` one candidate and `add` another, a new version of it, say, under the name `by`."""
+        self._change([(policy, by)], [name], planned=planned)
+
+    @alone
+    def _change(self, arrivals: list[tuple[Policy | None, str]], leaving: list[str], *, planned: bool) -> None:
+        parts, issued = self._all, self._ledger.issued
+        check_flag("planned", planned)
+        if not (planned or self.open_field):
+            raise InputError(
+                "a change that may depend on the data must be paid for from the start: make the learner with "
+                "open_field=True, or say planned=True if who comes and goes, and when, was settled without looking."
+            )
+        if issued % self.period:
+            raise InputError(f"the field can change when a period is over, in {-issued % self.period:,} decisions.")
+        here = self.field
+        for name in leaving:
+            if name not in here:
+                raise InputError(f"there is no candidate {name!r} to withdraw; there are {', '.join(here)}.")
+        if len(here) + len(arrivals) == len(leaving):
+            raise InputError(f"{leaving[0]!r} is the only candidate: add another before it is withdrawn.")
+        before = Checkpoint(self, *parts.changing(epoch=True))
+        try:
+            policies = self.policies
+            for policy, name in arrivals:
+                policies = policies.extended(policy, name)
+            policies.check(self.problem)
+            withdrawn = [self.policies.names.index(name) for name in leaving]
+            parts.change(policies, withdrawn, planned=planned, first_id=issued)
+            self._class, self._testimony = policies, None
+            if self.prior_scores is not None:
+                self.prior_scores = parts.planner.beliefs.scores.tolist()
+        except BaseException:
+            before.restore()
+            raise
+
     # ---- asking and telling ------------------------------------------------------------------------------------------
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._drawn is not None:
             return self._all.adopt(self._drawn, X, first_id)
         parts, number = self._all, len(self._all.epochs) - 1
-        parts.queue.check_size(n_contexts(X))
+        parts.queue.check_size(n_contexts(X), first_id)
         epoch = parts.epochs.current
         keep = parts.recent.room(len(epoch.candidates))
         drawn = epoch.explorer.draw(X, self._rng, first_id=first_id, epoch=number, keep=keep)
@@ -249,14 +322,15 @@ class CertifyingLearner(Selector):
         if not self._moved:
             return
         parts, verdict = self._all, self._all.verdict
-        if verdict.certified is None and parts.epochs.due(parts.queue.front, int(np.count_nonzero(verdict.alive))):
+        left, whole = int(np.count_nonzero(verdict.alive)), self._ledger.issued % self.period == 0
+        if verdict.certified is None and whole and parts.epochs.due(parts.queue.front, left):
             before = Checkpoint(self, *parts.changing(epoch=True))
             try:
                 parts.begin_epoch(first_id=self._ledger.issued)
             except BaseException:
                 before.restore()
                 raise
-        self._moved = False
+        self._moved = not whole
 
     def _conclude(self) -> None:
         # If candidates fail now, the answers are in all the same; `ask` and `tell` try again, and fail if they must.
@@ -273,6 +347,12 @@ class CertifyingLearner(Selector):
 
     def _config(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name not in _OBJECTS}
+
+    def _all_indices(self) -> NDArray[np.int64]:
+        return np.flatnonzero(self._all.verdict.field.present)
+
+    def _indices_in(self, state: State) -> NDArray[np.int64]:
+        return np.flatnonzero(state["learnt"]["field"]["gone"] == NEVER)
 
     _SCHEMA: ClassVar = Parts.SCHEMA
 

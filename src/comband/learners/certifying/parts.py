@@ -13,6 +13,7 @@ from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.field import Field
 from comband.learners.certifying.planner import Planner
 from comband.learners.certifying.possible import check_evidence
 from comband.learners.certifying.queue import Queue
@@ -35,12 +36,14 @@ class Parts:
 
     Parameters
     ----------
-    problem, policies, exploration, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, guards:
+    problem, policies, exploration, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, guards:
         As for `CertifyingLearner`.
     ledger:
         The learner's record of its decisions.
     beliefs:
         What is thought of the candidates.
+    open_field:
+        Whether candidates may come and go in ways that depend on the data.
     tie_seed:
         Decides ties between candidates that might lead.
     """
@@ -59,17 +62,20 @@ class Parts:
         patience: int | None,
         first_epoch: int,
         epoch_growth: float,
+        period: int,
         guards: Sequence[Guard],
         tie_seed: int,
+        open_field: bool,
     ) -> None:
         # Lists may be of pairs of item and place, and so may be events: see `comband.places`.
-        placed = problem.places == "pairs"
-        self._policies: PolicySet = PlacedPolicies(policies, problem.list_size) if placed else policies
+        self._problem = problem
+        self._policies = self._read(policies)
         self._of_lists, self._of_events = list_problem(problem), event_problem(problem)
         self.epochs = Epochs(first_epoch=first_epoch, epoch_growth=epoch_growth)
-        self.queue = Queue(ledger, patience=patience)
+        self.queue = Queue(ledger, patience=patience, period=period)
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, delta=delta)
+        field = Field(len(policies), delta=delta, is_open=open_field)
+        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field)
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
@@ -83,11 +89,35 @@ class Parts:
 
     def begin_epoch(self, first_id: int) -> None:
         """The next epoch, whose first decision will be `first_id`."""
-        self.evidence.seen.forget(self.verdict.alive)
         if len(self.epochs):
             self.verdict.end_epoch()
+            self.evidence.end_epoch()
+        self._begin(first_id)
+
+    def _begin(self, first_id: int) -> None:
+        self.evidence.seen.forget(self.verdict.alive)
+        self.evidence.seen.admit(self.verdict.candidates, len(self.epochs))
         self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
         self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds()))
+
+    def _read(self, policies: PolicySet) -> PolicySet:
+        """Lists of items, or of pairs of item and place."""
+        return PlacedPolicies(policies, self._problem.list_size) if self._problem.places == "pairs" else policies
+
+    def change(self, policies: PolicySet, withdrawn: Sequence[int], *, planned: bool, first_id: int) -> None:
+        """The next epoch is of another field: with what `policies` have in addition, and without some. A failure leaves
+        these parts half changed; see `changing`.
+        """
+        arrivals, epoch = len(policies) - len(self.verdict.field), len(self.epochs)
+        field = self.verdict.field.changed(epoch=epoch, arrivals=arrivals, withdrawn=withdrawn, planned=planned)
+        self._policies = self.planner.policies = self._read(policies)
+        self.planner.beliefs = self.planner.beliefs.grown(arrivals)
+        self.recent = self.recent.of(self._policies)
+        self.evidence.end_epoch()
+        self.evidence.change(arrivals, withdrawn)
+        self.verdict.change(policies.names, field)
+        self._begin(first_id)
+        self.verdict.judge()
 
     def adopt(self, drawn: Decisions, X: Contexts, first_id: int) -> Decisions:
         """What was drawn elsewhere with the explorer of one epoch, as if it had been drawn here."""
@@ -121,10 +151,11 @@ class Parts:
         """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are
         made and answers taken in; what enters the evidence is altered when nothing can fail any more.
         """
-        mine = (self.epochs, self.evidence, self.evidence.seen, self.verdict) if epoch else (self.queue,)
-        return *mine, self.recent, *self.watch.parts(asking=asking)
+        mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, self.verdict)
+        return *(mine if epoch else (self.queue,)), self.recent, *self.watch.parts(asking=asking)
 
     SCHEMA: ClassVar = {
+        "field": Field.SCHEMA,
         "epochs": Many(Epoch.SCHEMA),
         "queue": Queue.SCHEMA,
         "evidence": Evidence.SCHEMA,
@@ -138,6 +169,7 @@ class Parts:
     def state(self) -> State:
         """All of it by name, for a file; see `comband.storage`."""
         return {
+            "field": self.verdict.field.state(),
             "epochs": self.epochs.state(),
             "queue": self.queue.state(),
             "evidence": self.evidence.state(),
@@ -162,14 +194,22 @@ class Parts:
             int(state["evidence"]["n_rounds"].sum()) == state["queue"]["front"],
             "decisions, answers and rounds must be as many as each other.",
         )
-        epochs.restore(state["epochs"], policies, problem, unit=self.evidence.unit, issued=ledger.issued)
+        now = self.verdict.field
+        field = Field.from_state(state["field"], delta=now.delta, is_open=now.is_open)
+        epochs.restore(state["epochs"], policies, problem, unit=self.evidence.unit, issued=ledger.issued, field=field)
         self.evidence = Evidence.from_state(
-            state["evidence"], self._of_events, len(policies), epochs, per_reward=per_reward
+            state["evidence"],
+            self._of_events,
+            len(policies),
+            epochs,
+            per_reward=per_reward,
+            n_first=field.n_first,
+            withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
         )
         check_evidence(self.evidence)
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=self.verdict.epsilon, delta=self.verdict.delta)
+        self.verdict = Verdict(self.evidence, policies.names, epsilon=self.verdict.epsilon, field=field)
         self.verdict.restore(state["verdict"])
-        self.queue = Queue(ledger, patience=self.queue.patience)
+        self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
         self.queue.restore(
             state["queue"],
             problem,

@@ -73,9 +73,10 @@ class Planner:
                 problem=problem,
                 epsilon=aim,
                 candidates=candidates,
+                field=np.flatnonzero(verdict.field.present),
                 leader=leader,
                 gaps=gaps,
-                need=np.clip(1 - against / verdict.threshold, 0.1, None),
+                need=np.clip(1 - against / verdict.enough(candidates), 0.1, None),
                 rounds=evidence.rounds,
                 first_epoch=epochs.first_epoch,
                 events=evidence.seen.events,
@@ -121,7 +122,9 @@ class Planner:
             return first_aim(self.problem, verdict.delta, self.max_rounds)
         leader = int(scores.argmax())
         moments = self._moments_so_far(leader, epochs.current.explorer.smallest_disputed, evidence)
-        possible = np.sqrt(2 * verdict.threshold * moments / self.max_rounds) - (scores[leader] - scores)
+        possible = np.sqrt(2 * verdict.enough(verdict.candidates) * moments / self.max_rounds) - (
+            scores[leader] - scores
+        )
         return float(np.clip(np.delete(possible, leader).max(initial=0.0), _SMALLEST_AIM * rho, rho))
 
     def _moments_so_far(self, leader: int, smallest: float, evidence: Evidence) -> NDArray[np.float64]:
@@ -160,7 +163,7 @@ class Planner:
         candidates = verdict.candidates
         moments = self._moments_so_far(leader, smallest, evidence)
         against = evidence.against(int(candidates[leader]), aim, candidates)
-        missing = np.maximum(verdict.threshold - against, 0.0)
+        missing = np.maximum(verdict.enough(candidates) - against, 0.0)
         targets = self._target_gaps(evidence, verdict, scores[leader] - scores, moments, aim)
         return float(np.delete(missing * 2 * moments / targets**2, leader).max(initial=0.0))
 
@@ -178,6 +181,7 @@ class Planner:
         """
         epsilon = np.full(len(gaps), aim)
         if self.max_rounds is not None and verdict.epsilon > 0:
-            epsilon = np.maximum(epsilon, np.sqrt(2 * verdict.threshold * moments / self.max_rounds))
+            enough = verdict.enough(verdict.candidates)
+            epsilon = np.maximum(epsilon, np.sqrt(2 * enough * moments / self.max_rounds))
         doubt = _DOUBT * np.sqrt(moments / max(evidence.rounds, 1))
         return np.maximum(epsilon + gaps - doubt, _SMALLEST_TARGET * epsilon)

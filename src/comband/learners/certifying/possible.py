@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.betting import OFFSETS
-from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.evidence import Evidence, levels_of
 from comband.storage import require
 
 
@@ -55,5 +55,5 @@ def largest_possible(evidence: Evidence) -> NDArray[np.float64]:
         if epoch.leader in seen.columns:
             earned = np.where(part.column(int(np.searchsorted(seen.columns, epoch.leader))), earned, 0.0)
         lost = np.maximum(earned.sum() - part.weighted_sum(earned), 0.0)
-        largest += epoch.bets.stakes[np.searchsorted(epoch.candidates, seen.columns)] * lost[:, None]
+        largest += epoch.bets.grid[levels_of(epoch, seen.columns)] * lost[:, None]
     return np.asarray(largest * (1 + 1e-6) + 1e-6)

@@ -47,10 +47,12 @@ class Queue:
         The learner's record of its decisions.
     patience:
         How many later decisions a decision waits for its answer; None: for ever.
+    period:
+        How many decisions enter the evidence together.
     """
 
-    def __init__(self, ledger: Ledger, *, patience: int | None) -> None:
-        self.ledger, self.patience = ledger, patience
+    def __init__(self, ledger: Ledger, *, patience: int | None, period: int = 1) -> None:
+        self.ledger, self.patience, self.period = ledger, patience, period
         self.front = 0  # all decisions below are in the evidence
         self.missing = self.late = 0
         self.failed: NDArray[np.int64] = np.empty(
@@ -71,8 +73,16 @@ class Queue:
         """How many answers do not count yet, because an older decision has none."""
         return int(self.ledger.answered_from(self.front).sum())
 
-    def check_size(self, n: int) -> None:
-        """Refuse a batch of which some would be overdue before anybody could answer."""
+    def check_size(self, n: int, first_id: int) -> None:
+        """Refuse a batch of which some would be overdue before anybody could answer, or that reaches into the next
+        period.
+        """
+        room = self.period - first_id % self.period
+        if self.period > 1 and n > room:
+            raise InputError(
+                f"a batch must not reach into the next period, which begins in {room:,} decisions, got {n:,} contexts: "
+                "cut it there."
+            )
         if self.patience is not None and n > self.patience:
             raise InputError(
                 f"a batch must not be larger than patience={self.patience}, got {n} contexts: its first "
@@ -124,6 +134,7 @@ class Queue:
         waiting = len(self._epochs)
         return (
             self.patience is None
+            and self.period == 1
             and len(ids) == waiting > 0
             and len(self.failed) == len(self._held) == 0
             and int(ids[0] if waiting == 1 else ids.min()) >= self.front  # as many as there are, and no number twice
@@ -142,7 +153,8 @@ class Queue:
             overdue = (ids < self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)
             blocking &= ~overdue
         first = np.flatnonzero(blocking)
-        return int(first[0]) if len(first) else len(blocking)
+        n = int(first[0]) if len(first) else len(blocking)
+        return n - (self.front + n) % self.period
 
     def _unanswered(self, ids: NDArray[np.int64]) -> list[tuple[Decisions, NDArray[np.int64]]]:
         parts = []

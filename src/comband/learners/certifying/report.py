@@ -93,7 +93,8 @@ class Report:
             or says_something(most.epsilon, float(evidence.values.means[most.leader]))
         ):
             return most, []
-        own = Claim(guess.index, evidence.claim(guess.index, verdict.rivals(guess.index), verdict.threshold))
+        rivals = verdict.rivals(guess.index)
+        own = Claim(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
         if most.epsilon >= evidence.problem.max_reward:
             return own, []
         return own, [
@@ -147,7 +148,7 @@ class Report:
 
         def enough(mu: float) -> bool:
             to_come = left * np.maximum(growth + stakes * (mu - epoch.aim), 0.0)
-            return bool((evidence.against(epoch.leader, mu, rivals) + to_come >= verdict.threshold).all())
+            return bool((evidence.against(epoch.leader, mu, rivals) + to_come >= verdict.enough(rivals)).all())
 
         low, high = verdict.epsilon, verdict.claim().epsilon
         if high <= low or enough(low):
@@ -168,7 +169,7 @@ class Report:
             return float(max(self.planner.max_rounds - self.rounds, 0))
         rivals = verdict.rivals(epoch.leader)
         against = verdict.evidence.against(epoch.leader, epoch.aim, rivals)
-        missing = np.maximum(verdict.threshold - against, 0.0)
+        missing = np.maximum(verdict.enough(rivals) - against, 0.0)
         growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
         with np.errstate(over="ignore"):  # a growth that is next to nothing takes for ever
             rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
@@ -197,4 +198,10 @@ class Report:
             )
         if queue.late:
             notes.append(f"{queue.late:,} answers came too late to count")
+        field = verdict.field
+        if field.arrived.any() or not field.present.all():
+            notes.append(
+                f"the field has changed: the promise is about the {int(field.present.sum()):,} candidates that are in "
+                "it now; what is known of newcomers is from rounds since they came"
+            )
         return notes

@@ -28,18 +28,25 @@ class Seen:
 
     def __init__(self, n_policies: int) -> None:
         self.columns: NDArray[np.int64] = np.arange(n_policies)
+        self.since = np.zeros(n_policies, dtype=np.int64)  # the first epoch whose events a column knows
         self._events = [Events.none()]
         self._rows = [PackedRows.from_cells(np.empty((0, n_policies), dtype=np.bool_))]
 
     SCHEMA: ClassVar = {
         "columns": Array("i8", ("S",), 0, "P-1", rising=True),
+        "since": Array("i8", ("S",), 0),
         "bits": Array("u8", ("E", "words")),
         "events": Part(),
     }
 
     def state(self) -> State:
         """Events and rows by name, for a file; see `comband.storage`."""
-        return {"columns": self.columns, "bits": self.rows.bits, "events": self.events.state()}
+        return {
+            "columns": self.columns,
+            "since": self.since,
+            "bits": self.rows.bits,
+            "events": self.events.state(),
+        }
 
     @classmethod
     def from_state(cls, state: State, n_policies: int) -> Seen:
@@ -51,6 +58,7 @@ class Seen:
         require(spare == 0 or not (bits[:, -1] >> np.uint64(spare)).any(), "no bit may stand beyond the last column.")
         seen = cls(len(columns))
         seen.columns, seen._events, seen._rows = columns, [events], [PackedRows(bits, len(columns))]
+        seen.since = state["since"]
         return seen
 
     def __add__(self, other: Seen) -> Seen:
@@ -61,6 +69,8 @@ class Seen:
         events, chosen = events_of_rounds(joined, np.argsort(joined.ids, kind="stable"))
         total = Seen(0)
         total.columns, total._events = columns, [events]
+        since = [part.since[np.searchsorted(part.columns, columns)] for part in (self, other)]
+        total.since = np.maximum(*since)
         total._rows = [PackedRows(np.concatenate([rows.bits for rows in both])[chosen], len(columns))]
         return total
 
@@ -68,10 +78,18 @@ class Seen:
         return sum(len(events) for events in self._events)
 
     def add(self, events: Events, inside: NDArray[np.bool_], candidates: NDArray[np.int64]) -> None:
-        """Keep events; `inside` (E, S) says for which of the `candidates` they count. Columns of others are dropped."""
-        if len(candidates) < len(self.columns):
-            self._keep_columns(np.flatnonzero(np.isin(self.columns, candidates)))
-        if len(candidates) != len(self.columns):
+        """Keep events of one epoch; `inside` (E, S) says for which of the `candidates` they count. Columns of others
+        are dropped, but for those of newcomers, of which older epochs say nothing.
+        """
+        known = np.isin(self.columns, candidates)
+        if not known.all():
+            self._keep_columns(np.flatnonzero(known | (self.since > events.epochs[0])))
+            known = np.isin(self.columns, candidates)
+        if not known.all():
+            cells = np.zeros((len(inside), len(self.columns)), dtype=np.bool_)
+            cells[:, known] = inside[:, np.searchsorted(candidates, self.columns[known])]
+            inside = cells
+        elif len(candidates) != len(self.columns):
             inside = inside[:, np.searchsorted(candidates, self.columns)]
         self._events.append(events)
         self._rows.append(PackedRows.from_cells(inside))
@@ -94,9 +112,20 @@ class Seen:
         """Drop the columns of those who are not `alive` (P,)."""
         self._keep_columns(np.flatnonzero(alive[self.columns]))
 
+    def admit(self, candidates: NDArray[np.int64], epoch: int) -> None:
+        """Make columns for those of the candidates that have none: what came before this epoch is not known of them."""
+        if np.isin(candidates, self.columns).all():
+            return
+        columns = np.union1d(self.columns, candidates)
+        place, since = np.searchsorted(columns, self.columns), np.full(len(columns), epoch)
+        since[place] = self.since
+        cells = np.zeros((len(self), len(columns)), dtype=np.bool_)
+        cells[:, place] = self.rows.cells()
+        self._rows, self.columns, self.since = [PackedRows.from_cells(cells)], columns, since
+
     def _keep_columns(self, places: NDArray[np.int64]) -> None:
         if len(places) < len(self.columns):
-            self._rows, self.columns = [self.rows.take(places)], self.columns[places]
+            self._rows, self.columns, self.since = [self.rows.take(places)], self.columns[places], self.since[places]
 
     def scores(
         self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], *, unit: float = 1.0
@@ -109,7 +138,16 @@ class Seen:
         if len(self) == 0:
             return np.zeros(len(candidates))
         parts, _share = self._parts(candidates, n_rounds, unit)
-        return np.asarray(self.rows.weighted_sum(parts)[np.searchsorted(self.columns, candidates)])
+        chosen = np.searchsorted(self.columns, candidates)
+        scores, since = np.asarray(self.rows.weighted_sum(parts)[chosen]), self.since[chosen]
+        # A newcomer has the score of the best of the others, and the difference to it on the rounds that both have had.
+        veterans = np.flatnonzero(since == since.min())
+        best = veterans[np.argmax(scores[veterans])]
+        for first in np.unique(since[since > since[best]]):
+            parts, _share = self._parts(candidates, n_rounds, unit, int(first))
+            sums, mine = self.rows.weighted_sum(parts)[chosen], since == first
+            scores[mine] = scores[best] + (sums[mine] - sums[best])
+        return scores
 
     def score_variances(
         self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], *, unit: float = 1.0, per_reward: int = 1
@@ -121,11 +159,19 @@ class Seen:
         """
         if len(self) == 0:
             return np.zeros(len(candidates))
-        parts, share = self._parts(candidates, n_rounds, unit)
-        common = np.repeat((parts * share).reshape(-1, per_reward).sum(axis=1), per_reward)
-        # (a − b)² = a² − 2ab + b², where a is one of the parts, or none.
-        own = self.rows.weighted_sum(parts * (parts - 2 * common))[np.searchsorted(self.columns, candidates)]
-        return np.asarray(np.maximum(own + (common[::per_reward] ** 2).sum(), 0.0))
+        chosen = np.searchsorted(self.columns, candidates)
+        since, variances = self.since[chosen], np.zeros(len(candidates))
+        for first in np.unique(since):
+            parts, share = self._parts(candidates, n_rounds, unit, int(first))
+            common = np.repeat((parts * share).reshape(-1, per_reward).sum(axis=1), per_reward)
+            # (a − b)² = a² − 2ab + b², where a is one of the parts, or none.
+            own = self.rows.weighted_sum(parts * (parts - 2 * common))[chosen]
+            mine = since == first
+            variances[mine] = np.maximum(own + (common[::per_reward] ** 2).sum(), 0.0)[mine]
+            if first > since.min():  # a few rounds do not tell a variance: it is no less than that of others
+                others = float(variances[since == since.min()].mean())
+                variances[mine] = np.maximum(variances[mine], others * n_rounds.sum() / max(n_rounds[first:].sum(), 1))
+        return variances
 
     def value_error(self, candidate: int, n_rounds: int) -> float:
         """The standard error of the mean over so many rounds of what a column earned, by importance weighting."""
@@ -137,9 +183,11 @@ class Seen:
         return float(np.sqrt((per_round**2).sum())) / n_rounds
 
     def _parts(
-        self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], unit: float
+        self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], unit: float, first: int = 0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What each event (E,) adds to the scores of those for whom it counts, and the share (E,) of those."""
+        """What each event (E,) of epochs from `first` on adds to the scores of those for whom it counts, and the share
+        (E,) of those.
+        """
         events, rows, n_epochs = self.events, self.rows, len(n_rounds)
         chosen = np.searchsorted(self.columns, candidates)
         of_event = events.epochs[events.rows]
@@ -153,7 +201,9 @@ class Seen:
         precision = np.where(seen > 5, n_rounds / np.maximum(np.maximum(spread, 1e-3 * n_rounds), 1.0), 0.0)
         if not precision.any():
             precision = np.where(seen > 0, 1.0, 0.0)
-        return precision[of_event] * weights / max(float(precision @ n_rounds), 1e-300), share
+        later = np.arange(n_epochs) >= first
+        total = max(float(precision[later] @ n_rounds[later]), 1e-300)
+        return np.where(later, precision, 0.0)[of_event] * weights / total, share
 
     def squares(
         self, leader: int, first: int, propensities: Propensities, *, per_reward: int = 1
@@ -187,9 +237,18 @@ class Seen:
         """
         first = max(0, len(self) - _RECENT_EVENTS * per_reward)
         total = self.squares(leader, first, propensities, per_reward=per_reward)
-        events = self.events
-        n_rounds -= int(events.ids[events.rows[first]]) if first else 0
+        events, of_event = self.events, self.events.epochs[self.events.rows]
+        rounds = np.full(len(total), n_rounds - (int(events.ids[events.rows[first]]) if first else 0))
+        # Of newcomers, and of all against a leader that is one, only events since then tell anything.
+        since = np.maximum(self.since, self.since[leader])
+        for start in np.unique(since[since > 0]):
+            late, after = np.flatnonzero(since == start), np.flatnonzero(of_event[first:] >= start)
+            rounds[late], total[late] = 0, 0.0
+            if len(after):
+                begin = first + int(after[0])
+                rounds[late] = n_rounds - int(events.ids[events.rows[begin]])
+                total[late] = self.squares(leader, begin, propensities, per_reward=per_reward)[late]
         # Few events tell little about a rival's variance: rounds of an average rival and one event more are added.
         # Too small a variance would mean too large stakes, which is what an e-process cannot forgive.
-        average = total.sum() / max(n_rounds * max(len(total) - 1, 1), 1)
-        return np.asarray((total + _PRIOR_ROUNDS * average + of_an_event) / (n_rounds + _PRIOR_ROUNDS))
+        average = total.sum() / max(int(rounds.sum()) - int(rounds[leader]), 1)
+        return np.asarray((total + _PRIOR_ROUNDS * average + of_an_event) / (rounds + _PRIOR_ROUNDS))

@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.field import Field
 from comband.learners.certifying.possible import largest_possible
 from comband.results import Dropped
 from comband.storage import Array, Maybe, Real, State, Whole, check, require
@@ -29,10 +31,10 @@ class Claim:
 
 
 class Verdict:
-    """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ.
+    """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ, or what a field that changes asks.
 
     All claims, of all leaders and at all times, hold on one event of probability 1 − δ; see
-    `comband.estimates.betting`.
+    `comband.estimates.betting`, and `comband.learners.certifying.field` for candidates that come and go.
 
     Parameters
     ----------
@@ -40,13 +42,15 @@ class Verdict:
         What it judges by.
     names:
         (P,) of the candidates.
-    epsilon, delta:
-        The promise.
+    epsilon, field:
+        The promise, with its δ, and whom it is about.
     """
 
-    def __init__(self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, delta: float) -> None:
-        self.evidence, self.names, self.epsilon, self.delta = evidence, names, epsilon, delta
-        self.alive = np.ones(len(names), dtype=np.bool_)
+    def __init__(self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field) -> None:
+        self.evidence, self.names, self.epsilon, self.field = evidence, names, epsilon, field
+        self.delta = field.delta
+        self.alive = field.present
+        self._thresholds: float | NDArray[np.float64] = field.thresholds(np.zeros(len(names)))
         self.dropped: list[Dropped] = []
         self.certified: Claim | None = None  # once and for all
         self.best_before: Claim | None = None  # of the epochs that are over
@@ -55,8 +59,18 @@ class Verdict:
 
     @property
     def threshold(self) -> float:
-        """The log-evidence that suffices."""
-        return float(np.log(1 / self.delta))
+        """The log-evidence that suffices against all; against whom less does, `enough` says."""
+        return float(np.max(self._thresholds))
+
+    def enough(self, which: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The log-evidence that suffices against some policies."""
+        thresholds = self._thresholds
+        return np.full(len(which), thresholds) if isinstance(thresholds, float) else thresholds[which]
+
+    def _look_at_levels(self) -> None:
+        """What suffices may depend on the evidence against those who were withdrawn."""
+        if self.field.chosen.any():
+            self._thresholds = self.field.thresholds(log_mean_exp(self.evidence.log_wealth))
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -81,8 +95,9 @@ class Verdict:
     def judge(self) -> None:
         """Drop whom the evidence excludes, and see whether all others are certified."""
         evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
-        against = evidence.against_being_best(self.alive, self.threshold)
-        out = against >= self.threshold
+        self._look_at_levels()
+        against = evidence.against_being_best(self.alive, self._thresholds)
+        out = against >= self._thresholds
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         for i in np.flatnonzero(out):
             self.dropped.append(Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])))
@@ -90,15 +105,17 @@ class Verdict:
         if self.certified is None and not self._slowest_is_open(leader):
             rivals = self.rivals(leader)
             reached = evidence.against(leader, self.epsilon, rivals)
-            if (reached >= self.threshold).all():
-                smallest = evidence.claim(leader, rivals, self.threshold)
+            enough = self.enough(rivals)
+            if (reached >= enough).all():
+                smallest = evidence.claim(leader, rivals, enough)
                 self.certified = Claim(leader, min(smallest, self.epsilon))
             else:
-                self._slowest = int(rivals[reached.argmin()])
+                self._slowest = int(rivals[(reached - enough).argmin()])
         if self.certified is not None:
             self._nothing_until = np.inf
         else:
-            needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, self.threshold)
+            threshold = float(self.enough(np.array([self._slowest]))[0])
+            needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, threshold)
             self._nothing_until = rounds + 0.999999 * needed - 1
 
     def claim(self) -> Claim:
@@ -106,9 +123,27 @@ class Verdict:
         if self.certified is not None:
             return self.certified
         leader = self.leader
-        now = Claim(leader, self.evidence.claim(leader, self.rivals(leader), self.threshold))
+        rivals = self.rivals(leader)
+        now = Claim(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
         best = self.best_before
         return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now
+
+    def change(self, names: tuple[str, ...], field: Field) -> None:
+        """The field is another one. Who was dropped stays so if the evidence that still counts says so; what was
+        claimed of the field before is claimed anew if it still can be.
+        """
+        self.names, self.field = names, field
+        against = log_mean_exp(self.evidence.log_wealth)
+        self._thresholds = field.thresholds(against)
+        out = np.zeros(len(names), dtype=np.bool_)
+        out[[one.index for one in self.dropped]] = True
+        out &= field.present & (against >= self._thresholds)
+        if not (field.present & ~out).any():
+            out[:] = False  # somebody must lead
+        self.alive = field.present & ~out
+        self.dropped = [one for one in self.dropped if out[one.index]]
+        self.certified = self.best_before = None
+        self._slowest, self._nothing_until = -1, 0.0
 
     def end_epoch(self) -> None:
         """Keep the claim of an epoch that is over."""
@@ -120,7 +155,8 @@ class Verdict:
         i = self._slowest
         if i < 0 or i == leader or not self.alive[i]:
             return False
-        return bool(self.evidence.against(leader, self.epsilon, np.array([i]))[0] < self.threshold)
+        slowest = np.array([i])
+        return bool(self.evidence.against(leader, self.epsilon, slowest)[0] < self.enough(slowest)[0])
 
     SCHEMA: ClassVar = {
         "dropped": {
@@ -158,13 +194,14 @@ class Verdict:
         self.dropped = [
             Dropped(i, names[i], when, names[leader], log) for i, when, leader, log in zip(*columns, strict=True)
         ]
-        self.alive = np.ones(len(names), dtype=np.bool_)
+        self.alive = self.field.present
         self.alive[gone["candidates"]] = False
+        self._thresholds = self.field.thresholds(log_mean_exp(evidence.log_wealth))
         require(
-            int((~self.alive).sum()) == len(self.dropped)
+            int((~self.alive).sum()) == len(self.dropped) + int((~self.field.present).sum())
             and bool(self.alive[current.leader])
             and bool(np.isin(self.candidates, current.candidates).all())
-            and bool((gone["log_evidence"] >= self.threshold).all())
+            and bool((gone["log_evidence"] >= np.log(1 / self.delta)).all())
             and not (gone["candidates"] == gone["leaders"]).any(),
             "candidates must be dropped once each, by evidence, and never the leader.",
         )
@@ -176,12 +213,12 @@ class Verdict:
         for claim in (self.certified, self.best_before):
             require(claim is None or claim.epsilon <= rho, "no claim is about more than a round can bring.")
             if claim is not None and self.alive[claim.leader]:
-                rivals = self.rivals(claim.leader)
+                rivals, least = self.rivals(claim.leader), np.log(1 / self.delta)
                 possible = largest[np.searchsorted(evidence.seen.columns, rivals)]
                 # Certified epsilons are those of a bisection that ends at ρ, where nothing is claimed.
                 require(
                     claim.epsilon >= rho
-                    or bool((evidence.against(claim.leader, claim.epsilon, rivals, possible) >= self.threshold).all()),
+                    or bool((evidence.against(claim.leader, claim.epsilon, rivals, possible) >= least).all()),
                     "a claim must be such as the evidence allows.",
                 )
         require(
