@@ -175,6 +175,7 @@ def test_rounding_is_exact_by_enumeration_of_its_coins(seed: int, monkeypatch: p
     size = len(shown_by_some)
     start = np.column_stack([Q[:, shown_by_some].T, np.maximum(1 - Q[:, shown_by_some].sum(axis=0), 0)])
     mean, total = np.zeros((size, m + 1)), 0.0
+    within = places._round_within_places.py_func
     scripts: list[list[bool]] = [[]]
     n_lists = 0
     while scripts:
@@ -193,6 +194,7 @@ def test_rounding_is_exact_by_enumeration_of_its_coins(seed: int, monkeypatch: p
             return state, up if script[i] else -down
 
         monkeypatch.setattr(places, "_coin", coin)
+        monkeypatch.setattr(places, "_round_within_places", within)
         f, out = start.copy(), np.empty(m, dtype=np.int64)
         members, position = np.empty((m + 1, size), dtype=np.int32), np.empty((size, m + 1), dtype=np.int32)
         places._round_matrix.py_func(f, size, m, np.uint64(0), members, position, out)

@@ -820,4 +820,42 @@ MUTANTS: tuple[Mutant, ...] = (
             "tests/estimates/test_place_guard.py::test_bets_have_mean_one_where_places_do_not_matter",
         ),
     ),
+    Mutant(
+        "places.py",
+        "rewards=np.repeat(events.rewards, m),\n        propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),",
+        "rewards=np.repeat(events.rewards, m),\n        propensities=np.repeat(events.propensities, m),",
+        "events under factors are weighed as if all places were alike",
+        ("tests/learners/test_pac_places.py::test_everything_by_definition",),
+    ),
+    Mutant(
+        "held_out.py",
+        "            lists = pair_lists(lists)",
+        "            pass",
+        "a design of pairs is certified by items",
+        ("tests/test_design_places.py::test_designs_with_places_are_certified_on_held_out_rounds",),
+    ),
+    Mutant(
+        "places.py",
+        "return replace(setting, sparsity=min(problem.sparsity * problem.list_size, setting.n_actions))",
+        "return setting",
+        "theorems about pairs forget that an item may be wanted in each of its places",
+        (
+            "tests/test_design_places.py::test_settings_of_designs",
+            "tests/learners/test_pac_places.py::test_parameters_are_the_theorems",
+        ),
+    ),
+    Mutant(
+        "learners/two_phase/report.py",
+        "return stretch(self.problem) * theory.estimate_range(",
+        "return theory.estimate_range(",
+        "PAC-COMBAND by examination takes rewards for smaller than they may count",
+        ("tests/learners/test_pac_places.py::test_everything_by_definition",),
+    ),
+    Mutant(
+        "_kernels/places.py",
+        "up = min(min(1.0 - f[h, k], f[a, k]), min(f[h, m], 1.0 - f[a, m]))",
+        "up = min(1.0 - f[h, k], f[a, k])",
+        "items are rounded within a place as if they could always be left out",
+        ("tests/test_kernels_places.py::test_rounding_is_exact_by_enumeration_of_its_coins",),
+    ),
 )

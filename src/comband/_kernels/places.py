@@ -181,27 +181,25 @@ def pair_needs(lists: NDArray[np.int32], leader: int, n_actions: int) -> NDArray
 
 
 @njit(cache=True, nogil=True)
-def _fill_place(weight: Any, shrink: Any, low: Any, size: int, k: int, q: Any) -> None:
-    """q[:, k] = max(t·shrink·weight, low) with t such that the place is filled, Σ = 1: low ones are taken one after
-    the other, which only lowers t.
+def _fill_place(weight: Any, low: Any, n: int, q: Any) -> None:
+    """q = max(t·weight, low) of the n items of a place, with t such that it is filled, Σ = 1: low ones are taken one
+    after the other, which only lowers t.
     """
     t = np.inf
     while True:
         free, fixed = 0.0, 0.0
-        for a in range(size):
-            w = shrink[a] * weight[a, k]
-            if w > 0.0 and t * w > low[a, k]:
-                free += w
-            else:
-                fixed += low[a, k]
+        for j in range(n):
+            above = weight[j] > 0.0 and t * weight[j] > low[j]
+            free += weight[j] if above else 0.0
+            fixed += 0.0 if above else low[j]
         scale = max(1.0 - fixed, 0.0) / free if free > 0.0 else 0.0
         if scale >= t or free == 0.0:
             break
         t = scale
     if t == np.inf:
         t = 0.0
-    for a in range(size):
-        q[a, k] = max(t * shrink[a] * weight[a, k], low[a, k])
+    for j in range(n):
+        q[j] = max(t * weight[j], low[j])
 
 
 @njit(cache=True, nogil=True)
@@ -216,66 +214,82 @@ def _pair_design(
     low: Any,
     weight: Any,
     shrink: Any,
+    members: Any,
+    rows: Any,
 ) -> tuple[int, bool]:
     """Probabilities q[a, k] of pairs (union[a], k) for one context's lists (S, m), and 1 − Σ_k in q[a, m].
 
-    All places sum to one, no item to more. Returns how many items there are, and whether the smallest ones hold.
+    All places sum to one, no item to more. Returns how many items there are, and whether the smallest ones hold. Where
+    nobody shows an item, weights are zero: places are filled from lists of their own items, members[k], whose
+    weights, smallest and probabilities are rows[:, k].
     """
     n_policies, m = lists.shape
     size = 0
+    count = np.zeros(m, dtype=np.int64)
     for p in range(n_policies):
+        care = attention[p]
         for k in range(m):
             y = lists[p, k]
-            if place[y] < 0:
-                place[y] = size
-                union[size] = y
+            a = place[y]
+            if a < 0:
+                a = size
+                place[y] = a
+                union[a] = y
+                shrink[a] = 0.0  # votes of the item
                 for j in range(m + 1):
-                    q[size, j], weight[size, j], low[size, j] = 0.0, 0.0, 0.0
+                    q[a, j], weight[a, j], low[a, j] = 0.0, 0.0, 0.0
                 size += 1
-            weight[place[y], k] += 1.0  # votes
-            q[place[y], k] += attention[p]  # care
-    for a in range(size):
-        votes = 0.0
-        for k in range(m):
-            votes += weight[a, k]
-        for k in range(m):
-            if weight[a, k] == n_policies:
-                weight[a, k], low[a, k] = 1e-9, smallest[2]
-            elif weight[a, k] > 0.0:
-                leads = lists[leader, k] == union[a]
-                matters = 1.0 - q[a, k] if leads else q[a, k]
-                weight[a, k] = np.sqrt(max(matters, 1e-9) * (votes / n_policies + 0.01))
-                low[a, k] = smallest[1] if leads else smallest[0]
+            if weight[a, k] == 0.0:
+                members[k, count[k]] = a
+                count[k] += 1
+            weight[a, k] += 1.0  # votes
+            shrink[a] += 1.0
+            q[a, k] += care
     worst = 0.0
     for k in range(m):
         total = 0.0
-        for a in range(size):
+        for j in range(count[k]):
+            a = members[k, j]
+            if weight[a, k] == n_policies:
+                weight[a, k], low[a, k] = 1e-9, smallest[2]
+            else:
+                leads = lists[leader, k] == union[a]
+                matters = 1.0 - q[a, k] if leads else q[a, k]
+                weight[a, k] = np.sqrt(max(matters, 1e-9) * (shrink[a] / n_policies + 0.01))
+                low[a, k] = smallest[1] if leads else smallest[0]
             total += low[a, k]
+            low[a, m] += low[a, k]
         worst = max(worst, total)
     for a in range(size):
-        total = 0.0
-        for k in range(m):
-            total += low[a, k]
-        worst = max(worst, total)
-    if worst > 1.0:
-        for a in range(size):
-            for k in range(m):
-                low[a, k] /= worst
-    for a in range(size):
+        worst = max(worst, low[a, m])
         shrink[a] = 1.0
+    fitting = 1.0 / worst if worst > 1.0 else 1.0
+    for k in range(m):
+        for j in range(count[k]):
+            a = members[k, j]
+            low[a, k] *= fitting
+            rows[0, k, j], rows[1, k, j] = weight[a, k], low[a, k]
     for _ in range(12):
+        for a in range(size):
+            q[a, m] = 0.0  # the item's sum
         for k in range(m):
-            _fill_place(weight, shrink, low, size, k, q)
+            _fill_place(rows[0, k], rows[1, k], count[k], rows[2, k])
+            for j in range(count[k]):
+                q[members[k, j], m] += rows[2, k, j]
         fits = True
         for a in range(size):
-            total = 0.0
-            for k in range(m):
-                total += q[a, k]
-            if total > 1.0 + 1e-9:
+            shrink[a] = 1.0
+            if q[a, m] > 1.0 + 1e-9:
                 fits = False
-                shrink[a] /= total
+                shrink[a] = 1.0 / q[a, m]
         if fits:
             break
+        for k in range(m):
+            for j in range(count[k]):
+                rows[0, k, j] *= shrink[members[k, j]]
+    for k in range(m):
+        for j in range(count[k]):
+            q[members[k, j], k] = rows[2, k, j]
     _repair(size, m, low, weight, q)
     return size, worst <= 1.0
 
@@ -330,6 +344,31 @@ def _coin(state: np.uint64, up: float, down: float) -> tuple[np.uint64, float]:
 
 
 @njit(cache=True, nogil=True)
+def _round_within_places(f: Any, size: int, m: int, state: np.uint64) -> np.uint64:
+    """The shortest cycles first, of two items, one place and "not shown": of the items of a place that may be left out
+    one is left over, without a walk. Items that must be shown are m at most.
+    """
+    for k in range(m):
+        h = -1
+        for a in range(size):
+            if not (_RESIDUE < f[a, k] < 1.0 - _RESIDUE and _RESIDUE < f[a, m] < 1.0 - _RESIDUE):
+                continue
+            if h < 0:
+                h = a
+                continue
+            up = min(min(1.0 - f[h, k], f[a, k]), min(f[h, m], 1.0 - f[a, m]))
+            down = min(min(f[h, k], 1.0 - f[a, k]), min(1.0 - f[h, m], f[a, m]))
+            state, change = _coin(state, up, down)
+            f[h, k] += change
+            f[h, m] -= change
+            f[a, k] -= change
+            f[a, m] += change
+            if not (_RESIDUE < f[h, k] < 1.0 - _RESIDUE and _RESIDUE < f[h, m] < 1.0 - _RESIDUE):
+                h = a if _RESIDUE < f[a, k] < 1.0 - _RESIDUE and _RESIDUE < f[a, m] < 1.0 - _RESIDUE else -1
+    return state
+
+
+@njit(cache=True, nogil=True)
 def _round_matrix(f: Any, size: int, m: int, state: np.uint64, members: Any, position: Any, out: Any) -> np.uint64:
     """Round f (size, m + 1) to zeros and ones with the same means: dependent rounding along cycles.
 
@@ -339,6 +378,7 @@ def _round_matrix(f: Any, size: int, m: int, state: np.uint64, members: Any, pos
     entries (Gandhi, Khuller, Parthasarathy & Srinivasan
     2006). out[k] becomes the item of place k.
     """
+    state = _round_within_places(f, size, m, state)
     count = np.zeros(m + 1, dtype=np.int64)
     for a in range(size):
         for k in range(m + 1):
@@ -468,11 +508,13 @@ def pair_lists(
     union = np.empty(most, dtype=np.int64)
     shrink = np.empty(most)
     q, low = np.empty((most, m + 1)), np.empty((most, m + 1))
-    weight, f = np.empty((most, m + 1)), np.empty((most, m + 1))
+    weight, f, rows = np.empty((most, m + 1)), np.empty((most, m + 1)), np.empty((3, m, most))
     members, position = np.empty((m + 1, most), dtype=np.int32), np.empty((most, m + 1), dtype=np.int32)
     out = np.empty(m, dtype=np.int64)
     for i in range(n):
-        size, covered[i] = _pair_design(lists[i], leader, attention, smallest, place, union, q, low, weight, shrink)
+        size, covered[i] = _pair_design(
+            lists[i], leader, attention, smallest, place, union, q, low, weight, shrink, members, rows
+        )
         if draw:
             f[:size] = q[:size]
             _round_matrix(f, size, m, seed_of(u[i]), members, position, out)
