@@ -254,8 +254,8 @@ def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> boo
     stated = tuple(theta) if places == "factors" else places
     problem = cb.Problem(K, m, 1, places=stated)
     policies = cb.PolicySet.from_lists(lists, problem)
-    # So that most runs end with a certificate. What is checked after every batch is the epsilon claimed by then, whatever
-    # epsilon was asked for.
+    # So that most runs end with a certificate. What is checked after every batch is the epsilon claimed by then,
+    # whatever epsilon was asked for.
     epsilon = 0.1 if places == "pairs" else 0.05
     learner = cb.AdaptiveComband(problem, policies, epsilon=epsilon, first_epoch=100, max_rounds=max_rounds, seed=seed)
     while not learner.done:
@@ -323,8 +323,8 @@ class OneUser:
 )
 def test_wrong_factors_name_a_wrong_winner_with_an_alarm_only(stated: Any, best: str) -> None:
     """In 900 clicks the guard misses 1/(k + 1) with a chance below 1e-8; it speaks up without a reason in one of 1,000
-    runs, so in more than three of eight with a chance below 1e-10. The promise that was meant fails in 5 of 100 runs: four
-    of eight have a chance below 1e-3, all eight below 1e-10.
+    runs, so in more than three of eight with a chance below 1e-10. The promise that was meant fails in 5 of 100 runs,
+    in all eight with a chance below 1e-10.
     """
     problem = cb.Problem(6, 3, 1, places=stated)
     policies = cb.PolicySet.from_lists([[[0, 1, 2]], [[3, 4, 5]]], problem, names=["A", "B"])

@@ -822,8 +822,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "places.py",
-        "rewards=np.repeat(events.rewards, m),\n        propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),",
-        "rewards=np.repeat(events.rewards, m),\n        propensities=np.repeat(events.propensities, m),",
+        "propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),",
+        "propensities=np.repeat(events.propensities, m),",
         "events under factors are weighed as if all places were alike",
         ("tests/learners/test_pac_places.py::test_everything_by_definition",),
     ),
