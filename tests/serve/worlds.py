@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvicorn
 
+from comband.serve.api import make_app
 from comband.serve.learners import Timing
 from comband.serve.service import Service
 from comband.serve.wire import Decision, DecisionRequest, RewardPost, Spec
@@ -76,6 +79,23 @@ def service(path: Path, **more: Any) -> Iterator[Service]:
         yield made
     finally:
         made.close()
+
+
+@contextmanager
+def listening(made: Service, **more: Any) -> Iterator[str]:
+    """The service over HTTP, on a port of this machine, in a thread; its address."""
+    config = uvicorn.Config(make_app(made, **more), port=0, log_level="warning", ws="none", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 async def play(made: Service, world: World, first: int, last: int, *, name: str = "test", size: int = 16) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from comband.commands.common import remarks
 from comband.problem import InputError
 from comband.text import missing_extra
+
+if TYPE_CHECKING:
+    from comband.serve.settings import Settings
 
 
 def serve(
@@ -51,14 +56,21 @@ def serve(
     def say(address: str) -> None:
         remarks().print(f"The page is at {address} (Ctrl-C stops).")
 
-    if not demo:
-        run(found, ready=say)
-        return
-    from dataclasses import replace
+    from comband.serve.database import StoreError
 
+    try:
+        if not demo:
+            run(found, ready=say)
+        else:
+            _demo(found, run, say, temporary=store is None)
+    except StoreError as error:
+        raise InputError(str(error)) from None
+
+
+def _demo(found: Settings, run: Callable[..., None], say: Callable[[str], None], *, temporary: bool) -> None:
     from comband.serve.demo import visitors
 
-    if store is not None:
+    if not temporary:
         run(found, beside=visitors, ready=say)
         return
     with tempfile.TemporaryDirectory(prefix="comband-demo-") as folder:

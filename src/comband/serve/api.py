@@ -39,7 +39,7 @@ from comband.serve.service import Service
 from comband.serve.tokens import roles_of
 from comband.serve.wire import as_json
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _JSON = "application/json"
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
@@ -191,7 +191,7 @@ class Api:
         if self.is_open and not tokens:
             # Without tokens the machine's own users may; pages of other sites, by a name that points here, may not.
             host = request.headers.get("host", "").rsplit(":", 1)[0]
-            if host not in LOOPBACK and host != "[":
+            if host not in LOOPBACK:
                 raise RefusedError(421, "Without tokens the service answers only as localhost or 127.0.0.1.")
             return
         kind, _, secret = given.partition(" ")

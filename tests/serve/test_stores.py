@@ -1,0 +1,396 @@
+"""Stores: versions of the tables, what cannot be written, and the same behaviour of both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from comband.cli import app as cli
+from comband.problem import InputError
+from comband.serve import wire
+from comband.serve.database import StoreError
+from comband.serve.journal import Journal
+from comband.serve.leases import give_back, take_lease
+from comband.serve.progress import FencedError, Progress
+from comband.serve.requests import unpack_body
+from comband.serve.schema import VERSIONS
+from comband.serve.service import Service
+from comband.serve.stores import Sqlite, open_database
+from comband.serve.wire import RewardPost
+from tests.serve import postgres
+from tests.serve.test_service import same, state_of
+from tests.serve.worlds import QUICK, M, World, caught_up, listening, play, service, spec
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[postgres.Server]:
+    with postgres.server() as one:
+        yield one
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An address of an empty store."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/journal.db"
+    cluster: postgres.Server = request.getfixturevalue("cluster")
+    import psycopg
+
+    name = f"t{abs(hash(str(tmp_path)))}"
+    with psycopg.connect(cluster.address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return (
+        cluster.address.replace("/postgres", f"/{name}", 1)
+        if "/postgres" not in cluster.address[:14]
+        else (cluster.address.rsplit("/", 1)[0] + f"/{name}")
+    )
+
+
+def test_both_stores_come_to_the_same(store: str, tmp_path: Path) -> None:
+    """Decisions, repeats, rewards and restarts, as on a SQLite that is never restarted."""
+
+    async def run() -> None:
+        world = World(best=0.05)
+        folder = tmp_path / "reference"
+        folder.mkdir()
+        with service(folder) as reference:
+            await reference.create(spec(epsilon=0.01))
+            await play(reference, world, 0, 256)
+            wanted = state_of(reference)
+        made = Service(store, timing=QUICK)
+        await made.create(spec(epsilon=0.01))
+        await play(made, world, 0, 128)
+        made.close()
+        made = Service(store, timing=QUICK)
+        try:
+            [again] = await made.decide("test", [world.request(3)])
+            assert again.decision == 3
+            receipt = await made.reward("test", [world.post(3, again)])
+            assert receipt.duplicates == M or {fault.outcome for fault in receipt.faults} <= {"late"}
+            await play(made, world, 128, 256)
+            assert same(wanted, state_of(made))
+            posts = [
+                RewardPost(3, [(again.items[0], 0.3)]),
+                RewardPost(99999, [("x", 1.0)]),
+                RewardPost(3, [("never shown", 1.0)]),
+            ]
+            outcomes = [fault.outcome for fault in (await made.reward("test", posts)).faults]
+            assert outcomes == ["contradiction", "unknown", "not shown"]
+            assert made.telling.status("test")["decisions"] == 256
+            assert sum(one["decisions"] for one in made.telling.history("test")["minutes"]) == 256
+        finally:
+            made.close()
+
+    asyncio.run(run())
+
+
+def test_leases_and_fences(store: str) -> None:
+    database = open_database(store)
+    database.migrate()
+    journal = Journal(database)
+    progress = Progress(journal)
+    with database.transaction():
+        journal.create(spec(), "00" * 32)
+        assert take_lease(journal, 1, "a", 60_000) == 1
+        assert take_lease(journal, 1, "a", 60_000) == 1
+        assert take_lease(journal, 1, "b", 60_000) is None
+    with database.transaction():
+        database.run("UPDATE leases SET expires = ?", [database.now() - 1])
+        assert take_lease(journal, 1, "b", 60_000) == 2
+    with pytest.raises(FencedError), database.transaction():
+        progress.advance(1, 5, 0, 1)  # the first one was only stopped, and goes on
+    with pytest.raises(FencedError), database.transaction():
+        progress.publish(1, 0, 0, b"plan", 1)
+    with database.transaction():
+        progress.advance(1, 5, 0, 2)
+        assert progress.publish(1, 0, 0, b"plan", 2) == b"plan"
+        assert progress.publish(1, 0, 0, b"another", 2) == b"plan"
+        give_back(journal, 1, "b")
+        assert take_lease(journal, 1, "c", 60_000) == 3
+    with database.transaction():
+        database.run("UPDATE leases SET expires = ?", [database.now() + 10**9])  # before the clock was set back
+        assert take_lease(journal, 1, "d", 1000) == 4
+    assert journal.counts(1)[1] == 5
+    database.close()
+
+
+def test_several_processes_serve_one_experiment(cluster: postgres.Server, tmp_path: Path) -> None:
+    """Three deciders on one store, of which one learns; its plans reach the others, decisions of older plans count, and
+    when the learner stops another goes on.
+    """
+    import psycopg
+
+    with psycopg.connect(cluster.address, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE several")
+    store = cluster.address.rsplit("/", 1)[0] + "/several"
+
+    async def run() -> None:
+        services = [Service(store, timing=QUICK) for _ in range(3)]
+        world = World(best=0.03)
+        try:
+            await services[0].create(spec(epsilon=0.01, block=8))
+            for made in services:
+                made.experiments.refresh()
+            used: set[tuple[int, int]] = set()
+            for start in range(0, 480, 24):
+                if start == 240:
+                    learns = next(one for one in services if one.learners and one.learners.learning(1) is not None)
+                    services.remove(learns)
+                    learns.close()
+                for k, made in enumerate(services):
+                    numbers = range(start + 8 * k, start + 8 * k + 8)
+                    decisions = await made.decide("test", [world.request(i) for i in numbers])
+                    used |= {(k, one.epoch) for one in decisions}
+                    other = services[(k + 1) % len(services)]
+                    await other.reward("test", [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)])
+                await asyncio.sleep(0.02)
+            issued = services[0].journal.counts(1)[0]
+            for _ in range(1000):
+                if services[0].journal.counts(1)[1] == issued // 8 * 8:
+                    break
+                await asyncio.sleep(0.01)
+            epochs = [row.epoch for row in services[0].journal.decisions(1, 0, issued)]
+            assert len(set(epochs)) > 2
+            assert len({k for k, epoch in used if epoch > 0}) >= 2  # plans of one were used by others
+            learner = next(one for one in services if one.learners and one.learners.learning(1) is not None)
+            await caught_up(learner)
+            state = state_of(learner)
+            assert state["position"] == issued // 8 * 8
+            facts = [(row.number, row.epoch) for row in learner.journal.decisions(1, 0, issued)]
+            assert [number for number, _ in facts] == list(range(issued))
+            for one in services:
+                one.close()
+            services.clear()
+            alone = Service(store, timing=QUICK)  # from the journal alone, to the same bits
+            services.append(alone)
+            with alone.database.transaction():
+                alone.database.run("DELETE FROM snapshots")
+            assert alone.learners is not None
+            alone.learners._drop(1)
+            await caught_up(alone)
+            assert same(state, state_of(alone))
+        finally:
+            for made in services:
+                made.close()
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) -> None:
+    """503 as long as it lasts; nothing that was acknowledged is lost, and the service goes on by itself."""
+    with postgres.server() as cluster, listening_on(cluster.address) as http:
+        world = World()
+        http.post("/v1/experiments", content=wire.as_json(spec()))
+        answers: dict[int, dict[str, object]] = {}
+        for number in range(30):
+            if number == 10:
+                import psycopg
+
+                with psycopg.connect(cluster.address, autocommit=True) as connection:
+                    connection.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                    )
+            if number == 20:
+                cluster.kill()
+                refused = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number)))
+                assert refused.status_code == 503
+                assert "Nothing was stored" in refused.json()["detail"]
+                cluster.start()
+            for _ in range(100):
+                response = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number)))
+                if response.status_code == 200:
+                    answers[number] = response.json()
+                    break
+                assert response.status_code == 503
+        assert len(answers) == 30
+        for number, answer in answers.items():
+            again = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number))).json()
+            assert (again["decision"], again["items"]) == (answer["decision"], answer["items"])
+        assert http.get("/v1/experiments/test").json()["decisions"] == 30
+
+
+def listening_on(store: str):  # type: ignore[no-untyped-def]
+    """A client of a service over this store."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def made() -> Iterator[httpx.Client]:
+        one = Service(store, timing=QUICK)
+        try:
+            with (
+                listening(one) as address,
+                httpx.Client(base_url=address, headers={"content-type": "application/json"}, timeout=60) as client,
+            ):
+                yield client
+        finally:
+            one.close()
+
+    return made()
+
+
+# ---- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_the_first_version_is_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    old = Sqlite(path)
+    assert old.migrate(upto=1) == 0
+    with pytest.raises(StoreError, match="no such table"):
+        old.read("SELECT * FROM minutes")
+    with old.transaction():
+        Journal(old).create(spec(), "00" * 32)
+    old.close()
+
+    async def run() -> None:
+        with service(tmp_path) as made:
+            assert [one.name for one in made.journal.experiments()] == ["test"]
+            world = World()
+            for _ in range(200):
+                if made.experiments.take_plan(made.experiments.find("test")) is not None:
+                    break
+                await asyncio.sleep(0.02)
+            [one] = await made.decide("test", [world.request(0)])
+            assert (await made.reward("test", [world.post(0, one)])).accepted == M
+            assert made.database.migrate() == len(VERSIONS)
+
+    asyncio.run(run())
+
+
+def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    database = Sqlite(tmp_path / "journal.db")
+    database.migrate()
+    with database.transaction():
+        database.run("UPDATE comband_schema SET version = 99")
+    with pytest.raises(InputError, match="newer one"):
+        database.migrate()
+    database.close()
+    with pytest.raises(InputError, match="newer one"):
+        Service(f"sqlite:///{tmp_path}/journal.db")
+
+
+@pytest.mark.parametrize("address", ["sqlite://", "file.db", "mysql://x", "sqlite:///", "sqlite:////nowhere/at/all.db"])
+def test_addresses_that_name_no_store(address: str) -> None:
+    with pytest.raises(InputError, match="store"):
+        open_database(address)
+
+
+def test_a_full_disk_gives_503_and_loses_nothing(tmp_path: Path) -> None:
+    with service(tmp_path) as made, listening(made) as address:
+        headers = {"content-type": "application/json"}
+        with httpx.Client(base_url=address, headers=headers, timeout=30) as http:
+            world = World()
+            http.post("/v1/experiments", content=wire.as_json(spec()))
+            answers = {}
+            for number in range(10):
+                body = wire.as_json(world.request(number))
+                answers[number] = http.post("/v1/experiments/test/decisions", content=body).json()
+
+            def limit(pages: int) -> None:
+                # What SQLite does when the file can grow no more, as on a full disk.
+                made.writer.call(lambda journal: journal.database.run(f"PRAGMA max_page_count = {pages}"))
+
+            used = made.database.read("PRAGMA page_count")[0][0]
+            limit(used)
+            refused = 0
+            for number in range(10, 400):
+                body = wire.as_json(world.request(number))
+                response = http.post("/v1/experiments/test/decisions", content=body)
+                if response.status_code == 503:
+                    refused += 1
+                    assert "full" in response.json()["detail"]
+                    assert response.headers["retry-after"] == "1"
+                    break
+                answers[number] = response.json()
+            assert refused == 1
+            assert http.get("/v1/experiments/test").json()["decisions"] == len(answers)
+            limit(10**6)
+            response = http.post("/v1/experiments/test/decisions", content=body)
+            assert response.status_code == 200
+            answers[number] = response.json()
+            for number, answer in answers.items():
+                again = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number))).json()
+                assert again["decision"] == answer["decision"]
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    folder = tmp_path
+    if os.getuid() == 0:
+        folder = Path("/proc/self")  # where not even root can
+    else:
+        tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(StoreError, match="cannot be opened"):
+            Service(f"sqlite:///{folder}/journal.db")
+        answer = CliRunner().invoke(cli, ["serve", "--store", f"sqlite:///{folder}/journal.db"])
+        assert answer.exit_code == 1
+        assert "cannot be opened" in answer.output
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_store_that_becomes_read_only(tmp_path: Path) -> None:
+    """Writing is refused by SQLite itself; reading goes on, and nothing is lost."""
+
+    async def run() -> None:
+        world = World()
+        with service(tmp_path) as made:
+            await made.create(spec())
+            [one] = await made.decide("test", [world.request(0)])
+            made.writer.call(lambda journal: journal.database.run("PRAGMA query_only = 1"))
+            with pytest.raises(StoreError, match="readonly"):
+                await made.decide("test", [world.request(1)])
+            with pytest.raises(StoreError, match="readonly"):
+                await made.reward("test", [world.post(0, one)])
+            assert made.telling.status("test")["decisions"] == 1
+        with service(tmp_path) as made:
+            assert await made.decide("test", [world.request(0)]) == [one]
+            assert (await made.reward("test", [world.post(0, one)])).accepted == M
+
+    asyncio.run(run())
+
+
+def test_one_bad_row_does_not_take_others_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of one commit are tried one by one when it fails."""
+
+    async def run() -> None:
+        with service(tmp_path) as made:
+            await made.create(spec())
+            world, decide = World(), made.journal.decide
+
+            def picky(new):  # type: ignore[no-untyped-def]
+                if any(one.request == "r2" for one in new):
+                    raise sqlite3.DataError("no")
+                return decide(new)
+
+            monkeypatch.setattr(made.journal, "decide", picky)
+            answers = await asyncio.gather(
+                *(made.decide("test", [world.request(i)]) for i in range(5)), return_exceptions=True
+            )
+            assert [isinstance(answer, StoreError) for answer in answers] == [False, False, True, False, False]
+            numbers = sorted(answer[0].decision for answer in answers if isinstance(answer, list))
+            assert numbers == [0, 1, 2, 3]
+
+    asyncio.run(run())
+
+
+def test_a_million_keys_are_no_catalogue(tmp_path: Path) -> None:
+    """Items are numbered within a request: what is kept of one is no more than its own keys."""
+
+    async def run() -> None:
+        with service(tmp_path) as made:
+            await made.create(spec(candidates=["a", "b"], list_size=2))
+            lists: list[list[str | int] | None] = [[10**12, "é"], ["10", 10]]
+            [one] = await made.decide("test", [wire.DecisionRequest(lists=lists)])
+            assert set(one.items) <= {10**12, "é", "10", 10}
+            body = unpack_body(made.journal.decisions(1, 0, 1)[0].body)
+            assert body.keys == [10**12, "é", "10", 10]
+            assert len(body.table) == 4
+
+    asyncio.run(run())
