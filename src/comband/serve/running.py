@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -84,7 +86,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens."""
+    """Says where it listens, and leaves what comes after a signal to us: uvicorn itself would end the process by it
+    before anything is saved.
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop it in good order; a second one at once."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
     def address(self) -> str:
         """As a URL."""
