@@ -16,6 +16,7 @@ from numba.core.dispatcher import Dispatcher
 import comband as cb
 from comband import _kernels, threads
 from comband._kernels.lists import linear_top_lists
+from comband.exploration import disagreement
 from comband.policies import scored
 from comband.solvers import incidence
 
@@ -62,12 +63,22 @@ def designed() -> list[Any]:
     return [design.mixture.weights, design.gap, design.max_variance]
 
 
-@pytest.mark.parametrize("work", [predicted, passes, designed])
+def explored() -> list[Any]:
+    problem = cb.Problem(n_actions=600, list_size=4)
+    given: dict[str, Any] = {"leader": 2, "attention": np.arange(9.0), "smallest_disputed": 0.02, "problem": problem}
+    explorer = disagreement.DisagreementExplorer(linear(), np.arange(9), **given)
+    X = np.random.default_rng(1).standard_normal((50, 7))
+    drawn = explorer.draw(X, np.random.default_rng(4)).decisions
+    return [drawn.lists, drawn.propensities, drawn.covered, explorer.propensities_of(X, drawn.lists)]
+
+
+@pytest.mark.parametrize("work", [predicted, passes, designed, explored])
 def test_results_are_the_same_for_every_number_of_threads(
     work: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scored, "_PIECE", 1)  # everything is large enough for a thread
     monkeypatch.setattr(incidence, "_PIECE", 1)
+    monkeypatch.setattr(disagreement, "_PIECE", 1)
     threads.set_threads(1)
     alone = work()
     for n in (2, 3):

@@ -196,19 +196,21 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
     """How many actions outside the leader's list stand in some other of lists (n, S, m), for each context."""
     n, n_policies, m = lists.shape
     counts = np.zeros(n, dtype=np.int64)
-    stamp = np.full(n_actions, -1, dtype=np.int64)
+    none = np.uint32(n_actions)
+    stamp = np.full(n_actions + 1, -1, dtype=np.int64)
     if not 0 <= leader < n_policies:
         raise IndexError("disputed_counts: the leader is not among the policies")
     if not _actions_or_none(lists, n_actions):
         raise IndexError("disputed_counts: an action is out of range")
     for i in range(n):
+        stamp[none] = i
         for k in range(m):
-            if lists[i, leader, k] >= 0:
-                stamp[lists[i, leader, k]] = i
+            stamp[min(np.uint32(lists[i, leader, k]), none)] = i
+        count: Any = np.int64(0)
         for p in range(n_policies):
             for k in range(m):
-                y = lists[i, p, k]
-                if y >= 0 and stamp[y] != i:
-                    stamp[y] = i
-                    counts[i] += 1
+                z = min(np.uint32(lists[i, p, k]), none)
+                count += stamp[z] != i  # without a branch, for nobody can guess it
+                stamp[z] = i
+        counts[i] = count
     return counts

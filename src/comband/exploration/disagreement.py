@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import InputError, Problem, as_generator
 from comband.rounds import Decisions, Events, read_only
 from comband.storage import Array, Real, State, Text, Whole, check, require
+from comband.threads import cut, for_each
 
 # Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
 # not at all: both keep a small probability, the first so that its weight stays moderate, the second so that values can
@@ -135,7 +136,8 @@ class DisagreementExplorer:
         result = np.empty(len(chosen))
         for mine, places, predicted in self._lists_of(events, chosen, keep=False):
             actions = events.actions[chosen[mine], None]
-            result[mine] = self._kernel(predicted[places], None, actions)[3][:, 0]
+            rows = predicted if len(places) == len(predicted) else predicted[places]  # one event in each context
+            result[mine] = self._kernel(rows, None, actions)[3][:, 0]
         return result
 
     def propensities_of(self, X: Contexts, items: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -243,10 +245,26 @@ class DisagreementExplorer:
         self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Lists (n, m) by u (n, 2), propensities, whether the smallest is kept (n,), propensities of `asked` (n, k)."""
-        given = (predicted, self.leader, self.attention, self._lowest, _NO_NUMBERS if u is None else u)
-        return disagreement_lists(*given, self.problem.n_actions, as_input(asked))
+        n, K, asked = len(predicted), self.problem.n_actions, as_input(asked)
+        numbers = _NO_NUMBERS if u is None else u
+        given = (self.leader, self.attention, self._lowest)
+        edges = cut(n, 1 + _PIECE // max(predicted.shape[1] * predicted.shape[2], 1))
+        if len(edges) == 1:
+            return disagreement_lists(predicted, *given, numbers, K, asked)
+        found: dict[int, Any] = {}  # contexts do not touch each other
+
+        def some_contexts(part: tuple[int, int]) -> None:
+            rows = slice(*part)
+            found[part[0]] = disagreement_lists(predicted[rows], *given, numbers[rows], K, asked[rows])
+
+        for_each(some_contexts, edges)
+        lists, propensities, covered, of_asked = (
+            np.concatenate([found[start][k] for start, _ in edges]) for k in range(4)
+        )
+        return lists, propensities, covered, of_asked
 
 
+_PIECE = 1 << 17  # actions of candidates' lists that a thread should have to look at
 _NO_NUMBERS = np.empty((0, 2))
 _NO_ITEMS = read_only(np.empty((4096, 0), dtype=np.int32))
 

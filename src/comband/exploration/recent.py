@@ -98,7 +98,9 @@ class RecentContexts:
             )
             for rows in _blocks(len(part), len(candidates) * self._problem.list_size):
                 if known and part.lists is not None and part.candidates is not None:
-                    lists = part.lists[rows][:, np.searchsorted(part.candidates, candidates)]
+                    lists = part.lists[rows]
+                    if len(candidates) < len(part.candidates):  # and these are among them
+                        lists = lists[:, np.searchsorted(part.candidates, candidates)]
                 else:
                     lists = self._policies.predict(
                         take_contexts(part.contexts, rows), candidates, problem=self._problem
