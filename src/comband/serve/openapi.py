@@ -35,6 +35,7 @@ def describe(routes: Sequence[Any]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         [*kinds, wire.Problem], ref_template="#/components/schemas/{name}"
     )
+    schemas, components = _plain_pairs(schemas), _plain_pairs(components)
     of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=False)}
     paths: dict[str, Any] = {}
     for route in routes:
@@ -77,6 +78,16 @@ def _operation(route: Any, of: dict[int, Any]) -> dict[str, Any]:
             content["example"] = EXAMPLES[route.takes]
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
+
+
+def _plain_pairs(schema: Any) -> Any:
+    """Pairs described by what either part may be: not all programs understand more."""
+    if isinstance(schema, dict):
+        parts = schema.get("prefixItems")
+        if parts is None:
+            return {name: _plain_pairs(value) for name, value in schema.items()}
+        return {"type": "array", "minItems": len(parts), "maxItems": len(parts), "items": {"anyOf": parts}}
+    return [_plain_pairs(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
 
 
 def _several(answers: Any) -> tuple[Any, ...]:

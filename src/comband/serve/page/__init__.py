@@ -14,8 +14,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from comband.reports.charts import STATIC, plotly_script
-
 MEDIA = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -38,6 +36,8 @@ def policy() -> str:
 
 
 def _plotly_styles() -> list[str]:
+    from comband.reports.charts import plotly_script  # which loads much: a service starts without it
+
     path = plotly_script()
     return [] if path is None else [found[2] for found in _STYLE.finditer(path.read_text(encoding="utf-8"))]
 
@@ -58,6 +58,8 @@ class File:
 @cache
 def file(name: str) -> File | None:
     """The file of this name; None if there is none."""
+    from comband.reports.charts import STATIC, plotly_script
+
     if name == _SCRIPT:
         script = plotly_script()
         if script is None:
