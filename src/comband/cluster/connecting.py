@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -78,7 +79,7 @@ def client_of(where: str) -> Iterator[Any]:
     settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 30}
     with (
         dask.config.set(settings),
-        LocalCluster(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR) as cluster,
         Client(cluster) as client,
     ):
         yield client
