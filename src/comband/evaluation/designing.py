@@ -77,8 +77,10 @@ def design_log(
     )
     if not joined.source.known.items.closed:
         raise InputError("a design draws uniform lists, so it must know all items: state n_actions or items.")
-    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
     policies = joined.source.policies
+    if policies is None:
+        raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
+    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
     return design_exploration(events, policies, problem=problem, floor=floor), (joined.source.faults, faults)

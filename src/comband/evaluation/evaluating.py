@@ -278,8 +278,8 @@ def evaluate_log(
         What `read_log` gave, and nothing else but min_propensity and delta is needed. Or a file, a folder, a pattern or
         several of them (`comband.logs.shards`).
     candidates:
-        A file or folder of lists, which are read whole by each process if they are small and joined range by range of
-        contexts otherwise; what `read_candidates` gave; or "module:factory", a function that makes a PolicySet, called
+        A file of lists, which each process reads whole; a folder of them, or a large Parquet file, of which each shard
+        reads the lists of its own contexts (`comband.evaluation.filtered`); what `read_candidates` gave; or "module:factory", a function that makes a PolicySet, called
         once by each process. Such policies are asked on rewarded rounds and on the sample that tells what could be
         shown (`comband.logs.sampling`).
     client:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from comband.cluster import Work
+from comband.evaluation.filtered import FilteredLists, is_large
 from comband.evaluation.sharded import read_parts
 from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
 from comband.logs.candidates import CandidateLists
@@ -46,7 +47,7 @@ class Joined:
             columns=columns,
         )
         self.source = load(self._candidates)
-        self.names = self.source.policies.names
+        self.names = self.source.known.names
         m = self.source.known.list_size
         self.slots = kind.slots or m
         self.max_reward = (
@@ -97,6 +98,14 @@ def _described(
         )
     if features:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
+    if is_large(Path(candidates)):
+        return FilteredLists.of(
+            str(candidates),
+            n_actions=n_actions,
+            items=_path(items),
+            positional=kind.positional,
+            columns=columns or {},
+        )
     return ListsFile(
         str(candidates), n_actions, _path(items), on_error, kind.positional, tuple((columns or {}).items())
     )

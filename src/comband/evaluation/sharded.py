@@ -74,11 +74,13 @@ def read_part(order: Order, candidates: Description | Source, max_reward: float,
         last_row = int(batch.rows[-1]) if len(batch) else last_row
     part = ShardPart.__new__(ShardPart)
     events = gather.events() if gather.n_rounds else Events.none()
-    shown = gather.sample() if gather.n_rounds else None
     try:
         if gather.n_rounds:
-            events, shown = source.events(shard, known, events), source.sample(shard, known, gather.sample())
-        Part.__init__(part, events, source.policies, shown, smallest=float(gather.smallest))
+            whole = gather.sample()
+            narrow = source.narrowed(known, events, whole)
+            events, shown = narrow.events(shard, known, events), narrow.sample(shard, known, whole)
+            assert narrow.policies is not None
+            Part.__init__(part, events, narrow.policies, shown, smallest=float(gather.smallest))
     except (InputError, MemoryError):
         raise
     except Exception as error:  # whatever a policy of the user's raises

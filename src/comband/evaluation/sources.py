@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -33,16 +33,25 @@ class Source:
     known:
         Which contexts and items there are, as the reader of a log asks for them; without the lists.
     policies:
-        The candidates, and of how many actions: those beyond are nobody's.
+        The candidates, and of how many actions: those beyond are nobody's. None where lists are read by shard.
     contexts:
         What the policies are given for contexts that `known` calls by number: (shard, what was found, rows, numbers).
+    some:
+        The candidates for some contexts, by their numbers, where they are read by shard.
     """
 
     known: CandidateLists
-    policies: PolicySet
+    policies: PolicySet | None
     n_actions: int
     contexts: Callable[[Shard, Any, NDArray[np.int64], NDArray[np.int64]], Contexts]
     faults: Faults
+    some: Callable[[NDArray[np.int64], ItemIndex], Source] | None = None
+
+    def narrowed(self, known: CandidateLists, events: Events, rounds: Rounds) -> Source:
+        """The candidates on the contexts of one shard."""
+        if self.some is None:
+            return self
+        return self.some(np.union1d(events.contexts, rounds.decisions.contexts), known.items)
 
     def fresh(self) -> CandidateLists:
         """`known` for one shard: what it learns of other items stays its own."""
@@ -219,7 +228,14 @@ def _features(shard: Shard, names: tuple[str, ...], rows: NDArray[np.int64]) -> 
     return np.concatenate(blocks) if blocks else np.empty((0, len(names)))
 
 
-Description = ListsFile | Made
+class Description(Protocol):
+    """Candidates in a few words, which another process understands."""
+
+    def load(self) -> Source:
+        """Make them."""
+        ...
+
+
 _loaded: dict[Description, Source] = {}
 _lock = threading.Lock()
 

@@ -1,0 +1,161 @@
+"""Lists that are never held whole: the keys of their contexts are, and of the lists those that one shard needs.
+
+Groups of rows in which no such context can be, by the smallest and largest that the file notes for them, are not read.
+So lists that are sorted by context, with a log that is too, are read about once; in any order they are read once per
+shard, and memory follows the largest shard in both. Lists are checked where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from comband.catalogue import Catalogue, Keys
+from comband.evaluation.sources import Source, of_lists
+from comband.logs.candidates import CandidateLists, _assemble, _batches, _list_size
+from comband.logs.columns import as_keys
+from comband.logs.faults import Faults, LogError
+from comband.logs.formats import need_lists
+from comband.logs.keys import ItemIndex, read_catalogue, unify_keys
+from comband.logs.registry import rename_columns
+from comband.logs.shards import ShardTable, find_files
+from comband.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
+
+WHOLE = 512 << 20  # bytes of lists, without compression, that every process may hold
+_CONTEXT = "context"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Picked(ShardTable):
+    """The rows of some contexts."""
+
+    keys: Catalogue | None = None
+
+    def own_pieces(self, columns: list[str], faults: Faults) -> Iterator[Piece]:
+        """The rows that can be read, in order."""
+        assert self.keys is not None
+        context = dict(self.own).get(_CONTEXT, _CONTEXT)
+        first = 1
+        with _parquet_file(self.path) as file:
+            groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        for i, group in enumerate(groups):
+            if _may_hold(group, context, self.keys.keys):
+                wanted = list(dict.fromkeys([*columns, context]))
+                for piece in _parquet_pieces(self.path, wanted, faults, groups=[i], first=first):
+                    found = as_keys(piece.columns[context])
+                    kept = (self.keys.find(found.values) >= 0) & ~found.bad
+                    mask = arrow().array(kept)
+                    yield Piece(piece.rows[kept], {name: piece.columns[name].filter(mask) for name in columns})
+            first += group.num_rows
+
+
+def _may_hold(group: Any, column: str, keys: Keys) -> bool:
+    """Whether some of the keys, if they are numbers, lie between the smallest and the largest of a group of rows."""
+    for i in range(group.num_columns):
+        chunk = group.column(i)
+        if chunk.path_in_schema == column:
+            ends = chunk.statistics
+            if keys.dtype == object or ends is None or not ends.has_min_max or not isinstance(ends.min, int):
+                return True
+            return bool(((keys >= ends.min) & (keys <= ends.max)).any())
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredLists:
+    """Lists in Parquet files, as one describes them to those who read."""
+
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+    list_size: int
+    n_actions: int | None = None
+    items: str | None = None
+    positional: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    token: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def of(
+        cls, candidates: str, *, n_actions: int | None, items: str | None, positional: bool, columns: Mapping[str, str]
+    ) -> FilteredLists:
+        """What the files say before any list is read: who the candidates are, and how long lists are."""
+        paths = find_files(candidates)
+        tables = [rename_columns(open_table(path), columns) for path in paths]
+        names: dict[str, None] = {}
+        for table in tables:
+            if table.kind != "parquet":
+                raise LogError(f"{table.path}: lists in many files must be Parquet files.")
+            if _CONTEXT not in table.names:
+                raise table.lacks(_CONTEXT)
+            names.update(dict.fromkeys(_names(table)))
+        first = tables[0]
+        lists = need_lists(first, "items", "item") if "candidate" in first.names else [next(iter(names))]
+        return cls(
+            tuple(map(str, paths)),
+            tuple(names),
+            _list_size(first, lists),
+            n_actions,
+            items,
+            positional,
+            tuple(columns.items()),
+        )
+
+    def load(self) -> Source:
+        """Read the keys of all contexts."""
+        parts = [
+            as_keys(piece.columns[_CONTEXT]).values
+            for path in self.paths
+            for piece in rename_columns(open_table(path), dict(self.columns)).pieces([_CONTEXT], Faults(path))
+        ]
+        known = Catalogue(np.unique(unify_keys(parts)))
+        nothing = np.empty((0, 0, self.list_size), dtype=np.int32)
+        lists = CandidateLists(self.names, known, nothing, self._items(), Faults(self.paths[0]))
+
+        def some(numbers: Any, items: ItemIndex) -> Source:
+            source = of_lists(self._read(Catalogue(known.keys[numbers]), items), positional=self.positional)
+            small = source.known.contexts
+            return replace(source, contexts=lambda shard, found, rows, places: small.find(known.keys[places]))
+
+        return Source(lists, None, 0, lambda shard, found, rows, numbers: numbers, lists.faults, some)
+
+    def _items(self) -> ItemIndex:
+        return ItemIndex(n_actions=self.n_actions, catalogue=None if self.items is None else read_catalogue(self.items))
+
+    def _read(self, keys: Catalogue, items: ItemIndex) -> CandidateLists:
+        """The lists of some contexts, whole and checked."""
+        faults = Faults(self.paths[0] if len(self.paths) == 1 else str(Path(self.paths[0]).parent))
+        names = {name: i for i, name in enumerate(self.names)}
+        batches = []
+        for path in self.paths:
+            plain = rename_columns(open_table(path), dict(self.columns))
+            fields = {name: getattr(plain, name) for name in TableFile.__dataclass_fields__}
+            batches += list(_batches(_Picked(**fields, keys=keys), names, items, faults))
+        if not items.closed and not items.numeric:
+            raise LogError(f"{faults.source}: items are text; name them all in a file (--items).")
+        return _assemble(batches, tuple(names), items, faults, "refuse")
+
+
+def _names(table: TableFile) -> list[str]:
+    """The candidates of a file, as they come."""
+    if "candidate" not in table.names:
+        return [name for name in table.names if name != _CONTEXT]
+    found: dict[str, None] = {}
+    for piece in table.pieces(["candidate"], Faults(str(table.path))):
+        found.update(dict.fromkeys(str(name) for name in as_keys(piece.columns["candidate"]).values))
+    return list(found)
+
+
+def is_large(path: Path) -> bool:
+    """Whether lists should not be held whole by every process: a folder of them, or a large Parquet file."""
+    if path.is_dir() or not path.is_file():
+        return not path.is_file()
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        return False
+    with _parquet_file(path) as file:
+        sizes = [int(file.metadata.row_group(i).total_byte_size) for i in range(file.num_row_groups)]
+    return sum(sizes) > WHOLE
