@@ -279,9 +279,9 @@ def evaluate_log(
         several of them (`comband.logs.shards`).
     candidates:
         A file of lists, which each process reads whole; a folder of them, or a large Parquet file, of which each shard
-        reads the lists of its own contexts (`comband.evaluation.filtered`); what `read_candidates` gave; or "module:factory", a function that makes a PolicySet, called
-        once by each process. Such policies are asked on rewarded rounds and on the sample that tells what could be
-        shown (`comband.logs.sampling`).
+        reads the lists of its own contexts (`comband.evaluation.filtered`); what `read_candidates` gave; or
+        "module:factory", a function that makes a PolicySet, called once by each process. Such policies are asked on
+        rewarded rounds and on the sample that tells what could be shown (`comband.logs.sampling`).
     client:
         A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
     format, sparsity, context, columns, on_error:
