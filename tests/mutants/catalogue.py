@@ -858,4 +858,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "items are rounded within a place as if they could always be left out",
         ("tests/test_kernels_places.py::test_rounding_is_exact_by_enumeration_of_its_coins",),
     ),
+    Mutant(
+        "evaluation/clipped.py",
+        "histograms.add(won + most - won[:, [best]])",
+        "histograms.add(won - won[:, [best]])",
+        "what clipping loses is not counted",
+        ("tests/evaluation/test_clipped.py::test_clipped_differences_are_never_too_small_on_average",),
+    ),
 )
