@@ -64,7 +64,7 @@ def measure(P: int, n_events: int) -> dict[str, Any]:
         "tell_to_reading": float(np.median(tell) / np.median(read)),
         "new_epoch_seconds": leader,
         "grown_mb": after - before,
-        "incidence_mb": learner.evidence.seen.rows.bits.nbytes / 2**20,
+        "incidence_mb": learner.evidence.seen.rows.nbytes / 2**20,
     }
 
 

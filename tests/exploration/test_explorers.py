@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import comband as cb
 from comband import storage
-from comband.bits import PackedRows
+from comband.bits import rows_of
 from comband.exploration import (
     ArmExplorer,
     DisagreementExplorer,
@@ -64,7 +64,7 @@ def test_what_it_says_of_itself_holds(make: Callable[[], Explorer]) -> None:
     chosen = np.arange(len(events))[::2]
     inside = explorer.inside(events, chosen)
     assert inside.shape == (len(chosen), len(SOME))
-    again = explorer.propensities(events, chosen, PackedRows.from_cells(inside))
+    again = explorer.propensities(events, chosen, rows_of(inside))
     np.testing.assert_allclose(again, explorer.divisors(events, chosen), atol=1e-12)
     for row in np.flatnonzero(decisions.covered[:: len(X) // N]):
         for rival in POLICIES.predict(np.array([row]), SOME)[0]:

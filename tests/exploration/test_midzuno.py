@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 import comband as cb
-from comband.bits import PackedRows
-from comband.exploration import ArmExplorer, Explorer, MidzunoExplorer, WholeListExplorer, explorer_from_state
+from comband.bits import rows_of
+from comband.exploration import (
+    ArmExplorer,
+    Explorer,
+    MidzunoExplorer,
+    OwnListExplorer,
+    WholeListExplorer,
+    explorer_from_state,
+)
 from comband.rounds import Events
 from tests.strategies import random_policies
 
@@ -45,6 +52,7 @@ MAKERS: dict[str, Callable[[], Explorer]] = {
     "midzuno, uncovered": lambda: midzuno(0.4),
     "midzuno, uniform": lambda: midzuno(1 / 9, 1.0),
     "whole lists": lambda: WholeListExplorer(POLICIES, SOME, problem=PROBLEM),
+    "own lists": lambda: OwnListExplorer(POLICIES, SOME, problem=PROBLEM),
     "arms": lambda: ArmExplorer(POLICIES, SOME, shown=np.array([0, 1, 2, 3, 6]), problem=PROBLEM),
 }
 every_explorer = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
@@ -124,7 +132,7 @@ def worth(
     chosen = np.arange(len(events))
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = events.rewards / explorer.divisors(events, chosen)
-        parts = np.where(explorer.inside(events, chosen), weights[:, None], 0.0)
+        parts = np.where(explorer.inside(events, chosen) != 0, weights[:, None], 0.0) * explorer.inside(events, chosen)
     result = np.zeros((n, len(SOME)))
     np.add.at(result, events.ids[events.rows], parts)
     return result, events
@@ -142,7 +150,7 @@ def test_differences_are_unbiased_and_bounded(make: Callable[[], Explorer]) -> N
         if isinstance(explorer, ArmExplorer):
             lists, law = own[explorer.shown], np.full(len(explorer.shown), 1 / len(explorer.shown))
             X, _ = worth(explorer, np.full(len(lists), x), r[lists].sum(axis=1), lists, arms=explorer.shown)
-        elif isinstance(explorer, WholeListExplorer):
+        elif isinstance(explorer, (WholeListExplorer, OwnListExplorer)):
             lists, law = own[SOME], np.full(len(SOME), 1 / len(SOME))
             X, _ = worth(explorer, np.full(len(lists), x), r[lists].sum(axis=1), lists)
         else:
@@ -165,7 +173,7 @@ def test_divisors_of_its_own_rounds_are_what_it_would_divide_by(make: Callable[[
     decisions = explorer.draw(X, np.random.default_rng(3)).decisions
     events = cb.Rounds(decisions, np.full((200, 3), 0.5)).events()
     chosen = np.arange(len(events))[30:]
-    inside = PackedRows.from_cells(explorer.inside(events, chosen))
+    inside = rows_of(explorer.inside(events, chosen))
     again, own = explorer.propensities(events, chosen, inside), explorer.divisors(events, chosen)
     counted = explorer.inside(events, chosen).any(axis=1)
     np.testing.assert_allclose(again[counted], own[counted], rtol=1e-9)
@@ -193,3 +201,31 @@ def test_states_that_are_none_are_refused() -> None:
             explorer_from_state({**state, **changed}, POLICIES, PROBLEM)
     with pytest.raises(cb.InputError, match="candidates"):
         explorer_from_state({"kind": "whole lists", "candidates": np.empty(0, dtype=np.int64)}, POLICIES, PROBLEM)
+
+
+def test_own_lists_can_gain_more_than_their_number() -> None:
+    """D ≤ ρS·(1 + √2)/2 for every projection, nearly attained by some; and by lists it does pass ρS."""
+    rng, largest = np.random.default_rng(6), 0.0
+    for _ in range(2000):
+        S = int(rng.integers(2, 6))
+        basis = np.linalg.qr(rng.standard_normal((S, int(rng.integers(1, S + 1)))))[0]
+        M = basis @ basis.T
+        largest = max(largest, float((M[:, None, :] - M[None, :, :]).max()))
+    assert 1.2 < largest <= (1 + np.sqrt(2)) / 2 + 1e-12
+    problem = cb.Problem(8, 3, 1, "total")
+    sets = [[2, 4, 5], [2, 3, 5], [3, 4, 5], [0, 1, 2], [0, 3, 4], [1, 3, 5], [1, 3, 4], [0, 4, 5]]
+    policies = cb.PolicySet.from_lists([[a] for a in sets], problem)
+    explorer = OwnListExplorer(policies, np.arange(8), problem=problem)
+    decisions = cb.Decisions(
+        ids=np.arange(8),
+        lists=policies.predict(np.array([0]))[0],
+        propensities=np.full((8, 3), 0.5),
+        epochs=np.zeros(8, dtype=np.int64),
+        contexts=np.zeros(8, dtype=np.int64),
+    )
+    events = cb.Rounds(decisions, np.full((8, 3), 1 / 3)).events()
+    chosen = np.arange(len(events))
+    X = explorer.inside(events, chosen) * (events.rewards / explorer.divisors(events, chosen))[:, None]
+    gain = (X[:, :, None] - X[:, None, :]).max()
+    assert gain == pytest.approx(15 / 13 / explorer.smallest)
+    assert gain <= 1 / explorer.smallest_disputed

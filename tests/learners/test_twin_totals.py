@@ -24,6 +24,7 @@ LEARNERS: dict[str, tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]] 
     "AdaptiveComband": (cb.AdaptiveComband, {}),
     "UniformLists": (cb.UniformLists, {}),
     "UniformMixture": (cb.UniformMixture, {}),
+    "UniformMixture, pseudo-inverse": (cb.UniformMixture, {"weighting": "pseudo-inverse"}),
     "ABTest": (cb.ABTest, {}),
     "ABTest, eliminating": (cb.ABTest, {"eliminate": True}),
 }
@@ -31,7 +32,9 @@ UNIFORM = {"AdaptiveComband": 0.05, "UniformLists": 1.0}  # the share of uniform
 
 
 class TotalTwin(Twin):
-    """A round is worth T·|π∩a|/((1−f)·q(a)), q(a) = Σ (Q − f)/(1−f), or T over the probability of the very list."""
+    """A round is worth T·|π∩a|/((1−f)·q(a)), q(a) = Σ (Q − f)/(1−f), T over the probability of the very list, or
+    T·πᵀC⁺a with C of all K actions.
+    """
 
     def __init__(self, learner: cb.learners.CertifyingLearner, name: str) -> None:
         self.name, self.filled = name, name in UNIFORM
@@ -52,6 +55,14 @@ class TotalTwin(Twin):
                 X[i] = T * (self.P if self.everyone else len(epoch.candidates)) * (asked.arm == i)
             elif self.filled:
                 X[i] = T * len(set(self.lists[i, asked.context]) & set(asked.shown)) / ((1 - F) * q)
+            elif self.name.endswith("pseudo-inverse"):
+                shown = np.zeros((len(epoch.candidates), K))
+                for row, j in zip(shown, epoch.candidates, strict=True):
+                    row[self.lists[j, asked.context]] = 1
+                inverse = np.linalg.pinv(shown.T @ shown / len(shown), rcond=1e-9, hermitian=True)
+                mine, a = np.zeros(K), np.zeros(K)
+                mine[self.lists[i, asked.context]], a[asked.shown] = 1, 1
+                X[i] = T * mine @ inverse @ a
             elif i in same:
                 X[i] = T * len(epoch.candidates) / len(same)
         if self.filled and asked.covered:
@@ -132,6 +143,7 @@ def test_all_evidence_from_totals_is_that_of_the_twin(name: str, tmp_path: Path)
     occurred = follow(name, 0, patience=3 * BATCH, n_batches=24, epsilon=0.3, delta=0.5, folder=tmp_path)
     occurred |= follow(name, 1, patience=None, n_batches=40, epsilon=0.15, delta=0.7, folder=tmp_path)
     kinds = {"AdaptiveComband": "midzuno", "UniformLists": "midzuno", "UniformMixture": "whole lists"}
+    kinds["UniformMixture, pseudo-inverse"] = "own lists"
     expected = {"missing", "late", kinds.get(name, "arms")}
     if name == "AdaptiveComband":
         expected |= {"uncovered", "dropped", "certified", "fewer candidates"}

@@ -17,6 +17,7 @@ METHODS: dict[str, Maker] = {
     "AdaptiveComband": (cb.AdaptiveComband, {}),
     "UniformLists": (cb.UniformLists, {}),
     "UniformMixture": (cb.UniformMixture, {}),
+    "UniformMixture, pseudo-inverse": (cb.UniformMixture, {"weighting": "pseudo-inverse"}),
     "ABTest, eliminating": (cb.ABTest, {"eliminate": True}),
 }
 KINDS = ["clustered", "needle", "equal", "crowd"]

@@ -291,6 +291,20 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{TOTALS}::test_differences_are_unbiased_and_bounded",),
     ),
     Mutant(
+        "exploration/own_lists.py",
+        "cells[first[part]] = projections[np.arange(len(who)), who]",
+        "cells[first[part]] = overlaps[np.arange(len(who)), who] / m",
+        "totals are shared by plain overlaps instead of the pseudo-inverse",
+        (f"{TOTALS}::test_differences_are_unbiased_and_bounded",),
+    ),
+    Mutant(
+        "exploration/own_lists.py",
+        "self.smallest_disputed = self.smallest * 2 / (1 + math.sqrt(2))",
+        "self.smallest_disputed = self.smallest",
+        "by the pseudo-inverse a rival is taken to gain no more than by its own list",
+        (f"{TOTALS}::test_own_lists_can_gain_more_than_their_number",),
+    ),
+    Mutant(
         "estimates/totals.py",
         "ends = low - self._per_list * most, high - self._per_list * least",
         "ends = low - self._per_list * least, high - self._per_list * most",

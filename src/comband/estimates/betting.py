@@ -134,7 +134,7 @@ class PairedEvidence:
     def from_events(
         cls,
         bets: Bets,
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | NDArray[np.float64],
         rows: NDArray[np.int64],
         weights: NDArray[np.float64],
         *,
@@ -149,7 +149,8 @@ class PairedEvidence:
         bets:
             The epoch's.
         inside:
-            (E, S) whether event e's action is in each candidate's list.
+            (E, S) whether event e's action is in each candidate's list; or numbers, by how much the one event of a
+            round counts for each candidate.
         rows, weights:
             (E,) the round of each event (events of a round stand together) and r/Q.
         n_rounds, n_uncovered:
@@ -159,7 +160,12 @@ class PairedEvidence:
         """
         total = n_uncovered * np.log1p(-bets.stakes * max_reward)
         total[bets.leader] = 0.0
-        if len(rows):
+        if len(rows) and inside.dtype != np.bool_:
+            difference = weights[:, None] * (inside - inside[:, bets.leader, None])
+            for j, stakes in enumerate(bets.stakes.T):
+                bet = stakes * difference
+                total[:, j] += np.log1p(-bet, out=np.full(bet.shape, -np.inf), where=bet < 1).sum(axis=0)
+        elif len(rows):
             add_paired_log_wealth(
                 np.ascontiguousarray(inside),
                 np.asarray(rows, dtype=np.int64),

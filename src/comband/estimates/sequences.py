@@ -52,7 +52,7 @@ class ValueBets:
     def add(
         self,
         candidates: NDArray[np.int64],
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | NDArray[np.float64],
         rows: NDArray[np.int64],
         weights: NDArray[np.float64],
         *,
@@ -63,7 +63,8 @@ class ValueBets:
     ) -> None:
         """Enter a block of rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q.
 
-        In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above.
+        In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above. Where
+        `inside` are numbers, one row per round, X may be negative, and −X must not pass the bound either.
         """
         if len(rows) or n_uncovered:
             stakes = self._stakes(bound)
@@ -71,8 +72,13 @@ class ValueBets:
             low, high = (self.low, self.high) if all_of_them else (self.low[candidates], self.high[candidates])
             if n_uncovered:
                 high += n_uncovered * np.log1p(-stakes * max_reward)
-            if len(rows):
-                block = np.ascontiguousarray(inside)
+            if len(rows) and inside.dtype != np.bool_:
+                worth = weights[:, None] * inside
+                low += np.stack([np.log1p(stake * worth).sum(axis=0) for stake in stakes], axis=1)
+                high += np.stack([np.log1p(-stake * worth).sum(axis=0) for stake in stakes], axis=1)
+                self.sums[candidates] += worth.sum(axis=0)
+            elif len(rows):
+                block = np.ascontiguousarray(inside, dtype=np.bool_)
                 add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
                 self.sums[candidates] += weights @ inside
             if not all_of_them:
@@ -83,9 +89,9 @@ class ValueBets:
         counts[candidates] += n_rounds
 
     SCHEMA: ClassVar = {
-        "sums": Array("f8", ("P",), 0),
-        "low": Array("f8", ("P", len(VALUE_STAKES)), 0),
-        "high": Array("f8", ("P", len(VALUE_STAKES)), high=0),
+        "sums": Array("f8", ("P",)),
+        "low": Array("f8", ("P", len(VALUE_STAKES))),
+        "high": Array("f8", ("P", len(VALUE_STAKES))),
         "bounds": Array("f8", ("B",), 0),
         "rounds": Array("i8", ("B", "P"), 0),
     }
@@ -102,15 +108,24 @@ class ValueBets:
         }
 
     @classmethod
-    def from_state(cls, state: State, n_policies: int, *, unit: float = 1.0) -> ValueBets:
-        """The inverse of `state`, checked; `unit` is that of the stakes."""
+    def from_state(cls, state: State, n_policies: int, *, unit: float = 1.0, signed: bool = False) -> ValueBets:
+        """The inverse of `state`, checked; `unit` is that of the stakes, `signed` whether X may be negative."""
         check(state, cls.SCHEMA, P=n_policies)
         bounds = state["bounds"].tolist()
         require(len(set(bounds)) == len(bounds) and 0 not in bounds, "bounds must differ, and lie above 0.")
+        rounds = dict(zip(bounds, state["rounds"], strict=True))
         with np.errstate(over="ignore"):  # log(1 + λX) ≤ λX
             most = VALUE_STAKES / unit * state["sums"][:, None] * (1 + 1e-9) + 1e-9
-        require(bool((state["low"] <= most).all()), "evidence about values must not exceed what the sums allow.")
-        rounds = dict(zip(bounds, state["rounds"], strict=True))
+        possible = bool(
+            (state["sums"] >= 0).all()
+            and (state["low"] >= 0).all()
+            and (state["low"] <= most).all()
+            and (state["high"] <= 0).all()
+        )
+        if signed:  # |λX| ≤ .9
+            most = sum(rounds.values(), np.zeros(n_policies, dtype=np.int64))[:, None] * np.log1p(SAFETY) + 1e-9
+            possible = bool((state["low"] <= most).all() and (state["high"] <= most).all())
+        require(possible, "evidence about values must not exceed what the sums allow.")
         return cls(state["sums"], state["low"], state["high"], rounds, unit=unit)
 
     def __add__(self, other: ValueBets) -> ValueBets:

@@ -68,7 +68,7 @@ class TotalValueBets:
     def add(
         self,
         candidates: NDArray[np.int64],
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | NDArray[np.float64],
         rows: NDArray[np.int64],
         weights: NDArray[np.float64],
         *,
@@ -133,7 +133,7 @@ class TotalValueBets:
     def from_state(cls, state: State, n_policies: int, problem: Problem, *, unit: float = 1.0) -> TotalValueBets:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA)
-        candidates = ValueBets.from_state(state["candidates"], n_policies, unit=unit)
+        candidates = ValueBets.from_state(state["candidates"], n_policies, unit=unit, signed=True)
         return cls(problem, candidates, ValueBets.from_state(state["lists"], 1, unit=unit))
 
     @property

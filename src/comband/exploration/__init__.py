@@ -19,6 +19,7 @@ from comband.exploration.mixture import (
     UniformListsExploration,
     UniformMixtureExploration,
 )
+from comband.exploration.own_lists import OwnListExploration, OwnListExplorer
 from comband.exploration.placed import ExaminationExplorer, PairExplorer
 from comband.exploration.recent import RecentContexts
 from comband.exploration.whole_lists import WholeListExploration, WholeListExplorer
@@ -37,6 +38,8 @@ __all__ = [
     "MidzunoExploration",
     "MidzunoExplorer",
     "MixtureExplorer",
+    "OwnListExploration",
+    "OwnListExplorer",
     "PairExplorer",
     "RecentContexts",
     "Standing",

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.exploration.base import Explorer, Standing, register
 from comband.exploration.blocks import WholeLists
 from comband.policies.policy_set import PolicySet
@@ -55,7 +55,7 @@ class ArmExplorer(WholeLists):
         parts = self._problem.list_size if self._total else 1
         return np.full(len(chosen), self.smallest / parts)
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """1/A, as for `divisors`."""
         return self.divisors(events, chosen)
 

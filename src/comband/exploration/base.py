@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.contexts import Contexts
 from comband.exploration.recent import RecentContexts
 from comband.policies.policy_set import PolicySet
@@ -62,15 +62,17 @@ class Explorer(Protocol):
         """A list for each context; `keep` as for `Drawn`. Other batches of the same contexts get the same lists."""
         ...
 
-    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the `chosen` events count for which candidates, (E, S)."""
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_] | NDArray[np.float64]:
+        """Which of the `chosen` events count for which candidates, (E, S). From totals it may be numbers instead: by
+        how much, at most 1 for the leader, with one event of a round for all of them and nothing for the others.
+        """
         ...
 
     def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """What the rewards of the `chosen` events of this explorer's own rounds are divided by, (E,)."""
         ...
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """With what probability this explorer would show the actions of the `chosen` events, of any rounds, (E,), given
         for which candidates they count.
         """

@@ -14,7 +14,8 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem, as_generator
-from comband.rounds import Decisions, no_arms
+from comband.rounds import Decisions, Events, no_arms
+from comband.totals import first_of_rounds
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -38,6 +39,15 @@ def attention_shares(attention: Floats, leader: int) -> Floats:
     shares = weights / total if total > 0 else np.full(len(weights), 1 / max(len(weights) - 1, 1))
     shares[leader] = 0.0
     return np.asarray(shares)
+
+
+def shown_lists(events: Events, chosen: NDArray[np.int64], list_size: int) -> tuple[NDArray[np.int64], Lists]:
+    """Which of the chosen events are the first of their round (C,), and the lists (C, m) that were shown there: all m
+    actions of a round with a total have an event.
+    """
+    first = np.flatnonzero(first_of_rounds(events.rows[chosen]))
+    starts = np.searchsorted(events.rows, events.rows[chosen[first]])
+    return first, np.ascontiguousarray(events.actions[starts[:, None] + np.arange(list_size)])
 
 
 class WholeLists:

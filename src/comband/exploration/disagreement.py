@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Seed, Standing, register
 from comband.exploration.blocks import attention_shares, row_blocks
@@ -131,7 +131,7 @@ class DisagreementExplorer:
         """The propensities of the actions."""
         return events.propensities[chosen]
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """Q of single actions."""
         result = np.empty(len(chosen))
         for mine, places, predicted in self._lists_of(events, chosen, keep=False):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.totals import first_actions
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.adaptive import room_needed
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
@@ -126,7 +126,7 @@ class MidzunoExplorer:
         """(1−f)·q(a)/m, the same for all m events of a round: the mean of their Q less f."""
         return _round_means(events.propensities[chosen], events.rows[chosen]) - self.problem.fill_share
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """What `divisors` would be for the lists of these rounds, had this explorer drawn them."""
         contexts = take_contexts(events.contexts, events.rows[chosen])
         included = self.propensities_of(contexts, events.actions[chosen, None])[:, 0]

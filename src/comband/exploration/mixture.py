@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import inclusion
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.contexts import Contexts, take_contexts
 from comband.exploration.base import Drawn, Explorer, Seed, Standing, register
 from comband.places import factors_of
@@ -70,7 +70,7 @@ class MixtureExplorer:
         """The propensities of the actions."""
         return events.propensities[chosen]
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """Q of single actions."""
         mixture, problem = self.mixture, self.mixture.problem
         if self._own or mixture.floor == 1:
@@ -164,7 +164,7 @@ class ExaminedMixture:
         """The "propensities" of the pairs."""
         return events.propensities[chosen]
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """As for `divisors`, computed anew."""
         X, actions = take_contexts(events.contexts, events.rows[chosen]), events.actions[chosen]
         listed = np.ascontiguousarray(actions[:, None] // self._m)

@@ -11,7 +11,7 @@ from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
 from comband._kernels.places import examination_lists, examination_needs, pair_needs
 from comband._kernels.places import pair_lists as draw_pairs
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.exploration.base import Standing, register
 from comband.exploration.disagreement import DisagreementExplorer
 from comband.places import factors_of, item_lists, pair_lists
@@ -54,7 +54,7 @@ class ExaminationExplorer(DisagreementExplorer):
             inside[mine] = contains(pair_lists(predicted), places, events.actions[chosen[mine]])
         return inside
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """e(x, y)/θ_k, and an m-th of it for each of the m pairs that share a reward."""
         m, actions, q = self.problem.list_size, events.actions[chosen], np.empty(len(chosen))
         for mine, places, predicted in self._lists_of(events, chosen, keep=False):

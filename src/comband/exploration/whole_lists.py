@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.bits import PackedRows
+from comband.bits import Rows
 from comband.exploration.base import Explorer, Standing, register
 from comband.exploration.blocks import WholeLists
 from comband.policies.policy_set import PolicySet
@@ -47,7 +47,7 @@ class WholeListExplorer(WholeLists):
         """P(a | x)/m: a total comes in m equal parts."""
         return np.asarray(self._same(events, chosen).mean(axis=1) / self._problem.list_size)
 
-    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: PackedRows) -> NDArray[np.float64]:
+    def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """P(a | x)/m by who counted for these events; 1/(Sm) where nobody did."""
         shares = inside @ np.full(inside.n_columns, 1 / inside.n_columns)
         return np.maximum(shares, self.smallest) / self._problem.list_size

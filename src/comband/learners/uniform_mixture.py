@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from comband.exploration.mixture import UniformMixtureExploration
+from comband.exploration.own_lists import OwnListExploration
 from comband.exploration.whole_lists import WholeListExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, has_totals
+from comband.problem import InputError, Problem, check_choice, has_totals
 
 
 class UniformMixture(CertifyingLearner):
@@ -17,14 +18,20 @@ class UniformMixture(CertifyingLearner):
     `AdaptiveComband`.
 
     Every list counts for all candidates that share actions with it; importance weights are at most P. Dropped
-    candidates go on being shown: this baseline does not adapt. Where only totals are seen (`Problem.feedback`), a list
-    counts for the candidates that show the very same set, weighted by its probability, and only those left are shown.
+    candidates go on being shown: this baseline does not adapt.
+
+    Where only totals are seen (`Problem.feedback`), only candidates that are left are shown, and a list counts for
+    those that show the very same set, weighted by its probability; or for all of them by how lists overlap, which is
+    the pseudo-inverse. Users see nothing but candidates' own lists: of the ways to learn from totals these lose the
+    fewest clicks per round.
 
     Parameters
     ----------
     problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, open_field,
     guards, seed:
         As for every certifying learner.
+    weighting:
+        What a total counts for: "lists" or "pseudo-inverse". Only totals have a choice.
     """
 
     def __init__(
@@ -40,13 +47,18 @@ class UniformMixture(CertifyingLearner):
         epoch_growth: float = 1.2,
         period: int = 1,
         open_field: bool = False,
+        weighting: str = "lists",
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
+        self.weighting = check_choice("weighting", weighting, ("lists", "pseudo-inverse"))
+        of_totals = OwnListExploration() if weighting == "pseudo-inverse" else WholeListExploration()
+        if weighting != "lists" and not has_totals(problem):
+            raise InputError('single rewards need no pseudo-inverse: leave weighting out, or state feedback="total".')
         super().__init__(
             problem,
             policies,
-            exploration=WholeListExploration() if has_totals(problem) else UniformMixtureExploration(),
+            exploration=of_totals if has_totals(problem) else UniformMixtureExploration(),
             epsilon=epsilon,
             delta=delta,
             max_rounds=max_rounds,

@@ -28,13 +28,14 @@ class Block:
     """What some rounds of one epoch say, before it counts.
 
     ids (C,) of the rewarded rounds; rows (E,), which of them each event belongs to; inside (E, S), for which candidates
-    it counts, and weights (E,), by how much. paired is None where the rounds, uneventful, leave the wealths alone.
+    it counts (bits, or numbers for one event per round), and weights (E,), by how much. paired is None where the
+    rounds, uneventful, leave the wealths alone.
     """
 
     epoch: int
     ids: NDArray[np.int64]
     rows: NDArray[np.int64]
-    inside: NDArray[np.bool_]
+    inside: NDArray[np.bool_] | NDArray[np.float64]
     weights: NDArray[np.float64]
     paired: PairedEvidence | None
     n_rounds: int
@@ -112,6 +113,9 @@ class Evidence:
             inside, weights = np.empty((0, len(epoch.candidates)), dtype=np.bool_), np.empty(0)
             if len(rows) or n_uncovered:
                 inside, divisors = epoch.explorer.inside(events, chosen), epoch.explorer.divisors(events, chosen)
+                if inside.dtype != np.bool_:  # numbers: one event of a round stands for all
+                    one = inside.any(axis=1)
+                    chosen, rows, inside, divisors = chosen[one], rows[one], inside[one], divisors[one]
                 weights = events.rewards[chosen] / divisors
                 paired = PairedEvidence.from_events(
                     epoch.bets,

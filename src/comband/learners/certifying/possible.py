@@ -51,9 +51,7 @@ def largest_possible(evidence: Evidence) -> NDArray[np.float64]:
         chosen = np.flatnonzero(of_event == k)
         if len(chosen) == 0:
             continue
-        part, earned = rows[chosen], weights[chosen]
-        if epoch.leader in seen.columns:
-            earned = np.where(part.column(int(np.searchsorted(seen.columns, epoch.leader))), earned, 0.0)
-        lost = np.maximum(earned.sum() - part.weighted_sum(earned), 0.0)
+        leader = int(np.searchsorted(seen.columns, epoch.leader)) if epoch.leader in seen.columns else None
+        lost = np.maximum(rows[chosen].shortfall(leader, weights[chosen]), 0.0)
         largest += epoch.bets.grid[levels_of(epoch, seen.columns)] * lost[:, None]
     return np.asarray(largest * (1 + 1e-6) + 1e-6)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.bits import PackedRows, words_for
+from comband.bits import PackedRows, RealRows, Rows, join_rows, rows_of, words_for
 from comband.rounds import Events, events_of_rounds
-from comband.storage import Array, Part, State, check, require
+from comband.storage import Array, Maybe, Part, State, check, require
 
 _RECENT_EVENTS = 2000  # events that say how variable a design would be
 _PRIOR_ROUNDS = 300  # how many rounds of an average rival every rival's variance begins with
 
-Propensities = Callable[[Events, NDArray[np.int64], PackedRows], NDArray[np.float64]]
+Propensities = Callable[[Events, NDArray[np.int64], Rows], NDArray[np.float64]]
 """Q of the actions of some events, given for which candidates each of them counts."""
 
 
@@ -30,21 +30,24 @@ class Seen:
         self.columns: NDArray[np.int64] = np.arange(n_policies)
         self.since = np.zeros(n_policies, dtype=np.int64)  # the first epoch whose events a column knows
         self._events = [Events.none()]
-        self._rows = [PackedRows.from_cells(np.empty((0, n_policies), dtype=np.bool_))]
+        self._rows: list[Rows] = [PackedRows.from_cells(np.empty((0, n_policies), dtype=np.bool_))]
 
     SCHEMA: ClassVar = {
         "columns": Array("i8", ("S",), 0, "P-1", rising=True),
         "since": Array("i8", ("S",), 0),
-        "bits": Array("u8", ("E", "words")),
+        "bits": Maybe(Array("u8", ("E", "words"))),
+        "values": Maybe(Array("f8", ("E", "S"))),
         "events": Part(),
     }
 
     def state(self) -> State:
         """Events and rows by name, for a file; see `comband.storage`."""
+        rows = self.rows
         return {
             "columns": self.columns,
             "since": self.since,
-            "bits": self.rows.bits,
+            "bits": rows.bits if isinstance(rows, PackedRows) else None,
+            "values": rows.values if isinstance(rows, RealRows) else None,
             "events": self.events.state(),
         }
 
@@ -53,11 +56,20 @@ class Seen:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA, P=n_policies)
         columns, bits, events = state["columns"], state["bits"], Events.from_state(state["events"])
-        require(bits.shape == (len(events), words_for(len(columns))), "each event must have a row of bits.")
-        spare = len(columns) % 64
-        require(spare == 0 or not (bits[:, -1] >> np.uint64(spare)).any(), "no bit may stand beyond the last column.")
+        require((bits is None) != (state["values"] is None), "rows must be of bits or of numbers.")
+        rows: Rows
+        if bits is None:
+            rows = RealRows(state["values"])
+            require(len(rows) == len(events), "each event must have a row of numbers.")
+        else:
+            require(bits.shape == (len(events), words_for(len(columns))), "each event must have a row of bits.")
+            spare = len(columns) % 64
+            require(
+                spare == 0 or not (bits[:, -1] >> np.uint64(spare)).any(), "no bit may stand beyond the last column."
+            )
+            rows = PackedRows(bits, len(columns))
         seen = cls(len(columns))
-        seen.columns, seen._events, seen._rows = columns, [events], [PackedRows(bits, len(columns))]
+        seen.columns, seen._events, seen._rows = columns, [events], [rows]
         seen.since = state["since"]
         return seen
 
@@ -71,13 +83,15 @@ class Seen:
         total.columns, total._events = columns, [events]
         since = [part.since[np.searchsorted(part.columns, columns)] for part in (self, other)]
         total.since = np.maximum(*since)
-        total._rows = [PackedRows(np.concatenate([rows.bits for rows in both])[chosen], len(columns))]
+        total._rows = [join_rows(both)[chosen]]
         return total
 
     def __len__(self) -> int:
         return sum(len(events) for events in self._events)
 
-    def add(self, events: Events, inside: NDArray[np.bool_], candidates: NDArray[np.int64]) -> None:
+    def add(
+        self, events: Events, inside: NDArray[np.bool_] | NDArray[np.float64], candidates: NDArray[np.int64]
+    ) -> None:
         """Keep events of one epoch; `inside` (E, S) says for which of the `candidates` they count. Columns of others
         are dropped, but for those of newcomers, of which older epochs say nothing.
         """
@@ -86,13 +100,13 @@ class Seen:
             self._keep_columns(np.flatnonzero(known | (self.since > events.epochs[0])))
             known = np.isin(self.columns, candidates)
         if not known.all():
-            cells = np.zeros((len(inside), len(self.columns)), dtype=np.bool_)
+            cells: NDArray[Any] = np.zeros((len(inside), len(self.columns)), dtype=inside.dtype)
             cells[:, known] = inside[:, np.searchsorted(candidates, self.columns[known])]
             inside = cells
         elif len(candidates) != len(self.columns):
             inside = inside[:, np.searchsorted(candidates, self.columns)]
         self._events.append(events)
-        self._rows.append(PackedRows.from_cells(inside))
+        self._rows.append(rows_of(inside))
 
     @property
     def events(self) -> Events:
@@ -102,10 +116,10 @@ class Seen:
         return self._events[0]
 
     @property
-    def rows(self) -> PackedRows:
+    def rows(self) -> Rows:
         """The incidence matrix, an event per row and a candidate a column."""
         if len(self._rows) > 1:
-            self._rows = [PackedRows(np.concatenate([part.bits for part in self._rows]), len(self.columns))]
+            self._rows = [join_rows(self._rows)]
         return self._rows[0]
 
     def forget(self, alive: NDArray[np.bool_]) -> None:
@@ -119,9 +133,10 @@ class Seen:
         columns = np.union1d(self.columns, candidates)
         place, since = np.searchsorted(columns, self.columns), np.full(len(columns), epoch)
         since[place] = self.since
-        cells = np.zeros((len(self), len(columns)), dtype=np.bool_)
-        cells[:, place] = self.rows.cells()
-        self._rows, self.columns, self.since = [PackedRows.from_cells(cells)], columns, since
+        known = self.rows.cells()
+        cells: NDArray[Any] = np.zeros((len(self), len(columns)), dtype=known.dtype)
+        cells[:, place] = known
+        self._rows, self.columns, self.since = [rows_of(cells)], columns, since
 
     def _keep_columns(self, places: NDArray[np.int64]) -> None:
         if len(places) < len(self.columns):
@@ -165,9 +180,9 @@ class Seen:
             parts, share = self._parts(candidates, n_rounds, unit, int(first))
             common = np.repeat((parts * share).reshape(-1, per_reward).sum(axis=1), per_reward)
             # (a − b)² = a² − 2ab + b², where a is one of the parts, or none.
-            own = self.rows.weighted_sum(parts * (parts - 2 * common))[chosen]
+            own = self.rows.weighted_squares(parts**2) - 2 * self.rows.weighted_sum(parts * common)
             mine = since == first
-            variances[mine] = np.maximum(own + (common[::per_reward] ** 2).sum(), 0.0)[mine]
+            variances[mine] = np.maximum(own[chosen] + (common[::per_reward] ** 2).sum(), 0.0)[mine]
             if first > since.min():  # a few rounds do not tell a variance: it is no less than that of others
                 others = float(variances[since == since.min()].mean())
                 variances[mine] = np.maximum(variances[mine], others * n_rounds.sum() / max(n_rounds[first:].sum(), 1))
@@ -178,15 +193,15 @@ class Seen:
         if len(self) == 0:
             return float("inf")
         events = self.events
-        earned = np.where(self.rows.column(int(np.searchsorted(self.columns, candidate))), events.rewards, 0.0)
+        earned = self.rows.column(int(np.searchsorted(self.columns, candidate))) * events.rewards
         per_round = np.bincount(events.rows, earned / events.propensities)
         return float(np.sqrt((per_round**2).sum())) / n_rounds
 
     def _parts(
         self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], unit: float, first: int = 0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What each event (E,) of epochs from `first` on adds to the scores of those for whom it counts, and the share
-        (E,) of those.
+        """What each event (E,) of epochs from `first` on adds to the scores of those for whom it counts, and for what
+        share (E,) it does.
         """
         events, rows, n_epochs = self.events, self.rows, len(n_rounds)
         chosen = np.searchsorted(self.columns, candidates)
@@ -194,8 +209,7 @@ class Seen:
         weights = events.rewards / events.propensities
         among = np.zeros(len(self.columns))
         among[chosen] = 1 / len(candidates)
-        share = np.clip(rows @ among, 0.0, 1.0)
-        spread = np.bincount(of_event, (weights / unit) ** 2 * 2 * share * (1 - share), minlength=n_epochs)
+        spread = np.bincount(of_event, (weights / unit) ** 2 * 2 * rows.spread(among), minlength=n_epochs)
         seen = np.bincount(of_event, minlength=n_epochs)
         # A handful of events does not tell a variance; an epoch without any says that it was uninformative.
         precision = np.where(seen > 5, n_rounds / np.maximum(np.maximum(spread, 1e-3 * n_rounds), 1.0), 0.0)
@@ -203,7 +217,7 @@ class Seen:
             precision = np.where(seen > 0, 1.0, 0.0)
         later = np.arange(n_epochs) >= first
         total = max(float(precision[later] @ n_rounds[later]), 1e-300)
-        return np.where(later, precision, 0.0)[of_event] * weights / total, share
+        return np.where(later, precision, 0.0)[of_event] * weights / total, rows.average(among)
 
     def squares(
         self, leader: int, first: int, propensities: Propensities, *, per_reward: int = 1
@@ -221,13 +235,9 @@ class Seen:
             # (a − b)² = a² − 2ab + b², where a is one of the sizes, or none.
             total = rows.weighted_sum(sizes**2 - 2 * sizes * np.repeat(earned, per_reward)) + (earned**2).sum()
             return np.asarray(np.maximum(total, 0.0))
-        led, listed = rows.column(leader), rows @ np.ones(rows.n_columns)
-        undisputed = (listed == 0) | (listed == rows.n_columns)
         q = np.maximum(propensities(events, take, rows), 1e-12)
-        weights = np.where(undisputed, 0.0, events.rewards[take] ** 2 / (events.propensities[take] * q))
-        # Where the leader listed the action, D ≠ 0 for those who did not.
-        total = weights[led].sum() + rows.weighted_sum(np.where(led, -weights, weights))
-        return np.asarray(np.maximum(total, 0.0))
+        weights = events.rewards[take] ** 2 / (events.propensities[take] * q)
+        return np.asarray(np.maximum(rows.squares(leader, weights), 0.0))
 
     def second_moments(
         self, leader: int, propensities: Propensities, *, n_rounds: int, of_an_event: float, per_reward: int = 1

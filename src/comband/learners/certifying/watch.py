@@ -192,8 +192,7 @@ class ChangeGuard(Guard):
                 # numbered as if there had been none.
                 before = self.entered - (moment.n_rounds - block.n_rounds) - (first - epoch.start)
                 ids = block.ids - max(before, 0)
-                led = block.inside[:, epoch.bets.leader]
-                opposed = ~led & block.inside.any(axis=1)
+                led, opposed = _for_and_against(block.inside, epoch.bets.leader)
                 self._in_favour = np.concatenate([self._in_favour, np.unique(ids[block.rows[led]])])
                 self._opposed = np.concatenate([self._opposed, np.unique(ids[block.rows[opposed]])])
             if self.drift.is_due(moment.n_rounds):
@@ -412,6 +411,19 @@ class Watch:
         for ids in (change["in_favour"], change["opposed"]):
             within = len(ids) == 0 or first <= int(ids[0]) <= int(ids[-1]) < first + n_rounds
             require(within, "rewards for and against the leader must be those of its epoch.")
+
+
+def _for_and_against(
+    inside: NDArray[np.bool_] | NDArray[np.float64], leader: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which events speak for the leader, and which against it: they count for it, or only for others; where they count
+    by numbers, more or less for it than on average.
+    """
+    if inside.dtype == np.bool_:
+        led = np.asarray(inside[:, leader], dtype=np.bool_)
+        return led, ~led & inside.any(axis=1)
+    ahead = np.asarray(inside[:, leader] - inside.mean(axis=1))
+    return ahead > 0, ahead < 0
 
 
 def _sample(decisions: Decisions) -> NDArray[np.int64]:
