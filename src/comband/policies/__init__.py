@@ -1,5 +1,6 @@
 """Context → list."""
 
+from comband.policies.available import AvailableItems
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy
 from comband.policies.constant import ConstantPolicy
@@ -13,6 +14,7 @@ from comband.policies.scored import ScoredPolicy
 from comband.policies.tabulated import TabulatedPolicy
 
 __all__ = [
+    "AvailableItems",
     "BlendedPolicy",
     "ConstantPolicy",
     "Cover",

@@ -15,6 +15,7 @@ from comband._kernels.orders import shuffle_lists
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.lists import check_lists
 from comband.places import list_problem, pair_lists, unplaced
+from comband.policies.available import check_shown
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
@@ -74,6 +75,7 @@ class Mixture:
         self.weights = check_weights(weights, len(policies))
         self.problem = check_problem(problem, places=True)
         self.floor = check_floor(floor)
+        check_shown(policies, self.floor)
         policies.check(problem)
         # What is drawn: lists of items, or of pairs of item and place.
         pairs = problem.places == "pairs"

@@ -399,3 +399,67 @@ def test_wrong_claims_about_a_changing_field_stay_below_delta(name: str, kind: s
     wrong = sum(ever_wrong(name, kind, seed) for seed in range(runs))
     print(f"{name}, {kind}: {wrong} of {runs} runs ever wrong")
     assert wrong <= most_allowed(runs)
+
+
+# ---- candidates that do not answer -----------------------------------------------------------------------------------
+
+
+def timing_out(world: SmallWorld, when: str, seed: int) -> NDArray[np.int64]:
+    """The candidates' lists (P, contexts, m), some without an answer where they are good, or bad; or without items that
+    have vanished.
+    """
+    rng = np.random.default_rng([seed, 21])
+    lists = world.policies.predict(np.arange(len(world.chances))).transpose(1, 0, 2).astype(np.int64)
+    earned = np.take_along_axis(world.chances[None], lists, axis=2).sum(axis=2)
+    if when == "items vanish":
+        gone = rng.random(world.chances.shape) < 0.25
+        return np.where(np.take_along_axis(gone[None], lists, axis=2), -1, lists)
+    high = earned > np.median(earned, axis=1, keepdims=True)
+    late = (high if when == "good" else ~high) & (rng.random(earned.shape) < 0.7)
+    late[0] = False  # the fallback always answers
+    return np.where(late[:, :, None], -1, lists)
+
+
+def ever_wrong_without_answers(when: str, fallback: str, seed: int) -> bool:
+    """Whether any claim was wrong about the values of lists as they are shown."""
+    world = small_world(("clustered", "equal", "crowd")[seed % 3], seed)
+    policies = cb.PolicySet.from_lists(timing_out(world, when, seed), world.problem, fallback=fallback)
+    shown = policies.predict(np.arange(len(world.chances)))
+    chances = np.where(shown >= 0, np.take_along_axis(world.chances[:, None], np.maximum(shown, 0), axis=2), 0.0)
+    values = chances.sum(axis=2).mean(axis=0)
+    learner = cb.AdaptiveComband(world.problem, policies, epsilon=0.05, first_epoch=100, seed=seed)
+    rng = np.random.default_rng([seed, 5])
+    for _ in range(14):
+        world.play(learner, max(50, learner.rounds // 8), rng)
+        claim = learner.verdict.claim()
+        if values[claim.leader] < values.max() - claim.epsilon - 1e-12:
+            return True
+        if not learner.verdict.alive[int(np.argmax(values))]:
+            return True
+        if learner.done:
+            break
+    return False
+
+
+CASES = [
+    ("good", "policy 0"),
+    ("bad", "policy 0"),
+    ("good", "nothing"),
+    ("bad", "nothing"),
+    ("items vanish", "nothing"),
+]
+
+
+@pytest.mark.parametrize(("when", "fallback"), CASES)
+def test_candidates_without_answers_are_judged_by_what_is_shown(when: str, fallback: str) -> None:
+    runs = 12
+    assert sum(ever_wrong_without_answers(when, fallback, seed) for seed in range(runs)) <= most_allowed(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("when", "fallback"), CASES)
+def test_wrong_claims_about_candidates_without_answers_stay_below_delta(when: str, fallback: str) -> None:
+    runs = 1000
+    wrong = sum(ever_wrong_without_answers(when, fallback, seed) for seed in range(runs))
+    print(f"{when}, {fallback}: {wrong} of {runs} runs ever wrong")
+    assert wrong <= most_allowed(runs)
