@@ -71,7 +71,8 @@ def opened(
     try:
         page.goto(address)
         yield page
-        assert [text for text in wrong if not any(part in text for part in expected)] == []
+        left = [text for text in wrong if not any(part in text for part in expected)]
+        assert not left, f"the page says {left}"
     finally:
         context.close()
 

@@ -154,7 +154,7 @@ def selection_page(
         *_comparison(comparison),
     ]
     data: dict[str, Any] = {"comparison": comparison.as_dict()}
-    if len(history["rounds"]):
+    if len(history["rounds"]) and (comparison.target is not None or _moved(history, n_candidates)):
         columns = {name: history[name] for name in ("rounds", "survivors", "certified", "forecast") if name in history}
         before = {"rounds": 0, "survivors": n_candidates, "certified": np.nan, "forecast": np.inf}
         data["history"] = {
@@ -176,6 +176,11 @@ def selection_page(
     if dropped:
         body += [_dropped_table(dropped)]
     return page(f"comband: {result.name}", body, data)
+
+
+def _moved(history: Mapping[str, NDArray[Any]], n_candidates: int) -> bool:
+    """Whether there was anything to see: learners of a fixed number of rounds know nothing before the end."""
+    return bool((history["survivors"] != n_candidates).any() or np.isfinite(history["certified"][:-1]).any())
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, best: bool = False) -> str:
