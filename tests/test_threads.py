@@ -16,6 +16,7 @@ from numba.core.dispatcher import Dispatcher
 import comband as cb
 from comband import _kernels, threads
 from comband._kernels.lists import linear_top_lists
+from comband.estimates.histograms import ValueHistograms
 from comband.exploration import disagreement
 from comband.policies import scored
 from comband.solvers import incidence
@@ -72,7 +73,14 @@ def explored() -> list[Any]:
     return [drawn.lists, drawn.propensities, drawn.covered, explorer.propensities_of(X, drawn.lists)]
 
 
-@pytest.mark.parametrize("work", [predicted, passes, designed, explored])
+def bounded() -> list[Any]:
+    histograms = ValueHistograms.zero(150, bound=20.0, n_rounds=400)
+    rng = np.random.default_rng(5)
+    histograms.add(np.where(rng.random((400, 150)) < 0.1, 20.0 * rng.random((400, 150)), 0.0))
+    return [*histograms.bounds(threshold=40.0, largest=1.0)]
+
+
+@pytest.mark.parametrize("work", [predicted, passes, designed, explored, bounded])
 def test_results_are_the_same_for_every_number_of_threads(
     work: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from comband.estimates.exact import MOST, ExactSums, ExactValueSums
 from comband.estimates.grids import bisect, log_mean_exp, stake_grid
 from comband.estimates.importance import SharedActions
 from comband.problem import InputError, check_count, check_positive
+from comband.threads import for_each
 
 # Bets .98/2^j of the largest safe one, fixed beforehand: one of them is within √2 of the best for any sample size.
 _BETS = stake_grid(16, largest=0.98)
@@ -176,23 +177,26 @@ class ValueHistograms:
     def _first_reach(
         self, log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats], threshold: float, largest: float
     ) -> Floats:
-        """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`."""
-        everything = self.counts
+        """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`; over
+        threads, in blocks that do not touch each other.
+        """
+        everything, all_points = self.counts, self.grid
         result = np.empty(len(everything))
-        for start in range(0, len(result), _BLOCK):
+
+        def search(start: int) -> None:
             counts = everything[start : start + _BLOCK]
             used = counts.any(axis=0)
             zeros = self.n_rounds - counts.sum(axis=1)
-            counts, grid = np.ascontiguousarray(counts[:, used]), self.grid[used]
+            counts, grid = np.ascontiguousarray(counts[:, used]), all_points[used]
 
-            def reached(
-                x: Floats, counts: Floats = counts, grid: Floats = grid, zeros: Floats = zeros
-            ) -> NDArray[np.bool_]:
+            def reached(x: Floats) -> NDArray[np.bool_]:
                 return np.asarray(log_wealth(x, counts, grid, zeros) >= np.log(threshold))
 
             none = np.zeros(len(counts))
             high = np.where(reached(none), 0.0, float(largest))
             result[start : start + _BLOCK] = bisect(reached, none, high, steps=_STEPS)[1]
+
+        for_each(search, range(0, len(result), _BLOCK))
         return result
 
 
