@@ -28,6 +28,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import comband as cb
+from comband.estimates import PlaceGuard
+from comband.places import fit_examination
 from comband.problem import InputError
 from comband.totals import TotalRounds
 from tests.logs.worlds import write_both
@@ -792,7 +794,65 @@ def files(f: Fuzz) -> None:
         assert f.try_(load, f.arg(log, f.folder, f.folder / "absent", odds=2)) is None
 
 
+def _places(f: Fuzz) -> Any:
+    """Factors of two places, good or spoilt, a word, or anything."""
+    words = ("pairs", None, "pair", "PAIRS", b"pairs", ["pairs", "pairs"], np.array("pairs"), ("pairs",))
+    factors = f.array((2,), lambda rng: np.r_[1.0, rng.uniform(0.1, 3.0)])
+    odd = ([1, Fraction(1, 2)], (Decimal(1), Decimal("0.5")), [1, 0.5, 0.2], [1], [1, 1e-4], [0, 0], [1, -1], [True, 1])
+    return f.one(factors, factors, f.one(*words), "pairs", f.one(*odd))
+
+
+def placed(f: Fuzz) -> None:
+    """A problem with places, and all that takes one: rounds of a mixture, their evaluation, a design, learners."""
+    places = _places(f)
+    problem = f.try_(cb.Problem, 8, 2, 1, places=places)
+    if problem is None:
+        return
+    assert problem.places in (None, "pairs") or (problem.places[0] == 1 and min(problem.places) > 0)
+    mixture = cb.Mixture(TABULATED, [0.4, 0.3, 0.2, 0.1], problem=problem, floor=0.3)
+    drawn = mixture.draw(np.arange(N), 3)
+    are_decisions(drawn, problem)
+    lists = f.array((N, 2), lambda _: drawn.lists)
+    q = f.try_(mixture.propensities, np.arange(N), lists)
+    assert q is None or ((q > 0) & (q <= 1)).all()
+    rounds = f.try_(cb.Rounds, drawn, f.array((N, 2), lambda rng: np.eye(2)[rng.integers(2, size=N)]))
+    if rounds is None:
+        return
+    source = f.one(rounds, rounds.events(), rounds[:0])
+    answer = f.try_(
+        cb.evaluate,
+        source,
+        TABULATED,
+        max_reward=f.arg(1, 2),
+        places=f.one(places, places, _places(f)),
+        **f.some(min_propensity=(..., 0.3 / 8, 0.3 / 4)),
+    )
+    if answer is not None:
+        assert all(math.isfinite(c.value) and c.interval[0] <= c.interval[1] for c in answer.candidates)
+    design = f.try_(cb.design_exploration, source, TABULATED, problem=problem, floor=f.arg(0.5))
+    if design is not None:
+        assert design.mixture.problem == problem
+        are_decisions(design.mixture.draw(np.arange(3), 1), problem)
+    f.try_(fit_examination, source, least=f.arg(1, 10))
+    guard = f.try_(PlaceGuard, places, list_size=f.arg(2), max_reward=f.arg(None, 1, 2))
+    if guard is not None:
+        f.try_(guard.update, f.array((5, 2), lambda rng: np.eye(2)[rng.integers(2, size=5)]))
+        assert math.isfinite(guard.log_evidence)
+        assert 0 <= guard.noticeable <= 1
+    kind = f.one(cb.AdaptiveComband, cb.UniformMixture, cb.TwoPhaseComband, cb.ABTest, cb.PacComband)
+    more = {"n_explore": 5, "n_estimate": 5} if kind is cb.PacComband else {"epsilon": 0.1, "first_epoch": 4}
+    learner = f.try_(kind, problem, TABULATED, **more)
+    if learner is not None:
+        for _ in range(3):
+            decisions = learner.ask(np.arange(N))
+            are_decisions(decisions, problem)
+            f.try_(learner.tell, decisions, f.array((N, 2), lambda rng: np.eye(2)[rng.integers(2, size=N)]))
+        if learner.rounds:
+            is_selection(learner.result(), problem)
+
+
 ENTRIES: dict[str, Callable[[Fuzz], None]] = {
+    "places": placed,
     "Problem": problems,
     "Decisions, Rounds": records,
     "Events": events,

@@ -172,3 +172,13 @@ def test_what_it_cannot_watch_is_refused() -> None:
     for wrong in ([[1, 0]], [[-1, 0, 0]], [1, 0, 0]):
         with pytest.raises(InputError, match="rewards must be those of 3 places"):
             guard.update(wrong)
+
+
+@pytest.mark.parametrize(
+    "rewards", [[[np.inf, 0, 0]], [[1, 1, 1]], [[2, 0, 0]], [[np.nan, 0, 0]], [["a", 0, 0]], [1, 0]]
+)
+def test_rewards_that_cannot_be_are_refused(rewards: Any) -> None:
+    guard = PlaceGuard(None, list_size=3, max_reward=2)
+    with pytest.raises(InputError, match="rewards"):
+        guard.update(rewards)
+    assert guard.n_rounds == 0

@@ -11,7 +11,16 @@ from scipy.special import gammaln
 
 from comband.estimates.alarm import LEVEL, Alarm
 from comband.estimates.grids import bisect
-from comband.problem import InputError, check_count, check_fraction, check_places, check_positive
+from comband.problem import (
+    SMALLEST_REWARD,
+    TOLERANCE,
+    InputError,
+    as_floats,
+    check_count,
+    check_fraction,
+    check_places,
+    check_positive,
+)
 from comband.storage import Array, Real, State, Whole, check, require
 
 _SURE = 1.645  # standard errors: an effect that "would have been noticed" would have been, 95 times in 100
@@ -75,13 +84,17 @@ class PlaceGuard(Alarm):
 
     def update(self, rewards: ArrayLike) -> None:
         """Enter rounds in the order of their decisions: the rewards (n, m) by place."""
-        r = np.asarray(rewards, dtype=np.float64)
-        if r.ndim != 2 or r.shape[1] != self.list_size or not (r >= 0).all():
-            raise InputError(f"rewards must be those of {self.list_size} places, at least 0, got shape {r.shape}.")
-        r = r[r.any(axis=1)]
+        r = as_floats("rewards", rewards)
+        if r.ndim != 2 or r.shape[1] != self.list_size or not ((r >= 0) & (r <= 1)).all():
+            raise InputError(f"rewards must be those of {self.list_size} places, in [0, 1], got shape {r.shape}.")
+        r = r[(r >= SMALLEST_REWARD).any(axis=1)]
         if len(r) == 0:
             return
         total = r.sum(axis=1, keepdims=True)
+        if total.max() > self.max_reward + TOLERANCE:
+            raise InputError(
+                f"rewards of a round must sum to {self.max_reward:g} at most, got {total.max():g}: state max_reward."
+            )
         shares = r / total
         before = self._counts + np.cumsum(shares, axis=0) - shares
         rounds = self.n_rounds + np.arange(len(r))
