@@ -3,6 +3,8 @@
 python -m benchmarks.certify_totals --data DIR [--sets NAME ...] [--candidates P] [--seeds N] [--first-seed S]
     [--budget ROUNDS] [--json FILE]
 
+With --json a run that was stopped goes on where it was: draws that are in the file are not made again.
+
 Sets, candidates, clicks and epsilons are those of `benchmarks.certify`, and all methods have the same evidence and
 stopping rule; but a round's answer is one number. Beside them stands AdaptiveComband with single rewards. An A/B/n test
 that is not done within the budget counts as the budget.
@@ -21,10 +23,13 @@ import numpy as np
 import comband as cb
 from benchmarks.certify import EPSILONS, METHODS, certify, real_world
 
+METHODS["pseudo-inverse"] = (cb.UniformMixture, {"weighting": "pseudo-inverse"})
+
 FROM_TOTALS = {
     "adaptive": "adaptive",
     "uniform lists": "uniform lists",
     "whole lists, weighted": "uniform mixture",
+    "pseudo-inverse": "pseudo-inverse",
     "A/B/n": "A/B/n",
     "A/B/n eliminating": "A/B/n eliminating",
 }
@@ -50,8 +55,9 @@ def show(name: str, draws: list[dict[str, Any]]) -> None:
             f"  {method:26} {rounds:9,.0f} {lost:12,.0f}   {sum(not run['certified'] for run in runs):10} "
             f"{sum(run['wrong'] for run in runs):5}  {np.mean([run['seconds'] for run in runs]):5.1f}"
         )
-    fewer = np.median([draw["runs"]["A/B/n"]["rounds"] / draw["runs"]["adaptive"]["rounds"] for draw in draws])
-    print(f"  adaptive needs {fewer:.1f}x fewer rounds than A/B/n (or more, if unfinished)", flush=True)
+    for other in ("A/B/n", "A/B/n eliminating"):
+        fewer = np.median([draw["runs"][other]["rounds"] / draw["runs"]["adaptive"]["rounds"] for draw in draws])
+        print(f"  adaptive needs {fewer:.1f}x fewer rounds than {other} (or more, if unfinished)", flush=True)
 
 
 def main() -> None:
@@ -68,13 +74,15 @@ def main() -> None:
     unknown = set(FROM_TOTALS.values()) - METHODS.keys()
     if unknown or not set(given.sets) <= EPSILONS.keys():
         raise cb.InputError(f"sets must be among {', '.join(EPSILONS)}, got {given.sets}.")
-    draws: list[dict[str, Any]] = []
+    draws: list[dict[str, Any]] = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
     for name in given.sets:
-        seeds = range(given.first_seed, given.first_seed + given.seeds)
-        draws += [compare(given.data, name, given.candidates, seed, given.budget) for seed in seeds]
+        for seed in range(given.first_seed, given.first_seed + given.seeds):
+            size = {"world": name, "seed": seed, "candidates": given.candidates, "budget": given.budget}
+            if not any(size.items() <= draw.items() for draw in draws):
+                draws.append({**compare(given.data, name, given.candidates, seed, given.budget), **size})
+                if given.json:
+                    given.json.write_text(json.dumps(draws, indent=2))
         show(name, [draw for draw in draws if draw["world"] == name])
-        if given.json:
-            given.json.write_text(json.dumps(draws, indent=2))
 
 
 if __name__ == "__main__":

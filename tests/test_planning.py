@@ -60,3 +60,20 @@ def test_plan_prints_a_table_and_json() -> None:
     assert answer["epsilon"] == pytest.approx(0.02)
     assert answer["forecasts"][0]["days"] == answer["forecasts"][0]["rounds"] / 10_000
     assert CliRunner().invoke(app, ["plan", "--epsilon", "-1"]).exit_code == 1
+
+
+def test_plans_from_totals() -> None:
+    """The same table where only totals are seen: it takes longer, and uniform lists have no theorem there."""
+    sizes = ["plan", "--items", "12", "--slots", "2", "--candidates", "4", "--click-rate", "0.35", "--epsilon", "0.2"]
+    shown = {}
+    for feedback in ("items", "total"):
+        told = CliRunner().invoke(app, [*sizes, "--feedback", feedback, "--runs", "2", "--json"])
+        assert told.exit_code == 0, told.output
+        shown[feedback] = {(f["method"], f["basis"]): f["rounds"] for f in json.loads(told.stdout)["forecasts"]}
+    assert set(shown["items"]) - set(shown["total"]) == {("uniform lists", "theorem")}
+    paper = cb.theory.pac_comband(cb.Problem(12, 2, 1, "total"), n_policies=4, epsilon=0.2, delta=0.05).n_rounds
+    assert shown["total"]["PAC-COMBAND (the paper)", "theorem"] == paper
+    assert shown["total"]["adaptive", "simulation"] > shown["items"]["adaptive", "simulation"]
+    wrong = CliRunner().invoke(app, [*sizes, "--feedback", "clicks"])
+    assert wrong.exit_code != 0
+    assert "--feedback must be" in wrong.output

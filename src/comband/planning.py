@@ -72,17 +72,16 @@ def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsi
 def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:
     """What is enough in every world, so no forecast: the baselines, and last the paper's algorithm.
 
-    Its schedule is that of `theory.pac_comband`, by the gradient route.
+    Its schedule is that of `theory.pac_comband`, by the gradient route. From totals there is none for uniform lists.
     """
     P = check_count("n_policies", n_policies)
     paper = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta).n_rounds
-    uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)
     arms = ab_test_rounds(problem, n_policies=P, click_rate=click_rate, epsilon=epsilon, delta=delta)
-    return [
-        Forecast("A/B/n", "theorem", arms),
-        Forecast("uniform lists", "theorem", uniform),
-        Forecast("PAC-COMBAND (the paper)", "theorem", paper),
-    ]
+    forecasts = [Forecast("A/B/n", "theorem", arms)]
+    if problem.feedback == "items":
+        uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)
+        forecasts.append(Forecast("uniform lists", "theorem", uniform))
+    return [*forecasts, Forecast("PAC-COMBAND (the paper)", "theorem", paper)]
 
 
 def by_simulation(

@@ -20,11 +20,12 @@ class SmallWorld:
     values: NDArray[np.float64]
 
     def play(self, learner: cb.Learner, n: int, rng: np.random.Generator) -> None:
-        """n rounds of at most one click."""
+        """n rounds of at most one click, of which it is told where, or that there was one."""
         x = rng.integers(len(self.chances), size=n)
         label = (rng.random(n)[:, None] >= np.cumsum(self.chances, axis=1)[x]).sum(axis=1)
         decisions = learner.ask(x)
-        learner.tell(decisions, (decisions.lists == label[:, None]).astype(float))
+        clicked = decisions.lists == label[:, None]
+        learner.tell(decisions, (clicked.any(axis=1) if self.problem.feedback == "total" else clicked).astype(float))
 
 
 def small_world(kind: str, seed: int) -> SmallWorld:

@@ -3,7 +3,8 @@ caught."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -43,10 +44,18 @@ class Looking:
 
 
 def ever_wrong(
-    maker: Maker, kind: str, seed: int, *, epsilon: float | None, max_rounds: int, scores: str | None = None
+    maker: Maker,
+    kind: str,
+    seed: int,
+    *,
+    epsilon: float | None,
+    max_rounds: int,
+    scores: str | None = None,
+    feedback: Literal["items", "total"] = "items",
 ) -> bool:
     """Whether any claim made after any batch was wrong: a certified epsilon, or a fixed best candidate dropped."""
     world = small_world(kind, seed)
+    world = replace(world, problem=replace(world.problem, feedback=feedback))
     known: dict[str, Any] = (
         {} if scores is None else {"prior_scores": prior_scores(world.values, scores, seed), "prior_error": 0.02}
     )

@@ -10,7 +10,7 @@ import typer
 
 from comband.commands.common import console, print_json, stoppable, table, working
 from comband.planning import Forecast, by_simulation, by_theorem
-from comband.problem import Problem, check_epsilon, check_positive
+from comband.problem import Problem, check_choice, check_epsilon, check_positive
 
 
 def plan(
@@ -26,6 +26,9 @@ def plan(
         ),
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability allowed for a wrong answer.")] = 0.05,
+    feedback: Annotated[
+        str, typer.Option(help='What is seen of a shown list: "items", which ones were clicked, or "total", how many.')
+    ] = "items",
     rounds_a_day: Annotated[float, typer.Option(help="Lists you can show in a day.")] = 10_000,
     runs: Annotated[int, typer.Option(help="Simulated shops for each method; 0: no forecast, only theorems.")] = 6,
     max_rounds: Annotated[int, typer.Option(help="Give up a simulated run after so many rounds.")] = 50_000,
@@ -38,7 +41,12 @@ def plan(
 
     Example: comband plan --items 200 --slots 5 --candidates 100 --click-rate 0.1 --epsilon 0.02 --rounds-a-day 20000
     """
-    problem = Problem(n_actions=items, list_size=slots, sparsity=sparsity)
+    problem = Problem(
+        n_actions=items,
+        list_size=slots,
+        sparsity=sparsity,
+        feedback=check_choice("feedback", feedback, ("items", "total")),
+    )
     daily = check_positive("rounds_a_day", rounds_a_day)
     target = check_epsilon(check_positive("click_rate", click_rate) / 5 if epsilon is None else epsilon, problem)
     worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
