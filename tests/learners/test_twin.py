@@ -199,7 +199,8 @@ def test_all_evidence_is_that_of_the_twin_while_candidates_come_and_go(name: str
         is_open = seed != 1
         own: dict[str, Any] = {"changes": CHANGES if is_open else planned, "open_field": is_open}
         occurred |= follow(name, seed, folder=tmp_path, n_first=8, **own, **{**world, "n_batches": 26})
-    assert occurred >= {"the lead changed", "missing", "late", "dropped"}
+    assert occurred >= {"the lead changed", "missing", "late"}
+    assert "dropped" in occurred or name.startswith("ABTest")
 
 
 # Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear,
