@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.cluster.connecting import client_of
 
 Array = NDArray[np.float64]
 EPSILONS = {"bibtex": 0.10, "Corel5k": 0.15, "enron": 0.05, "yeast": 0.05}  # share of the best candidate's value
@@ -291,6 +293,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=15, help="draws of rows, candidates and rounds")
     parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--cluster", help="a Dask cluster instead: a scheduler's address, or local:N")
     parser.add_argument("--quick", action="store_true", help="few seeds, few candidates, a small budget")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
@@ -303,7 +306,12 @@ def main() -> None:
     if not arguments.sets:
         worlds += [(None, "needle"), (None, "nearly equal")]
     rows = []
-    with ProcessPoolExecutor(arguments.workers) as pool:
+    with ExitStack() as stack:
+        pool: Any = (
+            stack.enter_context(client_of(arguments.cluster)).get_executor(pure=False)
+            if arguments.cluster
+            else stack.enter_context(ProcessPoolExecutor(arguments.workers))
+        )
         for folder, name in worlds:
             tasks = []
             for i in range(seeds):

@@ -16,9 +16,11 @@ import pytest
 import comband as cb
 from comband.cluster import connect, connecting
 from comband.evaluation import evaluate_log
+from comband.experiments.runner import run_tasks
 from comband.logs import LogError, shards
 from tests.cluster.clusters import Cluster, environment, kill, wait_until
 from tests.evaluation.worlds import write_log
+from tests.experiments.toy import toy
 
 SLOW = "tests.evaluation.worlds:make_slow"
 # Connections of clusters that die, as they do here, are closed by nobody.
@@ -122,6 +124,12 @@ def test_a_local_cluster_by_command_line(log: tuple[Path, Path]) -> None:
     assert json.loads(run.stdout) == json.loads(json.dumps(expected))
     assert "worker" in run.stderr
     assert "rows" in run.stderr
+
+
+def test_experiments_run_on_a_cluster_too(cluster: Cluster, tmp_path: Path) -> None:
+    tasks = toy().tasks(quick=False)
+    here = run_tasks(tasks, tmp_path / "here", workers=1)
+    assert run_tasks(tasks, tmp_path / "there", client=cluster.client) == here
 
 
 def test_a_scheduler_that_is_killed(log: tuple[Path, Path], tmp_path: Path) -> None:

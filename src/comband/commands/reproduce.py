@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from comband.cluster.connecting import client_of
+from comband.commands.cluster_options import ClusterOption
 from comband.commands.common import console, is_quiet, print_json
 from comband.experiments import all_claims
 from comband.experiments import reproduce as run_claims
@@ -20,6 +23,7 @@ def reproduce(
     data: Annotated[Path | None, typer.Option(help="A folder of multi-label data, NAME_X.npz and NAME_Y.npz.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this claim only; may be given several times.")] = None,
     workers: Annotated[int, typer.Option(help="How many processes.")] = 2,
+    cluster: ClusterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The verdicts as JSON.")] = False,
 ) -> None:
     """Run every claim of the paper as an experiment, with a verdict and a figure each, and write a report.
@@ -35,7 +39,8 @@ def reproduce(
         raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
     chosen = [claim for claim in claims if not only or claim.name in only]
     shown = console()
-    findings = run_claims(chosen, out, quick=quick, workers=workers, progress=not is_quiet())
+    with nullcontext() if cluster is None else client_of(cluster) as client:
+        findings = run_claims(chosen, out, quick=quick, workers=workers, client=client, progress=not is_quiet())
     if as_json:
         verdicts = {finding.claim.name: str(finding.verdict) for finding in findings}
         print_json({"verdicts": verdicts, "report": str(out / "report.html")})

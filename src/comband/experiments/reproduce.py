@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy
@@ -27,10 +28,17 @@ from comband.storage import write_text
 
 
 def reproduce(
-    claims: Sequence[Claim], out: Path, *, quick: bool = False, workers: int = 2, progress: bool = False
+    claims: Sequence[Claim],
+    out: Path,
+    *,
+    quick: bool = False,
+    workers: int = 2,
+    client: Any = None,
+    progress: bool = False,
 ) -> list[Finding]:
     """Run the claims, or what is still missing of them, and write report.html, verdicts.json and the figures to `out`.
 
+    With a `dask.distributed.Client` its cluster runs them, with the same results in the same order.
     Results lie in out/results, one file of JSON lines for each claim; a run that was interrupted goes on from there.
     """
     if len({claim.name for claim in claims}) != len(claims):
@@ -45,7 +53,7 @@ def reproduce(
             if bar is not None and shown is not None:
                 bar.update(shown, advance=1, description=task.claim.name)
 
-        records = run_tasks(tasks, out / "results", workers=workers, on_done=on_done)
+        records = run_tasks(tasks, out / "results", workers=workers, client=client, on_done=on_done)
     findings = []
     for claim in claims:
         verdict, answers = judge(claim.checks, records[claim.name])

@@ -73,12 +73,14 @@ def run_tasks(
     folder: Path,
     *,
     workers: int = 2,
+    client: Any = None,
     on_done: Callable[[Task, bool], None] = lambda task, fresh: None,
 ) -> dict[str, list[Record]]:
     """Run what is not in `folder` yet, and return the records of all tasks by claim, in the order of the tasks.
 
     `on_done(task, fresh)` is called once for each task, with fresh = False if its result was there already. What is
     returned does not depend on `workers`, on the order in which tasks ended, or on how often the run was interrupted.
+    With a `dask.distributed.Client` the tasks run on its cluster, and `workers` does not matter.
     """
     check_count("workers", workers)
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,7 @@ def run_tasks(
                 on_done(task, False)
             else:
                 missing.append(task)
-        for task, values, seconds in _computed(missing, workers):
+        for task, values, seconds in _computed(missing, workers, client):
             files[task.claim.name].append(task, values, seconds)
             on_done(task, True)
         known = {key: record for file in files.values() for key, record in file.read().items()}
@@ -103,14 +105,18 @@ def run_tasks(
     return records
 
 
-def _computed(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Values, float]]:
+def _computed(tasks: Sequence[Task], workers: int, client: Any) -> Iterator[tuple[Task, Values, float]]:
     """Tasks with what they measured, as they end."""
     if not tasks:
         return
-    # Fresh processes: forking a process in which numba or BLAS has threads may hang.
-    pool = ProcessPoolExecutor(
-        min(workers, len(tasks)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
-    )
+    if client is not None:
+        pool = client.get_executor(pure=False)
+    else:
+        # Fresh processes: forking a process in which numba or BLAS has threads may hang.
+        pool = ProcessPoolExecutor(
+            min(workers, len(tasks)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
+        )
+    futures: dict[Any, Task] = {}
     try:
         futures = {pool.submit(_measure, task.claim.measure, dict(task.setting), task.seed): task for task in tasks}
         while futures:
@@ -125,12 +131,15 @@ def _computed(tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Value
                     raise
                 yield task, values, seconds
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for future in futures:
+            future.cancel()
+        pool.shutdown(wait=True)
 
 
 def _measure(measure: Callable[[Setting, int], Values], setting: Setting, seed: int) -> tuple[Values, float]:
     start = time.process_time()
-    values = measure(setting, seed)
+    with threadpool_limits(1):  # one thread, whatever BLAS would like
+        values = measure(setting, seed)
     return {name: as_plain(value) for name, value in values.items()}, round(time.process_time() - start, 3)
 
 
@@ -152,8 +161,7 @@ def _from_plain(value: Any) -> Any:
 
 
 def _start_worker() -> None:
-    """One thread each, whatever BLAS would like; and no orphan goes on working when the parent is killed."""
-    threadpool_limits(1)
+    """No orphan goes on working when the parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
