@@ -1,0 +1,280 @@
+"""Killed at random moments under load: what was acknowledged is there once, and the result is that of a run that was
+never disturbed.
+
+The service is a process of its own. One client plays a fixed sequence of batches, and calls again, with the same
+request ids, until it is answered; after each batch it waits until all of it is learnt from, so that every batch is
+drawn from the plan that the journal leads to, whatever happens in between. Meanwhile the service is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+
+from comband.serve import wire
+from comband.serve.service import Service
+from tests.serve import postgres
+from tests.serve.test_service import same, state_of
+from tests.serve.worlds import QUICK, M, World, caught_up, spec
+
+JSON = {"content-type": "application/json"}
+RUN = """
+import sys
+from comband.serve.running import serve
+from comband.serve.settings import Settings
+serve(Settings(store=sys.argv[1], port=int(sys.argv[2]), log="error", lease=.3, poll=.05, snapshot=.3))
+"""
+
+
+class Victim:
+    """A service that is killed and started again, on one port."""
+
+    def __init__(self, store: str) -> None:
+        import socket
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.store, self.kills = store, 0
+        self._lock, self._process = threading.Lock(), self._start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait(self, stop: threading.Event) -> None:
+        """Until it answers."""
+        while not stop.is_set():
+            try:
+                httpx.get(f"{self.address}/healthz")
+            except httpx.TransportError:
+                stop.wait(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        """At whatever it is doing; then start again."""
+        with self._lock:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self.kills += 1
+            self._process = self._start()
+
+    def stop(self) -> int:
+        """SIGTERM: finish, commit, close."""
+        with self._lock:
+            self._process.terminate()
+            return self._process.wait(timeout=60)
+
+    def end(self) -> None:
+        """Whatever it does."""
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", RUN, self.store, str(self.port)], env={**os.environ})
+
+
+def insist(http: httpx.Client, method: str, path: str, body: bytes | None = None) -> bytes:
+    """Call until it is answered."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            response = http.request(method, path, content=body)
+        except httpx.TransportError:
+            time.sleep(0.01)
+            continue
+        if response.is_success:
+            return response.content
+        assert response.status_code in (503, 409), response.text
+        if response.status_code == 409:
+            return response.content
+        time.sleep(0.01)
+    raise AssertionError("the service does not answer")
+
+
+def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire.Decision]:
+    """All decisions that were acknowledged, by the number of the request; the rewards of all were, too."""
+    told: dict[int, wire.Decision] = {}
+    with httpx.Client(base_url=address, headers=JSON, timeout=20) as http:
+        insist(http, "POST", "/v1/experiments", wire.as_json(spec(epsilon=0.01, block=size)))
+        for batch in range(n_batches):
+            numbers = range(batch * size, (batch + 1) * size)
+            for start in range(0, size, 4):  # several commits to a block
+                some = numbers[start : start + 4]
+                body = wire.as_json([world.request(i) for i in some])
+                data = insist(http, "POST", "/v1/experiments/test/decisions", body)
+                told |= zip(some, msgspec.json.decode(data, type=wire.Decisions).decisions, strict=True)
+            for i in numbers:
+                insist(http, "POST", "/v1/experiments/test/rewards", wire.as_json(world.post(i, told[i])))
+            while True:
+                status = msgspec.json.decode(insist(http, "GET", "/v1/experiments/test/status"), type=wire.Status)
+                if status.done or status.rounds >= (batch + 1) * size:
+                    break
+                time.sleep(0.005)
+    return told
+
+
+@contextmanager
+def killing(victim: Victim, most: int) -> Iterator[None]:
+    """Kill it so often, each time at a random moment up to twice as long after its first answer as that took: on a busy
+    machine it must have time to get anywhere.
+    """
+    stop, rng = threading.Event(), np.random.default_rng()
+
+    def go() -> None:
+        while not stop.is_set() and victim.kills < most:
+            began = time.monotonic()
+            victim.wait(stop)
+            if not stop.wait(rng.uniform(0, 2 * (time.monotonic() - began))):
+                victim.kill()
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def check(store: str, reference: Path, world: World, told: dict[int, wire.Decision]) -> None:
+    """Everything acknowledged is there once, nothing else is, and the learner's state is that of an undisturbed run."""
+
+    async def compare() -> None:
+        made = Service(store, timing=QUICK)
+        alone = Service(f"sqlite:///{reference}/journal.db", timing=QUICK)
+        try:
+            n = len(told)
+            rows = made.journal.decisions(1, 0, 10 * n)
+            assert [row.number for row in rows] == list(range(n))
+            assert {row.request: row.number for row in rows} == {f"r{i}": one.decision for i, one in told.items()}
+            kept = {(number, place): value for number, place, value in made.journal.rewards(1, 0, n)}
+            assert kept == {
+                (one.decision, place): value
+                for i, one in told.items()
+                for place, (_, value) in enumerate(world.rewards(i, one.items))
+            }
+            assert len(kept) == n * M
+            await alone.create(spec(epsilon=0.01, block=made.experiments.find("test").experiment.spec.block))
+            size = alone.experiments.find("test").experiment.spec.block
+            for start in range(0, n, size):
+                numbers = range(start, start + size)
+                decisions = await alone.decide("test", [world.request(i) for i in numbers])
+                for i, one in zip(numbers, decisions, strict=True):
+                    assert one.items == told[i].items
+                    assert one.propensities == told[i].propensities
+                await alone.reward("test", [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)])
+                await caught_up(alone)
+            await caught_up(made)
+            assert same(state_of(alone), state_of(made))
+        finally:
+            made.close()
+            alone.close()
+
+    asyncio.run(compare())
+
+
+def kill_and_compare(store: str, folder: Path, kills: int) -> None:
+    """Go on until it was killed so often."""
+    world, victim = World(best=0.02), Victim(store)
+    told: dict[int, wire.Decision] = {}
+    try:
+        with killing(victim, kills):
+            n = 6
+            while victim.kills < kills or not told:
+                told = run(victim.address, world, n, 16)
+                n += 2
+        assert victim.stop() == 0
+    finally:
+        victim.end()
+    reference = folder / "reference"
+    reference.mkdir()
+    check(store, reference, world, told)
+
+
+def test_killed_under_load(tmp_path: Path) -> None:
+    """Some kills; the long form makes two hundred."""
+    kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_killed_two_hundred_times_under_load(tmp_path: Path, kind: str) -> None:
+    if kind == "sqlite":
+        kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 200)
+    else:
+        with postgres.server() as cluster:
+            kill_and_compare(cluster.address, tmp_path, 200)
+
+
+def test_two_of_three_deciders_and_the_learner_are_killed(tmp_path: Path) -> None:
+    """Whoever is left goes on, another learns within seconds, and nothing is counted twice."""
+    with postgres.server() as cluster:
+        world = World(best=0.02)
+        victims = [Victim(cluster.address) for _ in range(3)]
+        told: dict[int, wire.Decision] = {}
+        try:
+            with httpx.Client(headers=JSON, timeout=20) as http:
+                for victim in victims:
+                    insist(http, "GET", f"{victim.address}/readyz")
+                insist(http, "POST", f"{victims[0].address}/v1/experiments", wire.as_json(spec(epsilon=0.01, block=16)))
+                for start in range(0, 320, 16):
+                    if start == 160:
+                        for victim in victims[:2]:  # one of the three learns, and it may be one of these
+                            victim.end()
+                    left = victims if start < 160 else victims[2:]
+                    for i in range(start, start + 16):
+                        path = f"{left[i % len(left)].address}/v1/experiments/test"
+                        while True:  # those that have not heard of the experiment yet say so
+                            body = wire.as_json(world.request(i))
+                            response = http.post(f"{path}/decisions", content=body)
+                            if response.status_code == 200:
+                                break
+                            assert response.status_code in (404, 503), response.text
+                        told[i] = msgspec.json.decode(response.content, type=wire.Decision)
+                        insist(http, "POST", f"{path}/rewards", wire.as_json(world.post(i, told[i])))
+                began, path = time.monotonic(), f"{victims[2].address}/v1/experiments/test/status"
+                while True:
+                    status = msgspec.json.decode(insist(http, "GET", path), type=wire.Status)
+                    if status.rounds == 320 or status.done:
+                        break
+                    assert time.monotonic() - began < 60
+                    time.sleep(0.02)
+            assert victims[2].stop() == 0
+        finally:
+            for victim in victims:
+                victim.end()
+        assert sorted(one.decision for one in told.values()) == list(range(320))
+
+        async def replay() -> None:
+            """From the journal alone, in one process: the same bits."""
+            states = []
+            for forget in (False, True):
+                made = Service(cluster.address, timing=QUICK)
+                try:
+                    if forget:
+                        with made.database.transaction():
+                            made.database.run("DELETE FROM snapshots")
+                        assert made.learners is not None
+                        made.learners._drop(1)
+                    await caught_up(made)
+                    states.append(state_of(made))
+                finally:
+                    made.close()
+            assert same(states[0], states[1])
+
+        asyncio.run(replay())
