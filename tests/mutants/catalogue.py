@@ -406,7 +406,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "policies/mixture.py",
-        "mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self.problem.uniform_propensity",
+        "mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self._uniform",
         "mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor / self.problem.n_actions",
         "the floor of a mixture is that of lists of one",
         (f"{MIXTURE}::test_propensities_equal_enumeration_and_sum_to_m",),
@@ -626,7 +626,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/two_phase/report.py",
-        "gaps = pairs.bounds(bound=theory.estimate_range(self.problem, floor=floor), delta=self.delta)",
+        "gaps = pairs.bounds(bound=self._range(floor), delta=self.delta)",
         "gaps = pairs.bounds(bound=self.problem.max_reward, delta=self.delta)",
         "PAC learners' ε with the range of rewards for that of their estimates",
         (f"{PAC}::test_epsilon_by_hand",),
