@@ -156,7 +156,7 @@ class Report:
         while high - low > 1e-2 * high:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return telling(high, evidence.problem.max_reward)
 
     def forecast(self) -> float:
         """Rounds until the slowest rival is certified, if bets go on growing as designed; those of the budget that are
