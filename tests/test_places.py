@@ -290,3 +290,10 @@ def test_a_problem_without_places_is_as_before() -> None:
     assert placed_rounds(rounds, None) is rounds
     assert replace(cb.Problem(K, M, places="pairs"), places=None) == cb.Problem(K, M)
     assert cb.evaluate(rounds, policies, max_reward=M, places=None) == cb.evaluate(rounds, policies, max_reward=M)
+
+
+@pytest.mark.parametrize("least", [None, 0, -1, 1.5, "ten", np.nan])
+def test_factors_need_some_rewards_of_every_place(least: Any) -> None:
+    rounds, _ = slate_log(1)
+    with pytest.raises(InputError, match="least"):
+        fit_examination(rounds, least=least)

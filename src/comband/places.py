@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.problem import InputError, Problem, check_places
+from comband.problem import InputError, Problem, check_count, check_places
 from comband.rounds import Decisions, Events, Rounds, check_rounds
 
 Places = Any  # what check_places gives
@@ -189,6 +189,7 @@ def fit_examination(rounds: Rounds, *, least: int = 10) -> tuple[float, ...]:
     >>> fit_examination(log)
     (1.0, 0.5)
     """
+    least = check_count("least", least)
     rewards = check_rounds(rounds).rewards
     counts = (rewards > 0).sum(axis=0)
     if counts.size == 0 or counts.min() < least:
