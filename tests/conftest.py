@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as COLUMNS says, and where tests run somebody may have set it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="module")  # not longer: as long as it runs, asyncio.run is refused in this thread
 def browser() -> Iterator[Browser]:
     """A Chromium; tests that ask for it are skipped where there is none."""

@@ -456,7 +456,7 @@ def test_a_schema_refuses_all_else(changes: dict[str, Any], sentence: str) -> No
         ("propensities", 5e-324, "propensities must not be below"),
         ("propensities", 2.0, "propensities must not be above 1"),
         ("propensities", np.nan, "propensities of shown actions must lie in"),
-        ("lists", -1, "lists must not be below 0"),
+        ("lists", -2, "lists must not be below -1"),
     ],
 )
 def test_no_value_out_of_range_comes_from_a_file(column: str, value: float, sentence: str, tmp_path: Path) -> None:

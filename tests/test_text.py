@@ -104,7 +104,7 @@ def test_faults_and_refusals_are_shown_as_text(tmp_path: Path) -> None:
     absent = CliRunner().invoke(app, ["evaluate", "[/]\x1b[31m\n.csv", "-c", "x"])
     assert absent.stderr == "comband: no file is like [/]\\x1b[31m\\n.csv.\n"
     absent = CliRunner().invoke(app, ["evaluate", str(log), "-c", "[/]\x1b[31m\n\udcff.csv"])
-    assert absent.stderr == "comband: there is no file [/]\\x1b[31m\\n\\udcff.csv.\n"
+    assert absent.stderr == "comband: no file is like [/]\\x1b[31m\\n\\udcff.csv.\n"
     for wrong in (
         ["\x1b[31m[/]"],
         ["evaluate", "--\x1b[31m[/]"],

@@ -98,7 +98,7 @@ def test_a_change_is_noticed_while_its_epoch_runs() -> None:
             n_candidates=2,
             comparison=learner.comparison(),
         )
-        assert page.index("the world is not at rest") < page.index("Leader:")
+        assert page.index("the world is not at rest") < page.index('class="lead"')
 
 
 def test_a_drift_that_returns_is_noticed_over_epochs() -> None:

@@ -350,12 +350,17 @@ def good_rows(path: Path, candidates: cb.logs.CandidateLists) -> tuple[int, int]
     return len(records), good
 
 
+_WORDS = {"true": "1", "false": "0"}  # of rewards
+
+
 def _row(header: list[str], cells: list[str]) -> dict[str, Any]:
     row = {name: _unmarked(cell) if cell else None for name, cell in zip(header, cells, strict=True)}
     record: dict[str, Any] = {name: row[name] for name in ("id", "context") if name in row}
     record["items"] = [row[f"item_{j}"] for j in range(M)]
     for plural, singular in (("rewards", "reward"), ("propensities", "propensity")):
         cells = [row[f"{singular}_{j}"] or "" for j in range(M)]
+        if plural == "rewards":
+            cells = [_WORDS.get(cell.lower(), cell) for cell in cells]
         record[plural] = [float(cell) if _NUMBER.fullmatch(cell) else None for cell in cells]
     return record
 
@@ -382,7 +387,9 @@ def _is_good(record: dict[str, Any], contexts: set[str]) -> bool:
     assert items is not None
     assert rewards is not None
     assert propensities is not None
-    if any(isinstance(x, bool) or not isinstance(x, (int, float)) for x in rewards + propensities):
+    if any(not isinstance(x, (int, float)) for x in rewards + propensities):
+        return False
+    if any(isinstance(x, bool) for x in propensities):  # rewards may be true and false
         return False
     if not all(r == 0 or SMALLEST_REWARD <= r <= 1 for r in rewards) or not all(
         SMALLEST_PROPENSITY <= q <= 1 + 1e-9 for q in propensities

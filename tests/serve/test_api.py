@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -290,6 +291,7 @@ def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tm
     for _ in range(3000):
         if made.journal.counts(number)[1] == 160:
             break
+        time.sleep(0.01)
     for what in ("rounds", "candidates"):
         data = http.get(f"/v1/experiments/log/export/{what}.parquet").content
         (tmp_path / f"{what}.parquet").write_bytes(data)

@@ -75,8 +75,8 @@ class Database(ABC):
     def migrate(self, upto: int = len(VERSIONS)) -> int:
         """Bring the tables to the newest version; returns the version that was there."""
         with self.transaction():
+            self._lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
             self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
-            self._lock_schema()
             rows = self.run("SELECT version FROM comband_schema")
             version = int(rows[0][0]) if rows else 0
             if version > len(VERSIONS):

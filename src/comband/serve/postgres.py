@@ -17,6 +17,7 @@ except ImportError as error:
     raise InputError(f"{missing_extra('PostgreSQL', 'psycopg', 'postgres')} ({error}).") from None
 
 _CHANNEL = "comband_plans"
+_SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own for whoever changes the tables
 
 
 class Postgres(Database):
@@ -74,7 +75,7 @@ class Postgres(Database):
             ears.close()
 
     def _lock_schema(self) -> None:
-        self.run("LOCK TABLE comband_schema IN EXCLUSIVE MODE")
+        self.run("SELECT pg_advisory_xact_lock(?)", [_SCHEMA_LOCK])
 
     def _connect(self) -> Any:
         return psycopg.connect(self._address, connect_timeout=5)
