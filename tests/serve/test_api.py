@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
