@@ -261,23 +261,28 @@ def test_quiet_stands_before_or_after_a_command_and_shows_no_progress(
         assert quiet.stdout == loud.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "simulate"])
-def test_ctrl_c_keeps_what_was_found(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, asked, sample = tmp_path / "report.html", 0, cb.SyntheticRecommender.sample
+def interrupt_at(batch: int, monkeypatch: pytest.MonkeyPatch) -> list[cb.Batch]:
+    """Ctrl-C while this batch is drawn; all that are drawn."""
+    drawn, sample = list[cb.Batch](), cb.SyntheticRecommender.sample
 
     def interrupted(*given: Any) -> cb.Batch:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        drawn.append(sample(*given))
+        if len(drawn) == batch:
             signal.raise_signal(signal.SIGINT)
-        return sample(*given)
+        return drawn[-1]
 
     monkeypatch.setattr(cb.SyntheticRecommender, "sample", interrupted)
+    return drawn
+
+
+@pytest.mark.parametrize("command", ["demo", "simulate"])
+def test_ctrl_c_keeps_what_was_found(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report, batches = tmp_path / "report.html", interrupt_at(2, monkeypatch)
     before = signal.getsignal(signal.SIGINT)
     option = ["--report"] if command == "demo" else ["--html"]
     outcome = CliRunner().invoke(app, [command, "--candidates", "12", "--epsilon", "0.001", *option, str(report)])
     assert outcome.exit_code == 0, outcome.stderr
-    assert asked == 2  # the batch at hand, and no more
+    assert len(batches) == 2  # the batch at hand, and no more
     assert signal.getsignal(signal.SIGINT) is before
     assert "Stopping" in outcome.stderr
     assert "Stopped early" in report.read_text(encoding="utf-8")
@@ -382,17 +387,7 @@ def test_every_command_that_answers_has_json(tmp_path: Path) -> None:
 
 
 def test_a_stopped_plan_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-    sample = cb.SyntheticRecommender.sample
-
-    def interrupted(*given: Any) -> cb.Batch:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            signal.raise_signal(signal.SIGINT)
-        return sample(*given)
-
-    monkeypatch.setattr(cb.SyntheticRecommender, "sample", interrupted)
+    interrupt_at(1, monkeypatch)
     sizes = ["--items", "20", "--slots", "2", "--candidates", "3", "--max-rounds", "1000", "--runs", "2"]
     shown = CliRunner().invoke(app, ["plan", *sizes, "--json"])
     assert shown.exit_code == 0, shown.stderr

@@ -879,4 +879,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "what clipping loses is not counted",
         ("tests/evaluation/test_clipped.py::test_clipped_differences_are_never_too_small_on_average",),
     ),
+    # ---- the service -------------------------------------------------------------------------------------------------
+    Mutant(
+        "serve/stores.py",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA synchronous=OFF",
+        "a decision is answered before it is on the disk",
+        ("tests/serve/test_stores.py::test_what_sqlite_commits_is_on_the_disk",),
+    ),
+    Mutant(
+        "serve/learning.py",
+        "overdue = [time + window < clock for _, time in times]",
+        "overdue = [time < clock for _, time in times]",
+        "decisions count as unrewarded before their window is over",
+        ("tests/serve/test_stores.py::test_both_stores_come_to_the_same",),
+    ),
+    Mutant(
+        "serve/progress.py",
+        "if rows[0][0] != fence:",
+        "if not rows:",
+        "a learner that was replaced goes on publishing",
+        ("tests/serve/test_stores.py::test_leases_and_fences",),
+    ),
 )

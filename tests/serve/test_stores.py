@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -209,6 +211,7 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
                     answers[number] = response.json()
                     break
                 assert response.status_code == 503
+                time.sleep(0.1)  # a server that was killed takes its time
         assert len(answers) == 30
         for number, answer in answers.items():
             again = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number))).json()
@@ -216,26 +219,32 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
         assert http.get("/v1/experiments/test").json()["decisions"] == 30
 
 
-def listening_on(store: str):  # type: ignore[no-untyped-def]
+@contextmanager
+def listening_on(store: str) -> Iterator[httpx.Client]:
     """A client of a service over this store."""
-    from contextlib import contextmanager
-
-    @contextmanager
-    def made() -> Iterator[httpx.Client]:
-        one = Service(store, timing=QUICK)
-        try:
-            with (
-                listening(one) as address,
-                httpx.Client(base_url=address, headers={"content-type": "application/json"}, timeout=60) as client,
-            ):
-                yield client
-        finally:
-            one.close()
-
-    return made()
+    one = Service(store, timing=QUICK)
+    try:
+        with (
+            listening(one) as address,
+            httpx.Client(base_url=address, headers={"content-type": "application/json"}, timeout=60) as client,
+        ):
+            yield client
+    finally:
+        one.close()
 
 
 # ---- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_sqlite_commits_is_on_the_disk(tmp_path: Path) -> None:
+    """No test can cut the power: what must hold is that every commit waits for the disk."""
+    database = Sqlite(tmp_path / "store.db")
+    database.migrate()
+    full = 2  # PRAGMA synchronous: 0 off, 1 normal, 2 full
+    assert (database.run("PRAGMA journal_mode"), database.run("PRAGMA synchronous")) == ([("wal",)], [(full,)])
+    with database.transaction():
+        assert database.run("PRAGMA synchronous") == [(full,)]
+    database.close()
 
 
 def test_a_store_of_the_first_version_is_migrated(tmp_path: Path) -> None:

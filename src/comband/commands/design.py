@@ -29,6 +29,7 @@ from comband.commands.log_options import (
 )
 from comband.design import Design, design_exploration
 from comband.evaluation import design_log
+from comband.evaluation.designing import refuse_slots
 from comband.logs import LogError
 from comband.oracles import EnumerationOracle
 from comband.policies.placed import PlacedPolicies
@@ -88,10 +89,7 @@ def design(
         )
         policies, K = reading.policies, reading.problem.n_actions
         if reading.format.positional and reading.places is None:
-            raise LogError(
-                f"{log[0]} has propensities per slot; a design needs a log where an item counts anywhere in the list, "
-                "or --places pairs, for lists that are shown in the candidates' own orders."
-            )
+            refuse_slots(str(log[0]))
         if isinstance(policies, PlacedPolicies):
             K = K // reading.problem.list_size
         problem = Problem(K, reading.problem.list_size, sparsity=sparsity, places=reading.places)

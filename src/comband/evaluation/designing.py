@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -59,11 +59,7 @@ def design_log(
     work = as_work(client, progress)
     shards = find_shards(log, format, columns)
     if shards[0].format.positional:
-        raise LogError(
-            f"{log_name(log)} has propensities per slot; "
-            "a design needs a log where an item counts anywhere in the list, or --places pairs, for lists that are "
-            "shown in the candidates' own orders."
-        )
+        refuse_slots(log_name(log))
     joined = Joined(
         work,
         shards,
@@ -84,6 +80,14 @@ def design_log(
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
     return design_exploration(events, policies, problem=problem, floor=floor), (joined.source.faults, faults)
+
+
+def refuse_slots(name: str) -> NoReturn:
+    """A log whose propensities are those of items in their slots is read as pairs, or not at all."""
+    raise LogError(
+        f"{name} has propensities per slot; a design needs a log where an item counts anywhere in the list, or "
+        "--places pairs, for lists that are shown in the candidates' own orders."
+    )
 
 
 def _event_columns(work: Work, parts: Sequence[Any], max_reward: float) -> EventColumns:
