@@ -12,23 +12,15 @@ from comband._kernels.orders import shuffle_row
 
 
 @njit(cache=True, nogil=True)
-def _all_actions(lists: Any, n_actions: int) -> bool:
-    """Whether lists (n, S, m) hold actions only; without a way out of its loop, which lets it vectorise."""
+def _all_actions(lists: Any, n_actions: int, lowest: int = 0) -> bool:
+    """Whether lists (n, S, m) hold actions only, or with `lowest` −1 none as well; without a way out of its loop, which
+    lets it vectorise.
+    """
     flat = lists.ravel()
     smallest, largest = np.int32(0), np.int32(0)
     for e in range(len(flat)):
         smallest, largest = min(smallest, flat[e]), max(largest, flat[e])
-    return bool(smallest >= 0 and (largest < n_actions or len(flat) == 0))
-
-
-@njit(cache=True, nogil=True)
-def _actions_or_none(lists: Any, n_actions: int) -> bool:
-    """Whether lists (n, S, m) hold actions, or −1 for none, only."""
-    flat = lists.ravel()
-    smallest, largest = np.int32(0), np.int32(0)
-    for e in range(len(flat)):
-        smallest, largest = min(smallest, flat[e]), max(largest, flat[e])
-    return bool(smallest >= -1 and (largest < n_actions or len(flat) == 0))
+    return bool(smallest >= lowest and (largest < n_actions or len(flat) == 0))
 
 
 @njit(cache=True, nogil=True)
@@ -124,7 +116,7 @@ def disagreement_lists(
         raise IndexError("disagreement_lists: shapes do not fit together")
     if u.shape[1] != 2 or (n_drawn != n and n_drawn != 0) or not 0 <= leader < n_policies:
         raise IndexError("disagreement_lists: two numbers per context, or none; and a leader among the policies")
-    if not _actions_or_none(lists, n_actions):
+    if not _all_actions(lists, n_actions, -1):
         raise IndexError("disagreement_lists: an action is out of range")
     shown = np.zeros((n_drawn, m), dtype=np.int32)
     propensities = np.zeros((n_drawn, m))
@@ -200,7 +192,7 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
     stamp = np.full(n_actions + 1, -1, dtype=np.int64)
     if not 0 <= leader < n_policies:
         raise IndexError("disputed_counts: the leader is not among the policies")
-    if not _actions_or_none(lists, n_actions):
+    if not _all_actions(lists, n_actions, -1):
         raise IndexError("disputed_counts: an action is out of range")
     for i in range(n):
         stamp[none] = i

@@ -19,13 +19,12 @@ from comband.commands.log_options import (
     FormatOption,
     ItemsOption,
     LogArgument,
+    LogOptions,
     OnErrorOption,
     PlacesOption,
     SparsityOption,
-    column_names,
-    imported,
     is_simple,
-    load,
+    print_faults,
 )
 from comband.design import Design, design_exploration
 from comband.evaluation import design_log
@@ -71,22 +70,13 @@ def design(
             "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
             "0 … N−1, otherwise --items FILE with all of them, one per line."
         )
+    how = LogOptions(
+        format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
+    )
     if places is not None:
         if cluster is not None or not is_simple(log, candidates):
             raise LogError("where places matter a design is made from one file of rounds and one of lists, here.")
-        reading = load(
-            log[0],
-            candidates,
-            format=format,
-            context=context,
-            n_actions=n_actions,
-            items=items,
-            sparsity=sparsity,
-            places=places,
-            on_error=on_error,
-            column=column,
-            columns=columns,
-        )
+        reading = how.load(log[0], candidates)
         policies, K = reading.policies, reading.problem.n_actions
         if reading.format.positional and reading.places is None:
             refuse_slots(str(log[0]))
@@ -97,26 +87,11 @@ def design(
             step(f"designing with {len(reading.policies):,} candidates")
             result = design_exploration(reading.events, EnumerationOracle(policies), problem=problem, floor=floor)
     else:
-        names = column_names(column or (), columns)
         with working_on(cluster) as work:
-            result, faults = design_log(
-                [str(path) for path in log],
-                str(candidates),
-                floor=floor,
-                client=work,
-                format=imported(format),
-                sparsity=sparsity,
-                context=context or (),
-                columns=names["log"],
-                features=features or (),
-                n_actions=n_actions,
-                items=items,
-                on_error=on_error,
-                list_columns=names["candidates"],
-            )
+            paths = [str(path) for path in log]
+            result, faults = design_log(paths, str(candidates), floor=floor, client=work, **how.of_shards())
         for source in faults:
-            for line in source.describe():
-                remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
+            print_faults(source)
     result.mixture.save(out)
     remarks().print(f"mixture written to {visible(out)}")
     if as_json:

@@ -19,14 +19,12 @@ from comband.commands.log_options import (
     FormatOption,
     ItemsOption,
     LogArgument,
+    LogOptions,
     OnErrorOption,
     PlacesOption,
     SparsityOption,
     as_places,
-    column_names,
-    imported,
     is_simple,
-    load,
 )
 from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
 from comband.reports import evaluation_page
@@ -77,25 +75,15 @@ def evaluate(
 
     The exit code is 1 when a file is refused or its propensities cannot be right.
     """
+    how = LogOptions(
+        format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
+    )
     if cluster is None and not features and is_simple(log, candidates):
-        reading = load(
-            log[0],
-            candidates,
-            format=format,
-            context=context,
-            n_actions=n_actions,
-            items=items,
-            sparsity=sparsity,
-            places=places,
-            on_error=on_error,
-            column=column,
-            columns=columns,
-        )
+        reading = how.load(log[0], candidates)
         with working() as step:
             step(f"evaluating {len(reading.policies):,} candidates")
             answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
     else:
-        names = column_names(column or (), columns)
         with working_on(cluster) as work:
             answer = evaluate_log(
                 [str(path) for path in log],
@@ -103,16 +91,8 @@ def evaluate(
                 min_propensity=min_propensity,
                 delta=delta,
                 client=work,
-                format=imported(format),
-                sparsity=sparsity,
-                context=context or (),
                 places=as_places(places),
-                features=features or (),
-                n_actions=n_actions,
-                items=items,
-                on_error=on_error,
-                columns=names["log"],
-                list_columns=names["candidates"],
+                **how.of_shards(),
             )
         for line in answer.skipped_examples:
             remarks().print(f"skipped in {visible(log[0])}: {line}", soft_wrap=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from comband.commands.common import remarks, working
 from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log
+from comband.logs.faults import Faults
 from comband.logs.keys import read_catalogue
 from comband.logs.raw_files import check_file
 from comband.logs.registry import describe_formats
@@ -86,51 +88,73 @@ PlacesOption = Annotated[
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What these options say together: how a command reads its files."""
+
+    format: str
+    context: list[str] | None
+    column: list[str] | None
+    columns: Path | None
+    n_actions: int | None
+    items: Path | None
+    sparsity: float | None
+    places: str | None
+    on_error: str
+    features: list[str] | None
+
+    def load(self, log: Path, candidates: Path) -> LogReading:
+        """Read one file of each, telling on standard error how far it is."""
+        names = column_names(self.column or (), self.columns)
+        with working() as step:
+            step(f"reading {candidates.name}")
+            lists = read_candidates(
+                candidates,
+                n_actions=self.n_actions,
+                catalogue=None if self.items is None else read_catalogue(self.items),
+                columns=names["candidates"],
+                on_error=self.on_error,
+            )
+            reading = read_log(
+                log,
+                lists,
+                format=imported(self.format),
+                sparsity=self.sparsity,
+                context=self.context or (),
+                columns=names["log"],
+                places=as_places(self.places),
+                on_error=self.on_error,
+                progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
+            )
+        for source in (lists.faults, reading.faults):
+            print_faults(source)
+        return reading
+
+    def of_shards(self) -> dict[str, Any]:
+        """The same for `evaluate_log` and `design_log`, but for places."""
+        names = column_names(self.column or (), self.columns)
+        return {
+            "format": imported(self.format),
+            "sparsity": self.sparsity,
+            "context": self.context or (),
+            "columns": names["log"],
+            "list_columns": names["candidates"],
+            "features": self.features or (),
+            "n_actions": self.n_actions,
+            "items": self.items,
+            "on_error": self.on_error,
+        }
+
+
 def is_simple(log: list[Path], candidates: Path) -> bool:
     """Whether there is one file of each, to be read as they are."""
     return len(log) == 1 and log[0].is_file() and candidates.is_file()
 
 
-def load(
-    log: Path,
-    candidates: Path,
-    *,
-    format: str,
-    context: list[str] | None,
-    n_actions: int | None,
-    items: Path | None,
-    sparsity: float | None,
-    places: str | None,
-    on_error: str,
-    column: list[str] | None = None,
-    columns: Path | None = None,
-) -> LogReading:
-    """Read both files, telling on standard error how far it is."""
-    names = column_names(column or (), columns)
-    with working() as step:
-        step(f"reading {candidates.name}")
-        lists = read_candidates(
-            candidates,
-            n_actions=n_actions,
-            catalogue=None if items is None else read_catalogue(items),
-            columns=names["candidates"],
-            on_error=on_error,
-        )
-        reading = read_log(
-            log,
-            lists,
-            format=imported(format),
-            sparsity=sparsity,
-            context=context or (),
-            columns=names["log"],
-            places=as_places(places),
-            on_error=on_error,
-            progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
-        )
-    for source in (lists.faults, reading.faults):
-        for line in source.describe():
-            remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
-    return reading
+def print_faults(source: Faults) -> None:
+    """Remark on the rows that were left out of a file."""
+    for line in source.describe():
+        remarks().print(f"skipped in {visible(source.source)}: {line}", soft_wrap=True)
 
 
 def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str, str]]:

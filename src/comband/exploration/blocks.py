@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.problem import Problem, as_generator
 from comband.rounds import Decisions, Events, no_arms
+from comband.storage import Array, State, Text, check, require
 from comband.totals import first_of_rounds
 
 Lists = NDArray[np.int32]
@@ -97,3 +98,30 @@ class WholeLists:
         A = len(self.shown)
         shares = inclusion(predicted, np.full(A, 1 / A), np.ascontiguousarray(items), self._problem.n_actions)
         return np.minimum(shares, 1.0)
+
+
+class CandidatesLists(WholeLists):
+    """What explorers share that show the candidates' own lists and learn from totals, credited to all of them."""
+
+    KIND: ClassVar[str]
+    FROM_TOTALS: ClassVar[bool] = True
+    ONE_CREDITED = False
+
+    def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], *, problem: Problem) -> None:
+        super().__init__(policies, candidates, problem)
+        self.candidates = candidates
+
+    def state(self) -> State:
+        """All but policies and problem, for a file or another process; see `comband.storage`."""
+        return {"kind": self.KIND, "candidates": self.candidates}
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> Self:
+        """The inverse of `state`, checked."""
+        check(
+            state,
+            {"kind": Text((cls.KIND,)), "candidates": Array("i8", ("S",), 0, "P-1", rising=True)},
+            P=len(policies),
+        )
+        require(len(state["candidates"]) > 0, "an explorer must have candidates.")
+        return cls(policies, state["candidates"], problem=problem)

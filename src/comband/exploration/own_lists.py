@@ -13,17 +13,16 @@ from comband.bits import Rows
 from comband.contexts import take_contexts
 from comband.estimates.pseudo_inverse import list_overlaps, own_list_weights
 from comband.exploration.base import Explorer, Standing, register
-from comband.exploration.blocks import WholeLists, shown_lists
+from comband.exploration.blocks import CandidatesLists, shown_lists
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.rounds import Events
-from comband.storage import Array, State, Text, check, require
 
 _CELLS = 1 << 22  # comparisons of actions at once
 
 
 @register
-class OwnListExplorer(WholeLists):
+class OwnListExplorer(CandidatesLists):
     """The list of a candidate drawn uniformly; its total counts for all by the pseudo-inverse of C = E[aaᵀ | x].
 
     X(π) = T·πᵀC⁺a, which is T·S·M[j, k] for candidate j when the list of k was shown, where M is the projection onto
@@ -43,12 +42,9 @@ class OwnListExplorer(WholeLists):
     """
 
     KIND: ClassVar[str] = "own lists"
-    FROM_TOTALS: ClassVar[bool] = True
-    ONE_CREDITED = False
 
     def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], *, problem: Problem) -> None:
-        super().__init__(policies, candidates, problem)
-        self.candidates = candidates
+        super().__init__(policies, candidates, problem=problem)
         self.smallest_disputed = self.smallest * 2 / (1 + math.sqrt(2))
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -74,19 +70,6 @@ class OwnListExplorer(WholeLists):
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
         """As for `divisors`."""
         return self.divisors(events, chosen)
-
-    def state(self) -> State:
-        """All but policies and problem, for a file or another process; see `comband.storage`."""
-        return {"kind": self.KIND, "candidates": self.candidates}
-
-    SCHEMA: ClassVar = {"kind": Text((KIND,)), "candidates": Array("i8", ("S",), 0, "P-1", rising=True)}
-
-    @classmethod
-    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> OwnListExplorer:
-        """The inverse of `state`, checked."""
-        check(state, cls.SCHEMA, P=len(policies))
-        require(len(state["candidates"]) > 0, "an explorer must have candidates.")
-        return cls(policies, state["candidates"], problem=problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 
 from comband.bits import Rows
 from comband.exploration.base import Explorer, Standing, register
-from comband.exploration.blocks import WholeLists
-from comband.policies.policy_set import PolicySet
-from comband.problem import Problem
+from comband.exploration.blocks import CandidatesLists
 from comband.rounds import Events
-from comband.storage import Array, State, Text, check, require
 from comband.totals import first_of_rounds
 
 
 @register
-class WholeListExplorer(WholeLists):
+class WholeListExplorer(CandidatesLists):
     """The list of a candidate drawn uniformly; its total counts for all candidates with the same set of actions there.
 
     With P(a | x) the share of the S candidates that show the set a, X(π) = T·1[π(x) = a]/P(a | x) is unbiased, and at
@@ -32,12 +29,6 @@ class WholeListExplorer(WholeLists):
     """
 
     KIND: ClassVar[str] = "whole lists"
-    FROM_TOTALS: ClassVar[bool] = True
-    ONE_CREDITED = False
-
-    def __init__(self, policies: PolicySet, candidates: NDArray[np.int64], *, problem: Problem) -> None:
-        super().__init__(policies, candidates, problem)
-        self.candidates = candidates
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The first event of a round, for all of them, counts for the candidates that list every action."""
@@ -51,19 +42,6 @@ class WholeListExplorer(WholeLists):
         """P(a | x)/m by who counted for these events; 1/(Sm) where nobody did."""
         shares = inside @ np.full(inside.n_columns, 1 / inside.n_columns)
         return np.maximum(shares, self.smallest) / self._problem.list_size
-
-    def state(self) -> State:
-        """All but policies and problem, for a file or another process; see `comband.storage`."""
-        return {"kind": self.KIND, "candidates": self.candidates}
-
-    SCHEMA: ClassVar = {"kind": Text((KIND,)), "candidates": Array("i8", ("S",), 0, "P-1", rising=True)}
-
-    @classmethod
-    def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> WholeListExplorer:
-        """The inverse of `state`, checked."""
-        check(state, cls.SCHEMA, P=len(policies))
-        require(len(state["candidates"]) > 0, "an explorer must have candidates.")
-        return cls(policies, state["candidates"], problem=problem)
 
     def _same(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(E, S) who lists all actions of the event's round."""
