@@ -123,9 +123,26 @@ class TotalRounds:
             if len(bad):
                 raise InputError(f"list_propensities must lie in (0, 1], got {P[bad[0]]} in row {bad[0]}.")
             shares = np.exp(np.log(P) + log_lists_with(problem))
+        return cls.of_shares(contexts, lists=shown, totals=totals, shares=shares, problem=problem, ids=ids)
+
+    @classmethod
+    def of_shares(
+        cls,
+        contexts: Contexts,
+        *,
+        lists: ArrayLike,
+        totals: ArrayLike,
+        shares: ArrayLike,
+        problem: Problem,
+        ids: ArrayLike | None = None,
+    ) -> TotalRounds:
+        """Rounds of lists whose shares (n,) are known."""
+        n = n_contexts(contexts)
+        check_some_left(check_problem(problem))
+        shown = check_lists(lists, problem, n=n)
         # Nothing is known of single actions, and nothing needed.
         decisions = replace(_unweighed(contexts, shown, problem, ids), propensities=np.full(shown.shape, np.nan))
-        return cls(problem, decisions, check_totals(totals, problem, n=n), shares)
+        return cls(problem, decisions, check_totals(totals, problem, n=n), as_floats("shares", shares))
 
     def __len__(self) -> int:
         return len(self.totals)

@@ -129,7 +129,13 @@ def _print(result: Design, top: int) -> None:
     out.print(table(("candidate", "weight"), [(name, f"{weight:.4f}") for name, weight in weights[: top or None]]))
     if top and len(weights) > top:
         out.print(f"… and {len(weights) - top:,} more (--top 0 shows all)")
+    drawn = (
+        "Show lists of which one item is from this mixture and the rest are uniform (MidzunoLists): from a uniform "
+        f"list in {result.mixture.floor:.0%} of rounds, otherwise from that of a candidate drawn by weight"
+        if result.mixture.problem.feedback == "total"
+        else f"Show a uniform list in {result.mixture.floor:.0%} of rounds, otherwise the list of a candidate drawn by "
+        "weight"
+    )
     out.print(
-        f"\nShow a uniform list in {result.mixture.floor:.0%} of rounds, otherwise the list of a candidate drawn by "
-        f"weight. Variance proxy of the hardest candidate: {result.max_variance:.4g}. {visible(result.message)}"
+        f"\n{drawn}. Variance proxy of the hardest candidate: {result.max_variance:.4g}. {visible(result.message)}"
     )

@@ -18,6 +18,7 @@ from comband.commands.log_options import (
     FeaturesOption,
     FormatOption,
     ItemsOption,
+    LawOption,
     LogArgument,
     LogOptions,
     OnErrorOption,
@@ -43,11 +44,12 @@ def evaluate(
     items: ItemsOption = None,
     sparsity: SparsityOption = None,
     places: PlacesOption = None,
+    law: LawOption = None,
     min_propensity: Annotated[
         float | None,
         typer.Option(
             help="A lower bound on propensities that your logging ensures for all items that candidates show, on every "
-            "context; nothing is assumed otherwise.",
+            "context; nothing is assumed otherwise. Of totals: on the probability of any list, times C(K-1, m-1).",
             show_default=False,
         ),
     ] = None,
@@ -67,6 +69,8 @@ def evaluate(
 
     Columns of the log: context, items, rewards, propensities; in CSV item_0, item_1, …, reward_0, …, propensity_0, …
 
+    One number per list: context, items, total, and list_propensity (of the whole list) or first_propensities; or --law.
+
     With --places pairs propensities are those of the item in its place: as it stands in items, or as positions say.
 
     Columns of the candidates' file: context, candidate, items; in CSV item_0, item_1, …
@@ -79,7 +83,7 @@ def evaluate(
         format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
     )
     if cluster is None and not features and is_simple(log, candidates):
-        reading = how.load(log[0], candidates)
+        reading = how.load(log[0], candidates, law=law)
         with working() as step:
             step(f"evaluating {len(reading.policies):,} candidates")
             answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
@@ -92,6 +96,7 @@ def evaluate(
                 delta=delta,
                 client=work,
                 places=as_places(places),
+                law=law,
                 **how.of_shards(),
             )
         for line in answer.skipped_examples:

@@ -85,6 +85,14 @@ PlacesOption = Annotated[
         show_default=False,
     ),
 ]
+LawOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--law",
+        help="For a log of totals: the mixture (from comband design) that drew its lists, instead of propensities.",
+        show_default=False,
+    ),
+]
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
@@ -103,7 +111,7 @@ class LogOptions:
     on_error: str
     features: list[str] | None
 
-    def load(self, log: Path, candidates: Path) -> LogReading:
+    def load(self, log: Path, candidates: Path, *, law: Path | None = None) -> LogReading:
         """Read one file of each, telling on standard error how far it is."""
         names = column_names(self.column or (), self.columns)
         with working() as step:
@@ -123,6 +131,7 @@ class LogOptions:
                 context=self.context or (),
                 columns=names["log"],
                 places=as_places(self.places),
+                law=law,
                 on_error=self.on_error,
                 progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
             )

@@ -10,10 +10,13 @@ Reference: Swaminathan et al. (2017), Off-policy evaluation for slate recommenda
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import take_contexts
+from comband.contexts import Contexts, take_contexts
 from comband.estimates.importance import ValueSums
 from comband.lists import check_totals
 from comband.policies.mixture import Mixture
@@ -21,6 +24,7 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import Problem, check_problem, check_some_left
 from comband.rounds import Decisions, check_decisions
+from comband.totals import TotalRounds, log_lists_with
 
 _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
 
@@ -91,18 +95,27 @@ def mixed_list_weights(
 def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: PolicySet, mixture: Mixture) -> ValueSums:
     """Sums over rounds of T·π(x)ᵀC⁻¹a, unbiased for V(π), and of its square, where `mixture` drew the lists.
 
-    Its floor makes C invertible, so that every policy can be valued; a round is worth at most ρm/(γα) either way, as
-    C ⪰ γα·I. `MidzunoLists` of the same mixture have a smaller variance where K is large (docs/open_problems.md); this
-    is for logs of lists that were not drawn so.
+    Its floor makes C invertible, so that every policy can be valued; a round is worth at most ρK/γ either way
+    (`pseudo_inverse_bound`). `MidzunoLists` of the same mixture have a smaller variance where K is large
+    (docs/open_problems.md); this is for logs of lists that were not drawn so.
     """
+    T = check_totals(totals, check_problem(mixture.problem), n=len(check_decisions(decisions)))
+    result = ValueSums.zero(len(policies), n_rounds=len(T))
+    for values in pseudo_inverse_round_values(decisions, T, policies, mixture):
+        result.add(values)
+    return result
+
+
+def pseudo_inverse_round_values(
+    decisions: Decisions, totals: NDArray[np.float64], policies: PolicySet, mixture: Mixture
+) -> Iterator[NDArray[np.float64]]:
+    """T·π(x)ᵀC⁻¹a of all rounds with a total and all policies π, in blocks (rounds, P) of bounded size."""
     problem = check_problem(mixture.problem)
     policies.check(problem)
     check_some_left(problem)
-    T = check_totals(totals, problem, n=len(check_decisions(decisions)))
-    result = ValueSums.zero(len(policies), n_rounds=len(T))
     support = mixture.support
     step = max(1, BLOCK // (problem.list_size**2 * (len(policies) + len(support)) * (len(support) + 1)))
-    rewarded = np.flatnonzero(T)
+    rewarded = np.flatnonzero(totals)
     for start in range(0, len(rewarded), step):
         rows = rewarded[start : start + step]
         X = take_contexts(decisions.contexts, rows)
@@ -116,5 +129,38 @@ def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: Pol
             problem=problem,
             others=(list_overlaps(mine, mixed), list_overlaps(mine, shown)),
         )
-        result.add(weights[:, :, 0] * T[rows, None])
+        yield np.asarray(weights[:, :, 0] * totals[rows, None])
+
+
+def pseudo_inverse_bound(problem: Problem, floor: float) -> float:
+    """The most that |T·πᵀC⁻¹a|, and |T·(π − ℓ)ᵀC⁻¹a|, can be of lists of a mixture: ρ(K/γ)·min(2, √(2/(1−f))).
+
+    C ⪰ γM with M = αI + β11ᵀ, the C of uniform lists. 1 is an eigenvector of M, with m²/K, and the others have α; a
+    list is (m/K)·1 plus what is orthogonal to 1, so πᵀM⁻¹π = 1 + (m − m²/K)/α = K. By Cauchy and Schwarz a value is at
+    most ρK/γ; and a difference, orthogonal to 1, has (π−ℓ)ᵀM⁻¹(π−ℓ) ≤ 2m/α = 2K/(1−f).
+    """
+    return problem.max_reward * problem.n_actions / floor * min(2.0, math.sqrt(2 / (1 - problem.fill_share)))
+
+
+def mixture_rounds(decisions: Decisions, totals: ArrayLike, mixture: Mixture) -> TotalRounds:
+    """Totals of lists that `mixture` drew as wholes, for `evaluate(…, law=mixture)`."""
+    problem = check_problem(mixture.problem)
+    X, lists = check_decisions(decisions).contexts, decisions.lists
+    shares = mixture_shares(mixture, X, lists)
+    return TotalRounds.of_shares(X, lists=lists, totals=totals, shares=shares, problem=problem, ids=decisions.ids)
+
+
+def mixture_shares(mixture: Mixture, contexts: Contexts, lists: NDArray[np.int32]) -> NDArray[np.float64]:
+    """q(a) = P(a | x)·C(K−1, m−1) (n,) of lists that `mixture` drew: γm/K + (1−γ)·Σ_k p_k·1[π_k(x) = a]·C(K−1, m−1)."""
+    problem, m = mixture.problem, mixture.problem.list_size
+    # Beyond 1e300 all that matters is that it is large.
+    lists_with = np.exp(min(log_lists_with(problem), 690.0))
+    result = np.full(len(lists), mixture.floor * problem.uniform_propensity)
+    support, weights = mixture.support, mixture.weights[mixture.support]
+    step = max(1, BLOCK // (m**2 * len(support)))
+    for start in range(0, len(lists) if mixture.floor < 1 else 0, step):
+        rows = slice(start, start + step)
+        own = mixture.policies.predict(take_contexts(contexts, rows), support, problem=problem)
+        same = list_overlaps(own, np.ascontiguousarray(lists[rows][:, None]))[:, :, 0] == m
+        result[rows] += (1 - mixture.floor) * (same @ weights) * lists_with
     return result

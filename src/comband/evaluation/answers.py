@@ -121,6 +121,8 @@ class PropensityCheck:
     usable:
         Whether anything can be said: no candidate weighs too much (which no lack of overlap explains: propensities
         are wrong), and not all weigh too little.
+    advice:
+        What to do if they are not.
     """
 
     candidate: str
@@ -132,6 +134,10 @@ class PropensityCheck:
     conclusive: bool
     uncovered: tuple[str, ...] = ()
     usable: bool = True
+    advice: str = (
+        "Log the probability that the item is anywhere in the list, and give every candidate's items a chance to be "
+        "shown"
+    )
 
     def __str__(self) -> str:
         found = (
@@ -139,10 +145,7 @@ class PropensityCheck:
             f"{self.interval[0]:.4g} and {self.interval[1]:.4g} in the long run) where {self.expected:g} is right"
         )
         if not self.usable:
-            return (
-                f"THE PROPENSITIES DO NOT FIT: {found}; the values cannot be trusted. Log the probability that the "
-                "item is anywhere in the list, and give every candidate's items a chance to be shown"
-            )
+            return f"THE PROPENSITIES DO NOT FIT: {found}; the values cannot be trusted. {self.advice}"
         if not self.fits:
             return f"the propensities do not fit for {len(self.uncovered):,} of the candidates: {found}"
         if not self.conclusive:

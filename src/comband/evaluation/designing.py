@@ -12,7 +12,7 @@ import numpy as np
 from comband.cluster import Work, as_work
 from comband.cluster.work import Progress
 from comband.design import Design, design_exploration
-from comband.evaluation.joining import Joined, check_context, log_name
+from comband.evaluation.joining import Joined, check_context, log_name, read_totals
 from comband.evaluation.parts import Part, facts
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat
@@ -60,6 +60,23 @@ def design_log(
     shards = find_shards(log, format, columns)
     if shards[0].format.positional:
         refuse_slots(log_name(log))
+    if shards[0].format.feedback == "total":
+        if features:
+            raise InputError("features are not for logs of totals: leave them out.")
+        reading = read_totals(
+            log,
+            candidates,
+            n_actions=n_actions,
+            items=items,
+            on_error=check_on_error(on_error),
+            list_columns=list_columns,
+            format=format,
+            sparsity=sparsity,
+            context=context,
+            columns=columns,
+        )
+        design = design_exploration(reading.events, reading.policies, problem=reading.problem, floor=floor)
+        return design, (Faults(str(candidates)), reading.faults)
     joined = Joined(
         work,
         shards,

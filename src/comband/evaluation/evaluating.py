@@ -19,6 +19,7 @@ judged*, and the bounds that need no overlap take the place of the others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.coverage import ItemWeights
-from comband.evaluation.joining import Joined, check_context, log_name
+from comband.evaluation.joining import Joined, check_context, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
@@ -44,6 +45,7 @@ from comband.logs.reading import LogReading, format_for_places, read_log
 from comband.logs.sampling import in_sample
 from comband.logs.shards import find_shards
 from comband.places import examined_events, least_of_pairs, placed_rounds
+from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_places, check_positive
@@ -58,6 +60,7 @@ def evaluate(
     max_reward: float | None = None,
     min_propensity: float | None = None,
     places: ArrayLike | None = None,
+    law: Mixture | None = None,
     delta: float = 0.05,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -94,6 +97,9 @@ def evaluate(
         the set. (In other orders: the mean factor of the item's place over the mean factor of all places.) What is
         told of propensities is then about pairs of item and place. Events do with factors; of pairs, they must be those
         of `placed_rounds`, with `PlacedPolicies`.
+    law:
+        For totals (`mixture_rounds`) the mixture that drew the lists as wholes: values are then by the pseudo-inverse,
+        and min_propensity is known.
     delta:
         The probability allowed for a wrong statement.
     features, columns, format:
@@ -111,8 +117,8 @@ def evaluate(
     ('one', 1.0, 0.0)
     """
     if is_frame(rounds):
-        if places is not None:
-            raise InputError("places are not read from a data frame: make Rounds of it (Rounds.from_log).")
+        if places is not None or law is not None:
+            raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
         reading = _read_frame(rounds, policies, features, sparsity=max_reward, columns=columns, format=format)
         return evaluate_log(reading, min_propensity=min_propensity, delta=delta).evaluation
     if features is not None or columns is not None or format != "auto":
@@ -124,8 +130,10 @@ def evaluate(
         if places is not None:
             raise InputError("totals do not tell in which place a reward came: leave places out.")
         return evaluate_totals(
-            rounds, policies, max_reward=max_reward, min_share=min_propensity, delta=delta, alarm=ALARM
+            rounds, policies, max_reward=max_reward, min_share=min_propensity, delta=delta, alarm=ALARM, law=law
         )
+    if law is not None:
+        raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
     if not isinstance(rounds, (Rounds, Events)):
         raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if places is not None:
@@ -260,6 +268,7 @@ def evaluate_log(
     context: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     places: Any = None,
+    law: str | os.PathLike[str] | None = None,
     features: Sequence[str] = (),
     n_actions: int | None = None,
     items: str | Path | None = None,
@@ -288,6 +297,8 @@ def evaluate_log(
         As for `read_log`.
     places:
         None or "pairs", as for `read_log`; with factors read the log with it.
+    law:
+        As for `read_log`. A log of totals is one file, and its candidates lists: it is read whole, here.
     min_propensity, delta:
         As for `evaluate`.
     features:
@@ -300,8 +311,10 @@ def evaluate_log(
         Called with what is being done, how many parts of it are done and of how many.
     """
     if isinstance(log, LogReading):
-        if candidates is not None or client is not None or places is not None:
-            raise InputError("candidates, places and client are for logs in files; what read_log gave has been read.")
+        if candidates is not None or client is not None or places is not None or law is not None:
+            raise InputError(
+                "candidates, places, law and client are for logs in files; what read_log gave has been read."
+            )
         evaluation = _evaluate_reading(log, min_propensity, delta)
         return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
     if candidates is None:
@@ -309,6 +322,23 @@ def evaluate_log(
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
     shards = find_shards(log, format, columns)
+    if law is not None or shards[0].format.feedback == "total":
+        if places is not None or features:
+            raise InputError("places and features are not for logs of totals: leave them out.")
+        reading = read_totals(
+            log,
+            candidates,
+            n_actions=n_actions,
+            items=items,
+            on_error=how,
+            list_columns=list_columns,
+            format=format,
+            sparsity=sparsity,
+            context=context,
+            columns=columns,
+            law=law,
+        )
+        return evaluate_log(reading, min_propensity=min_propensity, delta=delta)
     if places is not None:
         if not isinstance(places, str):
             raise InputError("logs in shards are read as sets or as pairs; with factors give read_log(…, places=…).")
@@ -339,6 +369,15 @@ def evaluate_log(
 
 
 def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: float) -> Evaluation:
+    if reading.totals is not None:
+        return evaluate(
+            reading.totals,
+            reading.policies,
+            max_reward=reading.max_reward,
+            min_propensity=min_propensity,
+            delta=delta,
+            law=reading.law,
+        )
     known: dict[str, Any] = {
         "smallest": reading.smallest_propensity,
         "max_reward": reading.max_reward,
@@ -350,7 +389,7 @@ def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: 
     return _evaluate_pairs(
         examined_events(reading.events, reading.places),
         reading.policies,
-        placed_rounds(reading.sample, reading.places),
+        None if reading.sample is None else placed_rounds(reading.sample, reading.places),
         reading.places,
         reading.problem.list_size,
         n_rewards=len(reading.events),

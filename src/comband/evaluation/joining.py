@@ -13,9 +13,11 @@ from comband.cluster import Work
 from comband.evaluation.filtered import FilteredLists, is_large
 from comband.evaluation.sharded import read_parts
 from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
-from comband.logs.candidates import CandidateLists
+from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, LogError, OnError
-from comband.logs.shards import Shard
+from comband.logs.keys import read_catalogue
+from comband.logs.reading import LogReading, read_log
+from comband.logs.shards import Shard, find_files
 from comband.problem import InputError, check_number
 
 
@@ -70,6 +72,30 @@ class Joined:
             on_error=self._on_error,
             source=source,
         )
+
+
+def read_totals(
+    log: Any,
+    candidates: Any,
+    *,
+    n_actions: int | None,
+    items: str | Path | None,
+    on_error: OnError,
+    list_columns: Mapping[str, str] | None,
+    **options: Any,
+) -> LogReading:
+    """A log of totals, which is one file, with candidates' lists; `options` are those of `read_log`."""
+    files = find_files(log)
+    if len(files) > 1:
+        raise LogError(f"a log of totals must be one file, got {len(files)}: {log_name(log)}. Join them.")
+    if isinstance(candidates, (str, os.PathLike)):
+        if not Path(candidates).is_file():
+            raise LogError(f"a log of totals needs a file with each candidate's lists, got {candidates}.")
+        catalogue = None if items is None else read_catalogue(items)
+        candidates = read_candidates(
+            candidates, n_actions=n_actions, catalogue=catalogue, columns=list_columns, on_error=on_error
+        )
+    return read_log(files[0], candidates, on_error=on_error, **options)
 
 
 def _described(

@@ -7,11 +7,17 @@ total also tells of the actions that a candidate does not share; the check of sh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from comband.estimates.histograms import ValueHistograms
-from comband.estimates.totals import total_round_values, total_values
+from comband.estimates.importance import ValueSums
+from comband.estimates.pseudo_inverse import pseudo_inverse_bound, pseudo_inverse_round_values
+from comband.estimates.totals import total_round_values
 from comband.evaluation.answers import Evaluation, PropensityCheck, ranked_candidates
+from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_fraction, check_positive
 from comband.totals import TotalRounds
@@ -25,10 +31,12 @@ def evaluate_totals(
     min_share: float | None,
     delta: float,
     alarm: float,
+    law: Mixture | None = None,
 ) -> Evaluation:
     """As `evaluate`, from totals: each of the 2P + P − 1 bounds by bets on X_t(π), or on a difference of two.
 
-    `alarm` is the probability with which the check of shares may fail by chance.
+    `alarm` is the probability with which the check of shares may fail by chance. With `law`, the mixture that drew the
+    lists, X_t(π) = T·π(x)ᵀC⁻¹a (`comband.estimates.pseudo_inverse`).
     """
     problem, events = rounds.problem, rounds.events()
     policies.check(problem)
@@ -38,18 +46,31 @@ def evaluate_totals(
     most = float(rounds.totals.max())
     if most > max_reward * (1 + 1e-9):
         raise InputError(f"a round brought {most:.4g} where at most {max_reward:.4g} can be: raise max_reward.")
-    least = _least_share(rounds, min_share)
     P, m, f = len(policies), problem.list_size, problem.fill_share
+    if law is None:
+        least = _least_share(rounds, min_share)
+        # |π∩a| − f·m lies between −f·m and (1−f)·m, and |π∩a| − |ℓ∩a| between −m and m.
+        bound = max_reward * m / least / (1 - f)
+    else:
+        law = _check_law(law, rounds, min_share)
+        least = law.floor * problem.uniform_propensity * (1 - 1e-9)
+        bound = max_reward / problem.max_reward * pseudo_inverse_bound(problem, law.floor)
+
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        if law is None:
+            return total_round_values(events, policies, problem)
+        return pseudo_inverse_round_values(rounds.decisions, rounds.totals, policies, law)
+
     sides, rivals = 2 * P / delta, max(P - 1, 1) / delta
-    # |π∩a| − f·m lies between −f·m and (1−f)·m, and |π∩a| − |ℓ∩a| between −m and m.
-    bound = max_reward * m / least / (1 - f)
-    sums = total_values(events, policies, problem)
+    sums = ValueSums.zero(P, n_rounds=len(rounds))
+    for block in blocks():
+        sums.add(block)
     # Ties are decided by a generator of their own: not by the candidates' order, and the same way each time.
     leaders = np.flatnonzero(sums.means == sums.means.max())
     best = int(np.random.default_rng(sums.n_rounds).choice(leaders))
     values = ValueHistograms.zero(P, bound=bound, n_rounds=len(rounds))
     differences = ValueHistograms.zero(P, bound=bound, n_rounds=len(rounds))
-    for block in total_round_values(events, policies, problem):
+    for block in blocks():
         values.add(block)
         differences.add(block - block[:, [best]])
     gaps = differences.upper_bounds(threshold=rivals, largest=max_reward)
@@ -74,6 +95,18 @@ def evaluate_totals(
         propensity_check=check,
         notes=(str(check),),
     )
+
+
+def _check_law(law: Mixture, rounds: TotalRounds, stated: float | None) -> Mixture:
+    """Return `law` if it can have drawn these lists."""
+    if not isinstance(law, Mixture):
+        raise InputError(f"law must be the Mixture that drew the lists, got {type(law).__name__}.")
+    if stated is not None:
+        raise InputError("min_propensity is known where the law of lists is: leave it out.")
+    sizes = law.problem.n_actions, law.problem.list_size
+    if sizes != (rounds.problem.n_actions, rounds.problem.list_size) or law.problem.places is not None:
+        raise InputError(f"law must be a mixture of {rounds.problem}, got one of {law.problem}.")
+    return law
 
 
 def _least_share(rounds: TotalRounds, stated: float | None) -> float:
@@ -110,4 +143,5 @@ def _check_shares(rounds: TotalRounds, least: float, alarm: float) -> Propensity
         fits=fits,
         conclusive=high < 2 and low > 0.5,
         usable=fits,
+        advice="Log the probability of the whole shown list, and leave no list out",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,9 @@ class LogFormat:
         Whether each row is a round by itself, so that the groups of rows of a Parquet file can be read apart.
     doubt:
         Empty, or what must be said before a file that fits by its columns is read so ("auto" then asks for it).
+    feedback:
+        "items", or "total" for one number per list: batches then have rewards (n, 1), and as propensities those of
+        whole lists (n, 1), of each item to be the one that was drawn first (n, m), or none (n, 0).
     placed:
         How such a log is read where rewards depend on item and place, if it can be: its propensities are then those of
         the item in its place. Only a format that has this can be in random order, as factors of places need it.
@@ -86,6 +89,7 @@ class LogFormat:
     variant: Callable[[TableFile], LogFormat] | None = None
     row_by_row: bool = False
     doubt: Callable[[TableFile], str] | None = None
+    feedback: Literal["items", "total"] = "items"
     placed: LogFormat | None = None
 
     def needed(self, names: Sequence[str]) -> frozenset[str]:
@@ -113,8 +117,12 @@ class LogFormat:
         elif batch.positions is not None:
             raise InputError(f"format {self.name!r} gives positions, so it must be positional.")
         vectors = {"contexts": batch.contexts} | ({} if batch.ids is None else {"ids": batch.ids})
+        totals = self.feedback == "total"
         for name, array in (matrices | vectors).items():
-            expected = (n, slots) if name in matrices else (n,)
+            wide = slots if not totals or name == "items" else 1
+            expected = (n, wide) if name in matrices else (n,)
+            if totals and name == "propensities" and array.shape in ((n, 0), (n, slots)):
+                continue
             if array.shape != expected:
                 raise InputError(f"format {self.name!r} must give {name} of shape {expected}, got {array.shape}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,20 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.catalogue import Catalogue, Keys
+from comband.catalogue import Catalogue
 from comband.contexts import context_prints
 from comband.logs.candidates import CandidateLists
-from comband.logs.checks import check_rounds
+from comband.logs.checks import check_rounds, known_contexts, new_ids
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.id_memory import IdMemory
 from comband.logs.registry import find_format, rename_columns
 from comband.logs.sampling import in_sample
 from comband.logs.tables import open_table
+from comband.logs.total_rounds import TotalGather
+from comband.logs.totals import format_for_law
+from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_number, check_places
 from comband.rounds import Decisions, Events, Rounds, all_covered, no_arms
+from comband.totals import TotalRounds
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,15 +35,15 @@ class LogReading:
     """What a log says about its candidates.
 
     events:
-        The positive rewards; contexts are positions in the candidates' table.
+        The positive rewards, or the events of `TotalRounds`; contexts are positions in the candidates' table.
     policies:
         The candidates, as policies of those positions.
     sample:
-        Some rounds, rewarded or not, spread over the log (`in_sample`): they tell what could be shown.
+        Some rounds, rewarded or not, spread over the log (`in_sample`): they tell what could be shown. None of totals.
     max_reward:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
-        Among all shown items of the log.
+        Among all shown items of the log; of totals the smallest share of a list.
     repeated:
         Rewarded rounds without an id that are the same as an earlier one in every column: logged twice, perhaps.
     catalogue:
@@ -47,12 +52,14 @@ class LogReading:
     places:
         How places bear on rewards, as for `Problem`. Where the format is positional (always with "pairs"), actions are
         pairs of item and place, numbered y·m + k, and the policies `PlacedPolicies`.
+    totals, law:
+        All rounds of a log of totals, and the mixture that drew their lists, if it was named.
     """
 
     events: Events
     policies: PolicySet
     problem: Problem
-    sample: Rounds
+    sample: Rounds | None
     max_reward: float
     smallest_propensity: float
     format: LogFormat
@@ -60,6 +67,8 @@ class LogReading:
     catalogue: Catalogue | None = None
     repeated: int = 0
     places: Any = None
+    totals: TotalRounds | None = None
+    law: Mixture | None = None
 
 
 def read_log(
@@ -71,6 +80,7 @@ def read_log(
     context: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     places: Any = None,
+    law: str | os.PathLike[str] | None = None,
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -83,9 +93,9 @@ def read_log(
     candidates:
         From `read_candidates`: which contexts and items there are.
     format:
-        "comband", "impressions" or "impressions-by-position" (one row per shown item), "obd" (Open Bandit dataset),
-        "obp" (its slates), "vw" (CCB dsjson) or any other that was registered, "auto" (by the columns; refused where
-        they leave a doubt), or a `LogFormat`.
+        "comband", "impressions" or "impressions-by-position" (one row per shown item), "totals" (one number per list),
+        "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson) or any other that was registered, "auto" (by
+        the columns; refused where they leave a doubt), or a `LogFormat`.
     sparsity:
         A bound on the sum of all items' rewards in one round, if one is known.
     context:
@@ -96,6 +106,8 @@ def read_log(
         As for `Problem`. With "pairs" the propensities must be those of the item in its place, which is its place in
         the list unless a column `positions` says otherwise; with factors those of the item anywhere in a list whose
         order was random given the set. Logs with propensities per slot are read as pairs anyway.
+    law:
+        For a log of totals whose lists a mixture of the candidates drew: its file (`Mixture.save`).
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -111,12 +123,18 @@ def read_log(
     table = rename_columns(open_table(source), columns)
     reading = check_places(places, candidates.list_size)
     kind = format_for_places(find_format(format, table), reading, str(table.path))
+    kind = format_for_law(kind, law is not None, table)
     faults = Faults(str(table.path))
     slots = kind.slots or candidates.list_size
     most = float(slots) if sparsity is None else min(check_number("sparsity", sparsity), float(slots))
     if not most > 0:
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
-    gather = Gather(candidates, kind, most, faults, places=reading)
+    gather: Gather | TotalGather
+    if kind.feedback == "total":
+        gather = TotalGather(candidates, sparsity, faults, path=str(table.path))
+        known = None if law is None else load_law(law, gather.policies, gather.problem)
+    else:
+        gather, known = Gather(candidates, kind, most, faults, places=reading), None
     for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
@@ -125,7 +143,33 @@ def read_log(
     if gather.n_rounds == 0:
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
         raise LogError(f"{table.path} holds no usable round{skipped}.")
-    return gather.result()
+    return gather.result() if isinstance(gather, Gather) else _of_totals(gather, kind, faults, known)
+
+
+def _of_totals(gather: TotalGather, kind: LogFormat, faults: Faults, law: Mixture | None) -> LogReading:
+    totals, policies = gather.rounds(law), gather.policies
+    return LogReading(
+        events=totals.events(),
+        policies=policies,
+        problem=gather.problem,
+        sample=None,
+        max_reward=gather.problem.max_reward,
+        smallest_propensity=float(totals.shares.min()),
+        format=kind,
+        faults=faults,
+        repeated=gather.repeated,
+        catalogue=policies.catalogue,
+        totals=totals,
+        law=law,
+    )
+
+
+def load_law(law: str | os.PathLike[str], policies: PolicySet, problem: Problem) -> Mixture:
+    """The mixture that drew the lists of a log, of these policies."""
+    mixture = Mixture.load(law, policies)
+    if mixture.problem.places == "pairs":
+        raise InputError(f"{law} is a mixture of lists whose places matter, and totals do not tell places.")
+    return Mixture(policies, mixture.weights, problem=problem, floor=mixture.floor)
 
 
 def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
@@ -197,9 +241,9 @@ class Gather:
             repeats=self._kind.positional,
         )
         places = self._candidates.contexts.find(batch.contexts)
-        fine &= self._known(batch, places, fine)
+        fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults)
         if batch.ids is not None:
-            fine &= self._new(batch.rows, batch.ids, fine)
+            fine &= new_ids(self.ids, batch.rows, batch.ids, fine, self._faults)
         rows, rewards, propensities = batch.rows, batch.rewards, batch.propensities
         positions = batch.positions
         if not fine.all():
@@ -283,25 +327,6 @@ class Gather:
         named = catalogue if catalogue is not None and len(catalogue) == K else None
         items = PolicySet.from_lists(lists, Problem(K, m), names=names, catalogue=named)
         return PlacedPolicies(items, m), Problem(K * m, m)
-
-    def _known(self, batch: RawRounds, places: NDArray[np.int64], fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        unknown = np.flatnonzero((places < 0) & fine)
-        described = [
-            (int(batch.rows[i]), f"no candidate has a list for context {batch.contexts[i]}") for i in unknown[:3]
-        ]
-        self._faults.add("unknown context", described, count=len(unknown))
-        return places >= 0
-
-    def _new(self, rows: NDArray[np.int64], ids: Keys, fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        good = np.flatnonzero(fine)  # a faulty row does not use up its id
-        again = self.ids.repeated(ids[good])
-        twice = good[again]
-        self._faults.add(
-            "duplicate id", [(int(rows[i]), f"id {ids[i]} came before") for i in twice[:3]], count=len(twice)
-        )
-        new = np.ones(len(rows), dtype=bool)
-        new[twice] = False
-        return new
 
     def _keep_events(
         self,

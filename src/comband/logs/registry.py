@@ -12,6 +12,7 @@ from comband.logs.native import NATIVE
 from comband.logs.obd import OPEN_BANDIT
 from comband.logs.obp import SLATES
 from comband.logs.tables import TableFile, closest
+from comband.logs.totals import TOTALS
 from comband.logs.vw import VOWPAL_WABBIT
 from comband.problem import InputError
 
@@ -19,9 +20,12 @@ AUTO = "auto"
 Table = TypeVar("Table", bound=TableFile)
 
 # The first of those that fit a file alike is the one that is found.
-_OWN = (NATIVE, IMPRESSIONS, BY_POSITION, OPEN_BANDIT, SLATES, VOWPAL_WABBIT)
+_OWN = (NATIVE, IMPRESSIONS, BY_POSITION, OPEN_BANDIT, SLATES, VOWPAL_WABBIT, TOTALS)
 # Columns that some formats can do without, or have in another form.
-_LISTED = ("id", "context", "candidate", "position", "item", "items", "reward", "rewards", "propensity", "propensities")
+_LISTED = (
+    *("id", "context", "candidate", "position", "item", "items", "reward", "rewards", "propensity", "propensities"),
+    *("list_propensity", "first_propensity", "first_propensities"),
+)
 FORMATS: dict[str, LogFormat] = {kind.name: kind for kind in _OWN}
 
 

@@ -18,6 +18,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_path
 from comband.rounds import Rounds
 from comband.storage import whole_file
+from comband.totals import TotalRounds, log_lists_with
 
 _STEP = 1 << 16
 _GROUP = 1 << 24  # items
@@ -27,9 +28,15 @@ _SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity"}
 Block = dict[str, NDArray[Any]]
 
 
-def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context_ids: ArrayLike | None = None) -> None:
+def write_rounds(
+    rounds: Rounds | TotalRounds | Iterable[Rounds | TotalRounds],
+    path: str | Path,
+    *,
+    context_ids: ArrayLike | None = None,
+) -> None:
     """Write rounds, or batches of them, as comband's own log (.parquet, .csv or .jsonl; see `comband.logs.native`).
 
+    Of `TotalRounds` it is a log of totals (`comband.logs.totals`), with the probabilities of whole lists.
     `context_ids` name the contexts of all rounds, one each; by default contexts that are ids already (a 1-D array of
     whole numbers or text) are taken as they are, and others are called after their round's id.
     """
@@ -37,7 +44,7 @@ def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context
 
     def blocks() -> Iterator[Block]:
         start = 0
-        for part in [rounds] if isinstance(rounds, Rounds) else rounds:
+        for part in [rounds] if isinstance(rounds, (Rounds, TotalRounds)) else rounds:
             decisions = part.decisions
             own = None if given is None else given[start : start + len(decisions)]
             keys = _context_ids(decisions.contexts, own, default=decisions.ids)
@@ -48,11 +55,23 @@ def write_rounds(rounds: Rounds | Iterable[Rounds], path: str | Path, *, context
                     "epoch": decisions.epochs[rows],
                     "context": keys[rows],
                     "items": decisions.lists[rows],
-                    "rewards": part.rewards[rows],
-                    "propensities": decisions.propensities[rows],
+                    **_answers(part, rows),
                 }
 
     _write(path, blocks())
+
+
+def _answers(part: Rounds | TotalRounds, rows: slice) -> Block:
+    """What came of some rounds, and how likely their lists were."""
+    if isinstance(part, Rounds):
+        return {"rewards": part.rewards[rows], "propensities": part.decisions.propensities[rows]}
+    likely = np.minimum(np.exp(np.log(part.shares[rows]) - log_lists_with(part.problem)), 1.0)
+    if not (likely >= np.finfo(np.float64).tiny).all():
+        raise InputError(
+            f"lists of {part.problem.list_size} of {part.problem.n_actions:,} items have probabilities that are too "
+            "small for a number; write a log with first_propensities (comband.logs.totals)."
+        )
+    return {"total": part.totals[rows], "list_propensity": likely}
 
 
 def write_candidates(
