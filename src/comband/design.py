@@ -65,6 +65,32 @@ class Design(Tabular):
 
     `certified` says whether these hold for the whole class. With an approximate oracle they are with
     respect to that oracle only, and `certified` is False. What holds beyond these data, `certify` says.
+
+    Parameters
+    ----------
+    oracle_calls, steps, seconds:
+        What it took.
+    n_events:
+        How many events it rests on.
+    status:
+        Which rule stopped it.
+    message:
+        The same in words.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> design = cb.design_exploration(rounds, cb.EnumerationOracle(policies), problem=problem, floor=0.5)
+    >>> design.certified, round(float(design.mixture.weights.sum()), 6)
+    (True, 1.0)
+    >>> design.max_variance < 2 * problem.sparsity / (1 - 0.5)  # the paper's bound
+    True
     """
 
     mixture: Mixture

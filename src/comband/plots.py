@@ -86,7 +86,16 @@ def plot_differences(
 
 
 def plot_values(source: Compared | Comparison | LogEvaluation, axes: Axes | None = None, *, most: int = 40) -> Axes:
-    """Estimated values with their intervals, which hold all at once; parameters as for `plot_differences`.
+    """Estimated values with their intervals, which hold all at once.
+
+    Parameters
+    ----------
+    source:
+        A certifying learner, an evaluation, a selection, or their `comparison()`.
+    axes:
+        Where to draw; new ones by default.
+    most:
+        How many candidates to show.
 
     >>> import comband as cb
     >>> candidates = [cb.results.Candidate(0, "a", 0.3, (0.2, 0.5)), cb.results.Candidate(1, "b", 0.2, (0.1, 0.4))]

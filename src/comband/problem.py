@@ -35,11 +35,34 @@ _SMALLEST_FRACTION = 1e-150  # a count over it is still a number
 
 
 class InputError(ValueError):
-    """Something handed to comband is not what was expected; nothing was changed."""
+    """Something handed to comband is not what was expected; nothing was changed.
+
+    >>> import comband as cb
+    >>> try:
+    ...     cb.Problem(n_actions=3, list_size=5)
+    ... except cb.InputError as error:  # a ValueError, too
+    ...     print(str(error).split(": ")[0])
+    list_size must not exceed n_actions, got list_size=5 with n_actions=3
+    """
 
 
 class UnknownDecisionError(InputError):
-    """A reward came for a decision that this learner never made."""
+    """A reward came for a decision that this learner never made.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> visitors = shop.sample(1, np.random.default_rng(4))
+    >>> elsewhere = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=3).ask(visitors.contexts)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=3)
+    >>> try:
+    ...     learner.tell(elsewhere, visitors.answer(elsewhere.lists))
+    ... except cb.UnknownDecisionError as error:
+    ...     print(type(error).__name__)
+    UnknownDecisionError
+    """
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -19,7 +19,29 @@ from comband.running import progress_bar
 def play(
     learner: Learner, sequence: AdversarialSequence, *, batch_size: int = 1, progress: bool = False
 ) -> NDArray[np.float64]:
-    """Play a whole sequence, telling each batch before the next is asked; the reward of each round, (T,)."""
+    """Play a whole sequence, telling each batch before the next is asked; the reward of each round, (T,).
+
+    Parameters
+    ----------
+    sequence:
+        What the adversary has chosen.
+    learner:
+        Whom to ask.
+    batch_size:
+        How many rounds are asked and told at once.
+    progress:
+        Whether a bar is shown, on standard error.
+
+    >>> import comband as cb
+    >>> from comband.environments import switching
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50], problem)
+    >>> sequence = switching(policies, problem, horizon=400, seed=1)
+    >>> from comband.regret import play
+    >>> rewards = play(cb.Exp4CombSparse(problem, policies, horizon=400, seed=2), sequence)
+    >>> rewards.shape
+    (400,)
+    """
     check_count("batch_size", batch_size)
     if learner.problem != sequence.problem:
         raise InputError(f"the learner solves {learner.problem}, but the sequence is of {sequence.problem}.")
@@ -46,6 +68,20 @@ class RegretCurves:
 
     `rounds` (n,) are the numbers of rounds played, `regrets` (seeds, n) the regret then; `best` is the index of the
     policy that collects most over the whole sequence, the comparator throughout.
+
+    >>> import comband as cb
+    >>> from comband.environments import switching
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50], problem)
+    >>> sequence = switching(policies, problem, horizon=400, seed=1)
+    >>> from comband.regret import regret_curves
+    >>> def learner(seed):
+    ...     return cb.Exp4CombSparse(problem, policies, horizon=400, seed=seed)
+    ...
+    >>> curves = regret_curves(learner, sequence, policies, seeds=range(2))
+    >>> low, high = curves.band(0.8)
+    >>> bool((low <= curves.mean).all()), curves.standard_error.shape == curves.mean.shape
+    (True, True)
     """
 
     rounds: NDArray[np.int64]
@@ -78,7 +114,36 @@ def regret_curves(
     batch_size: int = 1,
     n_points: int = 200,
 ) -> RegretCurves:
-    """Play the sequence once for each seed, with a new learner `make_learner(seed)`."""
+    """Play the sequence once for each seed, with a new learner `make_learner(seed)`.
+
+    Parameters
+    ----------
+    make_learner:
+        A new learner for each seed.
+    sequence:
+        What the adversary has chosen.
+    policies:
+        The candidates; the best of them in hindsight is the comparator.
+    seeds:
+        One run each.
+    batch_size:
+        How many rounds are asked and told at once.
+    n_points:
+        At how many rounds the regret is noted.
+
+    >>> import comband as cb
+    >>> from comband.environments import switching
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50], problem)
+    >>> sequence = switching(policies, problem, horizon=400, seed=1)
+    >>> from comband.regret import regret_curves
+    >>> def learner(seed):
+    ...     return cb.Exp4CombSparse(problem, policies, horizon=400, seed=seed)
+    ...
+    >>> curves = regret_curves(learner, sequence, policies, seeds=range(2))
+    >>> curves.regrets.shape[0], int(curves.rounds[-1])
+    (2, 400)
+    """
     best = int(np.argmax(sequence.totals(policies)))
     target = np.cumsum(sequence.gains(policies, best))
     horizon = len(sequence)

@@ -20,6 +20,23 @@ class Candidate:
     """One candidate's estimated value with its interval.
 
     A weighted mean may come out where no value can be, above ρ say: the nearest point of the interval takes its place.
+
+    Parameters
+    ----------
+    index:
+        Its number among the candidates.
+    name:
+        What it is called.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> best = result.best
+    >>> best.name == result.name, best.interval[0] <= best.value <= best.interval[1]
+    (True, True)
     """
 
     index: int
@@ -48,6 +65,22 @@ class ComparedCandidate(Candidate):
         After how many rounds it was known not to be the best; None while it may be.
     unjudged:
         Empty, or why its value cannot be told.
+    index:
+        Its number among the candidates.
+    name:
+        What it is called.
+    interval:
+        Of its value.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> winner, rival, *_ = result.comparison().candidates
+    >>> winner.difference, rival.name != winner.name, rival.bound <= result.epsilon
+    (0.0, True, True)
     """
 
     difference: float
@@ -79,6 +112,18 @@ class Comparison(Tabular):
         With probability 1 − delta, no candidate's value exceeds the winner's by more than epsilon.
     target:
         The ε that was asked for; None where none was.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> comparison = learner.comparison()
+    >>> comparison.winner.name == result.name, comparison.target
+    (True, 0.2)
+    >>> len(comparison.to_frame("pandas"))
+    4
     """
 
     candidates: tuple[ComparedCandidate, ...]
@@ -123,6 +168,22 @@ class Guess:
     """Who looks best, whatever can be proved by now: the candidate of highest estimate, where estimates are shrunk
     towards what is known beforehand and towards each other. `value` is its own estimate, and `error` the standard error
     of that one; nothing is promised.
+
+    Parameters
+    ----------
+    index:
+        Its number among the candidates.
+    name:
+        What it is called.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> result.guess.name in policies.names, result.guess.error > 0
+    (True, True)
     """
 
     index: int
@@ -144,6 +205,27 @@ class Selection(Tabular):
 
     Certifying learners also say who looks best, `guess`. Before ε is reached, the one selected is the one about whom
     most is certified if that says something (`says_something`), and the best guess otherwise.
+
+    Parameters
+    ----------
+    rounds:
+        How many were answered.
+    runners_up:
+        The next best candidates by estimate.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> result = cb.run(cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3), shop, batch_size=500).result
+    >>> result.name == policies.names[result.index]
+    True
+    >>> result.interval[0] <= result.value <= result.interval[1]
+    True
+    >>> result.epsilon <= 0.2, result.delta
+    (True, 0.05)
+    >>> result.to_frame("pandas").columns.tolist()
+    ['candidate', 'value', 'low', 'high', 'selected']
     """
 
     policy: Policy
@@ -248,6 +330,16 @@ class Status:
         The ε that is expected of `result` at the end of the budget, if nothing unusual happens; None if none is.
     forecast:
         A rough guess of the rounds still needed; infinity when there is no sign of an end.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> status = learner.status()
+    >>> status.rounds, status.survivors, status.certified
+    (0, 4, None)
     """
 
     rounds: int
@@ -275,7 +367,12 @@ class Status:
 
 
 def telling(epsilon: float, max_reward: float) -> float | None:
-    """An ε that says more than the range of the rewards does; None if it does not."""
+    """An ε that says more than the range of the rewards does; None if it does not.
+
+    >>> from comband.results import telling
+    >>> telling(0.1, 1.0), telling(1.0, 1.0)
+    (0.1, None)
+    """
     return epsilon if epsilon < max_reward else None
 
 
@@ -299,7 +396,28 @@ def rough(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that cannot be the best: when it was dropped, against which leader, and with what log-evidence."""
+    """A candidate that cannot be the best: when it was dropped, against which leader, and with what log-evidence.
+
+    Parameters
+    ----------
+    index:
+        Its number among the candidates.
+    name:
+        What it is called.
+    round:
+        After how many rounds.
+    log_evidence:
+        At that time.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> learner = cb.AdaptiveComband(problem, shop.candidates(10, seed=2), epsilon=0.05, seed=3)
+    >>> _ = cb.run(learner, shop, batch_size=500, max_rounds=20_000)
+    >>> first, *_ = learner.status().dropped
+    >>> first.round > 0, first.log_evidence > 0, first.leader != first.name
+    (True, True, True)
+    """
 
     index: int
     name: str
@@ -329,6 +447,24 @@ class CertificationStatus(Status):
         that came after that.
     warnings:
         Signs that what the promise rests on does not hold.
+    survivors:
+        How many candidates may still be selected.
+    certified:
+        An ε that holds now; None where none says anything.
+    expected:
+        The ε that is expected at the end of the budget.
+    forecast:
+        A rough guess of the rounds still needed.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> status = learner.status()
+    >>> status.survivors + len(status.dropped), status.waiting, status.warnings
+    (4, 0, ())
     """
 
     dropped: tuple[Dropped, ...] = ()
@@ -358,6 +494,20 @@ class Receipt:
     accepted: how many decisions were answered for the first time.
     duplicates: how many had been answered before, the same way; nothing changed.
     conflicts: ids that had been answered before in another way; the first answer counts.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> visitors = shop.sample(3, np.random.default_rng(4))
+    >>> decisions = learner.ask(visitors.contexts)
+    >>> clicks = visitors.answer(decisions.lists)
+    >>> learner.tell(decisions, clicks).accepted
+    3
+    >>> learner.tell(decisions, clicks).duplicates  # told again: nothing changes
+    3
     """
 
     accepted: int

@@ -30,6 +30,21 @@ class Run(Tabular):
 
     In `history["certified"]` NaN stands where nothing was certified, in `history["forecast"]` (rounds still needed, a
     rough guess) infinity where no end is in sight.
+
+    Parameters
+    ----------
+    result:
+        The answer.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> outcome = cb.run(cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3), shop, batch_size=500)
+    >>> outcome.result.epsilon <= 0.2
+    True
+    >>> int(outcome.history["rounds"][-1]) == outcome.result.rounds
+    True
     """
 
     result: Selection
@@ -60,6 +75,36 @@ def run(
 
     `seed` is the world's; the learner has its own. Progress goes to standard error. `keep` is given each batch's rounds
     once they are told.
+
+    Parameters
+    ----------
+    learner:
+        Whom to ask for lists.
+    max_rounds:
+        A budget; None for as long as the learner needs.
+    seed:
+        The world's: an int, a SeedSequence or a Generator.
+    stop:
+        Asked after each batch.
+    keep:
+        Given each batch's rounds.
+    environment:
+        Whom to ask for contexts and rewards.
+    batch_size:
+        How many rounds are asked and told at once.
+    progress:
+        Whether a bar is shown, on standard error.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> outcome = cb.run(learner, shop, batch_size=500, max_rounds=20_000, seed=4)
+    >>> outcome.result.epsilon <= 0.2
+    True
+    >>> sorted(outcome.history)
+    ['certified', 'forecast', 'leader', 'reward', 'rounds', 'survivors']
     """
     check_count("batch_size", batch_size)
     if max_rounds is not None:
@@ -123,7 +168,16 @@ def _describe(status: Status, width: int) -> str:
 
 
 def progress_bar() -> Progress:
-    """A bar for rounds, on standard error."""
+    """A bar for rounds, on standard error.
+
+    >>> from comband.running import progress_bar
+    >>> with progress_bar() as bar:
+    ...     task = bar.add_task("rounds", total=2)
+    ...     bar.update(task, advance=2)
+    ...
+    >>> bar.finished
+    True
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

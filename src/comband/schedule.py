@@ -19,6 +19,22 @@ class BudgetPlan:
     """A split of a budget between exploration and estimation, with the ε it may be expected to reach.
 
     `expected_events`: rewards that uniform lists can be expected to meet in phase 1, what the design is made of.
+
+    Parameters
+    ----------
+    n_explore, n_estimate:
+        Rounds of the two phases.
+    epsilon, delta:
+        What may be expected, with probability 1 − delta.
+    second_moment:
+        The bound on every E R(π)² that this rests on.
+    basis:
+        Where that is from, in words.
+
+    >>> import comband as cb
+    >>> plan = cb.plan_budget(cb.Problem(100, 5, 1), n_rounds=50_000, n_policies=200, delta=0.05)
+    >>> plan.n_explore + plan.n_estimate, plan.epsilon < 1
+    (50000, True)
     """
 
     n_explore: int
@@ -49,6 +65,28 @@ def forecast_epsilon(
     """The ε that `n_estimate` rounds support if every E R(π)² is at most `second_moment` (fixed-n betting bound).
 
     It is what `PairSums.bounds` gives for a rival that does exactly as well as the leader, with E D² = 2·second_moment.
+
+    Parameters
+    ----------
+    n_estimate:
+        N₂, the rounds of the second phase.
+    second_moment:
+        What bounds every E R(π)².
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    delta:
+        The probability with which the promise may fail.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
+    >>> import comband as cb
+    >>> from comband.schedule import forecast_epsilon
+    >>> known = {"n_policies": 100, "delta": 0.05, "second_moment": 2.0}
+    >>> few, many = (forecast_epsilon(cb.Problem(50, 5, 1), n_estimate=n, **known) for n in (10_000, 40_000))
+    >>> 0.4 < many / few < 0.6  # four times the rounds, half the epsilon
+    True
     """
     check_problem(problem)
     n = check_count("n_estimate", n_estimate)

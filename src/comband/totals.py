@@ -35,6 +35,29 @@ class TotalRounds:
     """Shown lists with their totals (n,) and their shares (n,); see the module's first lines. `a + b` holds both.
 
     `TotalRounds.from_log` makes them of anybody's log, `TotalRounds.of` of decisions drawn by `MidzunoLists`.
+
+    Parameters
+    ----------
+    problem:
+        The setting, with feedback "total".
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.totals import TotalRounds
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1, feedback="total")
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+    >>> uniform = np.full(4, 1 / 6)  # six lists of two, all alike
+    >>> rounds = TotalRounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     totals=[1, 0, 1, 0],
+    ...     list_propensities=uniform,
+    ...     problem=problem,
+    ... )
+    >>> len(rounds), float(rounds.totals.sum())
+    (4, 2.0)
+    >>> (rounds + rounds).events().n_rounds
+    8
     """
 
     problem: Problem

@@ -17,7 +17,19 @@ _PATIENCE = "10s"  # for a scheduler to answer
 
 
 def as_work(client: Any, progress: Progress | None = None) -> Work:
-    """Where to work: here for None, on the cluster of a Dask client, or what is given if it can be worked with."""
+    """Where to work: here for None, on the cluster of a Dask client, or what is given if it can be worked with.
+
+    Parameters
+    ----------
+    client:
+        A `dask.distributed.Client`, what `connect` gave, or None.
+    progress:
+        As for `InProcess`.
+
+    >>> from comband.cluster import as_work
+    >>> type(as_work(None)).__name__
+    'InProcess'
+    """
     if client is None:
         return InProcess(progress)
     if all(callable(getattr(client, name, None)) for name in ("each", "total", "gather", "ask", "share")):
@@ -33,6 +45,13 @@ def as_work(client: Any, progress: Progress | None = None) -> Work:
 @contextmanager
 def connect(where: str, progress: Progress | None = None) -> Iterator[Work]:
     """Work on a cluster: the address of a scheduler (tcp://host:8786), "local", or "local:N" for N processes here.
+
+    Parameters
+    ----------
+    where:
+        The address, "local" or "local:N".
+    progress:
+        As for `InProcess`.
 
     >>> from comband.cluster import connect
     >>> with connect("local:2") as work:  # doctest: +SKIP

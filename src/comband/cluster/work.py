@@ -14,7 +14,12 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one worker did: how many parts it made, of how many rows, in how many seconds of its threads."""
+    """What one worker did: how many parts it made, of how many rows, in how many seconds of its threads.
+
+    >>> from comband.cluster import Tally
+    >>> Tally(parts=3, rows=30_000, seconds=0.4).rows
+    30000
+    """
 
     parts: int = 0
     rows: int = 0
@@ -25,7 +30,13 @@ class Tally:
 
 
 class Work(Protocol):
-    """Where parts are made and kept. Handles stand for parts; functions get the parts themselves."""
+    """Where parts are made and kept. Handles stand for parts; functions get the parts themselves.
+
+    >>> from comband.cluster import InProcess, Work
+    >>> work: Work = InProcess()  # a Dask cluster does the same: comband.cluster.connect
+    >>> work.gather("numbers", lambda part, more: part + more, work.each("numbers", int, ["1", "2"]), 10)
+    [11, 12]
+    """
 
     tallies: dict[str, Tally]
 
@@ -56,7 +67,19 @@ class Work(Protocol):
 
 
 class InProcess:
-    """One part after the other, in this process."""
+    """One part after the other, in this process.
+
+    Parameters
+    ----------
+    progress:
+        Called with what is being done, how many parts of it are done and of how many.
+
+    >>> from comband.cluster import InProcess
+    >>> work = InProcess()
+    >>> handles = work.each("squares", lambda n: n * n, [1, 2, 3])
+    >>> work.gather("numbers", lambda part: part, handles)
+    [1, 4, 9]
+    """
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.tallies: dict[str, Tally] = {}

@@ -34,6 +34,17 @@ class AdversarialSequence:
         (T,) numbers of contexts, for tabulated policies.
     actions, rewards:
         (T, w) the rewarded actions of each round and their rewards in [0, 1]; a reward of 0 marks an unused place.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.environments import AdversarialSequence
+    >>> problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0]], [[2]]], problem, names=["first", "third"])
+    >>> sequence = AdversarialSequence(problem, np.zeros(3, int), np.array([[0], [2], [2]]), np.ones((3, 1)))
+    >>> sequence.totals(policies).tolist()  # what each would have collected
+    [1.0, 2.0]
+    >>> sequence.answer(0, np.array([[2], [2], [2]])).ravel().tolist()
+    [0.0, 1.0, 1.0]
     """
 
     problem: Problem
@@ -85,7 +96,23 @@ class AdversarialSequence:
 
 
 class Replay:
-    """An `AdversarialSequence` as a world for `run`: hands out its rounds in order, once."""
+    """An `AdversarialSequence` as a world for `run`: hands out its rounds in order, once.
+
+    Parameters
+    ----------
+    sequence:
+        What is played.
+
+    >>> import comband as cb
+    >>> from comband.environments import Replay, switching
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> lists = [[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50]  # three candidates, the same lists in fifty contexts
+    >>> policies = cb.PolicySet.from_lists(lists, problem)
+    >>> world = Replay(switching(policies, problem, horizon=600, seed=1))
+    >>> learner = cb.Exp4CombSparse(problem, policies, horizon=600, seed=2)
+    >>> cb.run(learner, world, batch_size=50).result.rounds
+    600
+    """
 
     def __init__(self, sequence: AdversarialSequence) -> None:
         self.sequence = sequence
@@ -124,6 +151,32 @@ def switching(
     """Phases of equal length, each with its own favourite policy, whose lists hold the rewards of its phase.
 
     The favourite of every second phase is one and the same: the best policy in hindsight, which pays half of the time.
+
+    Parameters
+    ----------
+    policies:
+        The candidates, whose lists decide what is rewarded.
+    problem:
+        K, m and s.
+    horizon:
+        T, how many rounds there are.
+    n_contexts:
+        How many contexts there are to draw from.
+    n_phases:
+        How many phases there are.
+    rate:
+        The probability of a reward in a round.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same sequence.
+
+    >>> import comband as cb
+    >>> from comband.environments import switching
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> lists = [[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50]  # three candidates, the same lists in fifty contexts
+    >>> policies = cb.PolicySet.from_lists(lists, problem)
+    >>> sequence = switching(policies, problem, horizon=1000, n_phases=4, seed=1)
+    >>> len(sequence.contexts), sequence.totals(policies).shape
+    (1000, (3,))
     """
     rng = as_generator(seed)
     check_count("n_phases", n_phases)
@@ -143,7 +196,32 @@ def drifting(
     rate: float = 0.3,
     seed: Seed = 0,
 ) -> AdversarialSequence:
-    """The favourite of each round is drawn from shares that slide from one policy to another over the horizon."""
+    """The favourite of each round is drawn from shares that slide from one policy to another over the horizon.
+
+    Parameters
+    ----------
+    horizon:
+        T, how many rounds there are.
+    policies:
+        The candidates, whose lists decide what is rewarded.
+    problem:
+        K, m and s.
+    n_contexts:
+        How many contexts there are to draw from.
+    rate:
+        The probability of a reward in a round.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same sequence.
+
+    >>> import comband as cb
+    >>> from comband.environments import drifting
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> lists = [[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50]  # three candidates, the same lists in fifty contexts
+    >>> policies = cb.PolicySet.from_lists(lists, problem)
+    >>> sequence = drifting(policies, problem, horizon=1000, seed=1)
+    >>> len(sequence.contexts), sequence.totals(policies).shape
+    (1000, (3,))
+    """
     rng = as_generator(seed)
     first, second = rng.choice(len(policies), size=2, replace=len(policies) < 2)
     arrived = rng.random(horizon) < 1.4 * np.arange(horizon) / horizon  # the second policy rules the last two sevenths
@@ -166,6 +244,34 @@ def popularity_burst(
 
     Bursts are short and intense, take up `burst_share` of the horizon and lead a learner that follows the last rewards
     astray.
+
+    Parameters
+    ----------
+    burst_share:
+        The share of the horizon that bursts take up.
+    rate:
+        The probability of a reward outside of them.
+    horizon:
+        T, how many rounds there are.
+    policies:
+        The candidates, whose lists decide what is rewarded.
+    problem:
+        K, m and s.
+    n_contexts:
+        How many contexts there are to draw from.
+    n_bursts:
+        How many bursts there are.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same sequence.
+
+    >>> import comband as cb
+    >>> from comband.environments import popularity_burst
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> lists = [[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50]  # three candidates, the same lists in fifty contexts
+    >>> policies = cb.PolicySet.from_lists(lists, problem)
+    >>> sequence = popularity_burst(policies, problem, horizon=1000, n_bursts=3, seed=1)
+    >>> len(sequence.contexts), sequence.totals(policies).shape
+    (1000, (3,))
     """
     rng = as_generator(seed)
     check_count("n_bursts", n_bursts)
@@ -195,6 +301,32 @@ def entropy_trap(
     With weights ∝ exp(−ηL) and no floor the later policy's weight is by then exp(−η·bait·T), which at
     η = √(log P/(smT)) vanishes as T grows: it is never drawn, nothing is ever learnt about it, and the regret is
     (1 − 2·bait)·rate·T. A log-barrier keeps weights of order 1/(ν·bait·T), enough to be drawn and found.
+
+    Parameters
+    ----------
+    bait:
+        The share of the horizon in which the bait pays.
+    rate:
+        The probability of a reward in a round.
+    horizon:
+        T, how many rounds there are.
+    policies:
+        The candidates, whose lists decide what is rewarded.
+    problem:
+        K, m and s.
+    n_contexts:
+        How many contexts there are to draw from.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same sequence.
+
+    >>> import comband as cb
+    >>> from comband.environments import entropy_trap
+    >>> problem = cb.Problem(n_actions=10, list_size=2, sparsity=1)
+    >>> lists = [[[0, 1]] * 50, [[2, 3]] * 50, [[4, 5]] * 50]  # three candidates, the same lists in fifty contexts
+    >>> policies = cb.PolicySet.from_lists(lists, problem)
+    >>> sequence = entropy_trap(policies, problem, horizon=1000, seed=1)
+    >>> len(sequence.contexts), sequence.totals(policies).shape
+    (1000, (3,))
     """
     rng = as_generator(seed)
     check_fraction("bait", bait)

@@ -22,6 +22,22 @@ class Batch:
 
     `effect` is what places do to rewards, if anything, and `luck` (n, m) the numbers that decide where that is left to
     chance.
+
+    Parameters
+    ----------
+    problem:
+        K, m and s.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> visitors = shop.sample(5, np.random.default_rng(3))
+    >>> len(visitors.contexts), visitors.rewards.shape
+    (5, (5, 12))
+    >>> visitors.answer([[0, 1, 2]] * 5).shape  # of the shown items, and of no others
+    (5, 3)
     """
 
     contexts: Contexts
@@ -48,7 +64,25 @@ class Batch:
 
 
 class Environment(Protocol):
-    """A world that draws (context, rewards) pairs; it keeps no state, so any batch split is the same world."""
+    """A world that draws (context, rewards) pairs; it keeps no state, so any batch split is the same world.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from scipy.sparse import csr_array
+    >>> class Coin:
+    ...     problem = cb.Problem(n_actions=2, list_size=1, sparsity=1)
+    ...     def sample(self, n, rng):
+    ...         side = np.eye(2)[(rng.random(n) > 0.7).astype(int)]
+    ...         return cb.Batch(np.zeros((n, 1)), csr_array(side), self.problem)
+    ...     def values(self, policies):
+    ...         return np.array([0.7, 0.3])[policies.predict(np.zeros((1, 1)))[0, :, 0]]
+    ...
+    >>> sides = cb.PolicySet([cb.ConstantPolicy([0], Coin.problem), cb.ConstantPolicy([1], Coin.problem)])
+    >>> Coin().values(sides).tolist()
+    [0.7, 0.3]
+    >>> cb.run(cb.AdaptiveComband(Coin.problem, sides, epsilon=0.1), Coin(), batch_size=100).result.name
+    'policy 0'
+    """
 
     @property
     def problem(self) -> Problem:

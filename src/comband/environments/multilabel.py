@@ -30,6 +30,17 @@ class MultilabelData:
         Dense or scipy sparse.
     labels:
         A 0/1 matrix, dense or sparse, or a vector of n whole numbers (multi-class data: one label per row).
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> data = cb.MultilabelData(np.eye(4), [[1, 0, 0], [0, 1, 1], [0, 0, 1], [1, 1, 0]])
+    >>> data.n_actions, data.most_labels
+    (3, 2)
+    >>> data.hits([[0, 1], [1, 2], [0, 1], [0, 1]])  # of two guesses each, so many are right
+    1.25
+    >>> learn, held_out = cb.MultilabelData.from_sklearn("digits").split(held_out=0.2, seed=0)
+    >>> len(learn), held_out.n_actions
+    (1438, 10)
     """
 
     features: Any
@@ -252,7 +263,20 @@ class MultilabelWorld:
 
 
 def hits_at_m(lists: ArrayLike, labels: Any) -> float:
-    """How many of the m shown labels a row has, on average over rows; `labels` is a 0/1 matrix (n, K) or a vector."""
+    """How many of the m shown labels a row has, on average over rows; `labels` is a 0/1 matrix (n, K) or a vector.
+
+    Parameters
+    ----------
+    labels:
+        (n, K) zeros and ones, or (n,) whole numbers.
+    lists:
+        (n, m) the shown labels.
+
+    >>> import comband as cb
+    >>> from comband.environments import hits_at_m
+    >>> hits_at_m([[0, 1], [1, 2]], [[1, 0, 0], [0, 1, 1]])  # one right, then two
+    1.5
+    """
     matrix = _as_labels(labels)
     return float(_hits(check_lists(lists, n=matrix.shape[0]), matrix).mean())
 

@@ -72,6 +72,14 @@ class Bets:
         c, the most that D_t can be in a covered round.
     unit:
         What D is counted in: the stakes are those of `STAKES`, divided by it.
+
+    >>> import numpy as np
+    >>> from comband.estimates import Bets
+    >>> bets = Bets.choose(0, np.array([0.0, 0.05, 0.2]), 8.0)  # leader, stakes on two rivals, the most D can be
+    >>> bets.stakes.shape[0], bool((bets.stakes < 1 / 8).all())
+    (3, True)
+    >>> bool((bets.credit(0.1)[1:] > 0).all())  # what a round without reward adds against "better by 0.1"
+    True
     """
 
     leader: int
@@ -125,6 +133,21 @@ def credits_at(mu: float) -> NDArray[np.float64]:
 class PairedEvidence:
     """Log-wealths (S, J) of one epoch's bets at μ = 0, and how many rounds they have seen. `a + b` has seen both
     blocks.
+
+    Parameters
+    ----------
+    n_rounds:
+        How many rounds were seen.
+    log_wealth:
+        (S, J) for each candidate and stake.
+
+    >>> import numpy as np
+    >>> from comband.estimates import Bets, PairedEvidence
+    >>> bets = Bets.choose(0, np.array([0.0, 0.1]), 4.0)
+    >>> inside = np.array([[True, False]] * 3)  # three rewards of the leader's items, none of its rival's
+    >>> evidence = PairedEvidence.from_events(bets, inside, np.arange(3), np.full(3, 2.0), n_rounds=10)
+    >>> bool((evidence.log_wealth[1] > 0).all()), (evidence + evidence).n_rounds
+    (True, 20)
     """
 
     n_rounds: int

@@ -50,6 +50,17 @@ class ExposureGuard(Alarm):
         Whether the rounds to be entered are those without answer; only the message changes.
     level:
         The probability of a false alarm, ever.
+
+    >>> import numpy as np
+    >>> from comband.estimates import ExposureGuard
+    >>> guard, rng = ExposureGuard(4), np.random.default_rng(1)
+    >>> Q = np.full((2000, 4), 0.5)  # two of four items, all alike
+    >>> guard.update(rng.permuted(np.tile(np.arange(4), (2000, 1)), axis=1)[:, :2], Q)
+    >>> guard.alarm
+    False
+    >>> guard.update(np.tile([0, 1], (2000, 1)), Q)  # somebody pins two of them
+    >>> guard.alarm
+    True
     """
 
     def __init__(self, n_actions: int, *, unanswered: bool = False, level: float = LEVEL) -> None:
@@ -212,6 +223,20 @@ class DriftGuard(Alarm):
     rounds are hypergeometric. A two-sided p-value p becomes a bet 1/(2√p), whose mean is at most one; an average over
     the two kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
     taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
+
+    Parameters
+    ----------
+    level:
+        The probability of a false alarm, ever.
+
+    >>> import numpy as np
+    >>> from comband.estimates import DriftGuard
+    >>> guard = DriftGuard()
+    >>> guard.begin(4000)
+    >>> early, late = np.arange(0, 2000, 4), np.arange(2000, 4000, 4)
+    >>> guard.update(early, late, 4000)  # rewards for the leader in the first half only, against it in the second
+    >>> bool(guard.message)
+    True
     """
 
     def __init__(self, *, level: float = LEVEL) -> None:

@@ -87,6 +87,34 @@ class ValueSums:
 
     X_t(π) is unbiased for the value of π whatever list distribution drew round t, as long as every action of π(x_t)
     could be shown.
+
+    Parameters
+    ----------
+    n_rounds:
+        How many rounds were seen.
+    sums:
+        (P,) Σ X.
+    squares:
+        (P,) Σ X².
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.estimates import ValueSums
+    >>> sums = ValueSums.from_events(rounds.events(), policies)
+    >>> sums.means.tolist()  # (1/0.5)/4, and (1/0.5 + 1/0.5)/4
+    [0.5, 1.0]
+    >>> (sums + sums).n_rounds
+    8
+    >>> low, high = sums.bounds(bound=2, delta=0.05)
     """
 
     n_rounds: int

@@ -23,6 +23,33 @@ class PairSums:
 
     X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y). Where two policies agree, D_t is 0 and costs nothing: differences
     are known far better than values.
+
+    Parameters
+    ----------
+    n_rounds:
+        How many rounds were seen.
+    sums:
+        (P,) Σ D.
+    squares:
+        (P,) Σ D².
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.estimates import PairSums
+    >>> sums = PairSums.from_events(rounds.events(), policies, leader=1)
+    >>> sums.sums.tolist()  # old minus new, summed over rounds
+    [-2.0, 0.0]
+    >>> sums.bounds(bound=2, delta=0.05).shape
+    (2,)
     """
 
     n_rounds: int

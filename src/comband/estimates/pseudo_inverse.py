@@ -30,7 +30,13 @@ _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
 
 
 def list_overlaps(lists: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.float64]:
-    """How many actions (n, J, L) are in both, of lists (n, J, m) and (n, L, m) of distinct actions."""
+    """How many actions (n, J, L) are in both, of lists (n, J, m) and (n, L, m) of distinct actions.
+
+    >>> import numpy as np
+    >>> from comband.estimates.pseudo_inverse import list_overlaps
+    >>> list_overlaps(np.array([[[0, 1], [2, 3]]]), np.array([[[1, 2]]])).tolist()
+    [[[1.0], [1.0]]]
+    """
     same = lists[:, :, None, :, None] == others[:, None, :, None, :]
     return np.asarray(same.sum(axis=(-1, -2)), dtype=np.float64)
 
@@ -40,6 +46,12 @@ def own_list_weights(overlaps: NDArray[np.float64], p: NDArray[np.float64]) -> N
 
     With D = diag p and G = ΠΠᵀ the overlaps, ΠC⁺Πᵀ = D^−½·proj(D^½GD^½)·D^−½: A = D^½Π has C = AᵀA, and A(AᵀA)⁺Aᵀ is
     the projection on the range of AAᵀ.
+
+    >>> import numpy as np
+    >>> from comband.estimates.pseudo_inverse import own_list_weights
+    >>> apart = np.array([[[2.0, 0.0], [0.0, 2.0]]])  # two lists of two items, none in common: weights are 1/p
+    >>> own_list_weights(apart, np.array([0.5, 0.5])).round(6).tolist()
+    [[[2.0, 0.0], [0.0, 2.0]]]
     """
     root = np.sqrt(p)
     values, vectors = np.linalg.eigh(root[:, None] * overlaps * root)
@@ -72,6 +84,14 @@ def mixed_list_weights(
     others:
         Z of other policies than those in the mixture: (n, P, S) and (n, P, L), their overlaps with its lists and with
         the lists in question.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.estimates.pseudo_inverse import mixed_list_weights
+    >>> overlaps = np.array([[[2.0, 0.0], [0.0, 2.0]]])  # of two candidates' lists
+    >>> problem = cb.Problem(n_actions=6, list_size=2)
+    >>> mixed_list_weights(overlaps, overlaps, np.array([0.5, 0.5]), floor=0.5, problem=problem).shape
+    (1, 2, 2)
     """
     n, S, L = shown.shape
     K, m = problem.n_actions, problem.list_size
@@ -98,6 +118,21 @@ def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: Pol
     Its floor makes C invertible, so that every policy can be valued; a round is worth at most ρK/γ either way
     (`pseudo_inverse_bound`). `MidzunoLists` of the same mixture have a smaller variance where K is large
     (docs/open_problems.md); this is for logs of lists that were not drawn so.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> from comband.estimates.pseudo_inverse import pseudo_inverse_values
+    >>> totals = rounds.rewards.sum(axis=1)
+    >>> sums = pseudo_inverse_values(decisions, totals, policies, mixture)
+    >>> bool(abs(sums.means - shop.values(policies)).max() < 0.2)
+    True
     """
     T = check_totals(totals, check_problem(mixture.problem), n=len(check_decisions(decisions)))
     result = ValueSums.zero(len(policies), n_rounds=len(T))

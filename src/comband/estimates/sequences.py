@@ -28,6 +28,26 @@ class ValueBets:
 
     Rounds under different bounds on X are kept apart, since stakes must stay below 1/bound and be fixed before the
     round. `unit` is that of the stakes, as for `comband.estimates.betting.Bets`.
+
+    Parameters
+    ----------
+    sums:
+        (P,) Σ X.
+    low:
+        (P, stakes) log-wealths of bets that the value is larger.
+    high:
+        (P, stakes) the same that it is smaller.
+
+    >>> import numpy as np
+    >>> from comband.estimates import ValueBets
+    >>> bets = ValueBets.zero(1)
+    >>> inside = np.ones((200, 1), dtype=bool)  # 200 rewards of 1 among 1000 rounds, each shown with probability 1/2
+    >>> bets.add(np.array([0]), inside, np.arange(200), np.full(200, 2.0), bound=2.0, n_rounds=1000)
+    >>> bets.means.tolist()
+    [0.4]
+    >>> (low,), (high,) = bets.bounds(delta=0.05, max_reward=1)
+    >>> bool(0.3 < low < 0.4 < high < 0.52)
+    True
     """
 
     def __init__(
@@ -211,6 +231,12 @@ def gamma_exponential_bernstein(
         The V at which the resulting boundary should be tightest.
 
     Reference: Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9 and Theorem 4.
+
+    >>> import numpy as np
+    >>> from comband.estimates import gamma_exponential_bernstein
+    >>> evidence = gamma_exponential_bernstein([5, 80], [240, 240], alpha=0.05, bound=1, best_at=240)
+    >>> (evidence > np.log(1 / 0.05)).tolist()  # a deviation of 5 is nothing, one of 80 refutes the claim
+    [False, True]
     """
     check_fraction("alpha", alpha)
     b = check_positive("bound", bound)
@@ -237,6 +263,26 @@ def bernstein_sequence(
     """Interval for a mean of values in [0, b], valid at any time with probability 1 − α (α/2 a side).
 
     `intrinsic_time` is Σ(X_i − m̂_i)² with guesses m̂_i ∈ [0, b] made before X_i.
+
+    Parameters
+    ----------
+    intrinsic_time:
+        Σ(X_i − m̂_i)².
+    sums:
+        Σ X_i.
+    n_rounds:
+        How many values there are.
+    alpha:
+        The probability that the interval ever misses.
+    bound:
+        b.
+    best_at:
+        The intrinsic time at which the interval should be tightest.
+
+    >>> from comband.estimates import bernstein_sequence
+    >>> low, high = bernstein_sequence(400, 1000, 240, alpha=0.05, bound=1, best_at=240)  # of 1000 rounds
+    >>> bool(0.3 < low < 0.4 < high < 0.5)
+    True
     """
     total, n, v = (np.asarray(a, dtype=np.float64) for a in (sums, n_rounds, intrinsic_time))
     threshold = np.log(2 / alpha)
@@ -256,6 +302,21 @@ def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0
 
     Stakes √(2 log(2/α)/(n σ̂²_{t−1})) from the past only (the predictable plug-in of Waudby-Smith & Ramdas, 2024,
     §4.3), tested where the wealth is largest over all times, which Ville's inequality allows.
+
+    Parameters
+    ----------
+    values:
+        (n,) in [0, b].
+    alpha:
+        The probability that the interval misses.
+    bound:
+        b.
+
+    >>> import numpy as np
+    >>> from comband.estimates import fixed_n_betting_bound
+    >>> low, high = fixed_n_betting_bound(np.tile([0.0, 1.0], 500), alpha=0.05)
+    >>> bool(0.44 < low < 0.5 < high < 0.56)
+    True
     """
     check_fraction("alpha", alpha)
     b = check_positive("bound", bound)

@@ -31,6 +31,23 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
 
     `events` are those of `TotalRounds.events`: all m actions of a rewarded round, each credited with T/((1−f)·q(a)).
     X may be negative; it lies in an interval of length `theory.estimate_range`.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.totals import TotalRounds
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1, feedback="total")
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+    >>> uniform = np.full(4, 1 / 6)  # six lists of two, all alike
+    >>> rounds = TotalRounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     totals=[1, 0, 1, 0],
+    ...     list_propensities=uniform,
+    ...     problem=problem,
+    ... )
+    >>> from comband.estimates.totals import total_values
+    >>> total_values(rounds.events(), policies, problem).means.round(2).tolist()
+    [1.25, -0.25]
     """
     result = ValueSums.zero(len(policies), n_rounds=events.n_rounds)
     for values in total_round_values(events, policies, problem):
@@ -39,7 +56,25 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
 
 
 def total_round_values(events: Events, policies: PolicySet, problem: Problem) -> Iterator[NDArray[np.float64]]:
-    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size."""
+    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.totals import TotalRounds
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1, feedback="total")
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem)
+    >>> uniform = np.full(4, 1 / 6)  # six lists of two, all alike
+    >>> rounds = TotalRounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     totals=[1, 0, 1, 0],
+    ...     list_propensities=uniform,
+    ...     problem=problem,
+    ... )
+    >>> from comband.estimates.totals import total_round_values
+    >>> [block.shape for block in total_round_values(rounds.events(), policies, problem)]  # two rewarded rounds
+    [(2, 2)]
+    """
     weights = events.rewards / events.propensities
     excess = problem.fill_share * np.bincount(events.rows, weights, minlength=events.n_rewarded)
     for block in SharedActions.blocks(policies, events.contexts, events.rows, events.actions):
@@ -51,6 +86,12 @@ class TotalValueBets:
 
     X holds an excess that is the same for all candidates, and bets on Z bound it: the intervals of either hold with
     probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess.
+
+    >>> import comband as cb
+    >>> from comband.estimates.totals import TotalValueBets
+    >>> bets = TotalValueBets.zero(3, cb.Problem(n_actions=10, list_size=2, sparsity=1, feedback="total"))
+    >>> bets.bounds(delta=0.05, max_reward=1)[1].tolist()  # nothing seen, nothing known
+    [1.0, 1.0, 1.0]
     """
 
     def __init__(self, problem: Problem, candidates: ValueBets, lists: ValueBets) -> None:

@@ -42,6 +42,28 @@ class EvaluatedCandidate(Candidate):
     standard_error, approximate_interval:
         Of the mean of X_t, and the plain normal interval at 1 − delta: approximate, for this candidate alone and one
         look at a number of rounds fixed beforehand; not valid under peeking, and no part of the promise.
+    index:
+        Its number among the candidates.
+    name:
+        What it is called.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125)
+    >>> best = answer.best
+    >>> best.interval[0] <= best.value <= best.interval[1], best.gap_bound
+    (True, 0.0)
+    >>> best.effective_rewards <= answer.rewarded_rounds
+    True
+    >>> best.approximate_interval[0] > best.interval[0]  # the plain normal interval is narrower, and promises nothing
+    True
     """
 
     effective_rewards: float
@@ -88,6 +110,25 @@ class Hint:
     """An assumption that makes the promise tighter: which option, which value, and the ε that then holds.
 
     It must be known from how lists were drawn and rewards arise; that the log does not contradict it is no proof.
+
+    Parameters
+    ----------
+    epsilon:
+        What is then promised.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1)
+    >>> hint = answer.hints[0]
+    >>> hint.option, hint.epsilon < answer.epsilon
+    ('min_propensity', True)
     """
 
     option: str
@@ -123,6 +164,21 @@ class PropensityCheck:
         are wrong), and not all weigh too little.
     advice:
         What to do if they are not.
+    rounds:
+        How many rounds were looked at.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> check = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125).propensity_check
+    >>> check.fits, check.expected, check.rounds
+    (True, 3.0, 2000)
     """
 
     candidate: str
@@ -175,6 +231,31 @@ class Evaluation(Tabular):
         of rounds fixed beforehand; not valid under peeking, and no promise.
     hints:
         Which assumptions would make epsilon smaller, and by how much.
+    rewarded_rounds:
+        Rounds with any reward.
+    rewards:
+        Positive rewards.
+    max_reward:
+        The most that one round can bring.
+    guarantee, notes:
+        Which bounds the promise rests on, in a sentence; and whatever else a reader should know.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125)
+    >>> answer.best.name == answer.candidates[0].name, answer.rounds
+    (True, 2000)
+    >>> answer.approximate_epsilon < answer.epsilon  # what plain normal intervals say, and what is sure
+    True
+    >>> answer.to_frame("pandas")["candidate"].tolist() == [each.name for each in answer.candidates]
+    True
     """
 
     candidates: tuple[EvaluatedCandidate, ...]
@@ -286,6 +367,25 @@ class LogEvaluation(Tabular):
         Faulty rows that were left out, by kind; `skipped_examples` describe the first of each kind.
     repeated:
         Rewarded rounds without an id that are the same as an earlier one in every column.
+    format:
+        The name of the format that was read.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> cb.write_rounds(rounds, folder / "log.csv")
+    >>> cb.write_candidates(policies, visitors.contexts, folder / "lists.csv")
+    >>> answer = cb.evaluate_log(folder / "log.csv", folder / "lists.csv", sparsity=1)
+    >>> answer.trusted, answer.skipped, answer.format
+    (True, {}, 'comband')
     """
 
     evaluation: Evaluation

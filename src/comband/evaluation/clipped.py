@@ -65,6 +65,20 @@ def clipped_gaps(
     logging:
         The rule that drew the rounds' lists: `inclusion(X, items)`, as a `Mixture` has it. Every candidate is asked on
         every round.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> from comband.evaluation import clipped_gaps
+    >>> bounds = clipped_gaps(rounds, policies, 0, logging=mixture, max_reward=1)
+    >>> bounds.shape, float(bounds[0])
+    ((4,), 0.0)
     """
     check_policies(policies)
     delta, rho = check_fraction("delta", delta), check_positive("max_reward", max_reward)

@@ -55,6 +55,55 @@ def design_log(
     Columns of the incidence are made by shard, merged within a shard and kept there; each oracle call is a pass over
     them and a sum in the order of the shards. So the design is the same for any workers, and that of
     `design_exploration` for a log of one shard; for more it is one of the same problem, to the same gap.
+
+    Parameters
+    ----------
+    log:
+        A file, a folder, a pattern or several of them.
+    candidates:
+        A file of lists, a folder of them, what `read_candidates` gave, or "module:factory".
+    floor:
+        γ, the share of uniform lists in the mixture.
+    client:
+        A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
+    format:
+        The name of the format, or "auto".
+    sparsity:
+        A bound on the sum of all items' rewards in one round.
+    context:
+        The columns that hold the context id.
+    columns:
+        What the log calls its columns.
+    features:
+        Columns that policies are given as numbers.
+    n_actions:
+        The number of items; or
+    items:
+        a file with all of them, one per line.
+    on_error:
+        "refuse" a log with faulty rows, or "skip" them.
+    list_columns:
+        What the file of lists calls its columns.
+    progress:
+        Called with what is being done, how many parts of it are done and of how many.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> import pathlib, tempfile
+    >>> from comband.evaluation import design_log
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> cb.write_rounds(rounds, folder / "log.csv")
+    >>> cb.write_candidates(policies, visitors.contexts, folder / "lists.csv")
+    >>> design, *_ = design_log(folder / "log.csv", folder / "lists.csv", sparsity=1, n_actions=12)
+    >>> design.certified
+    True
     """
     work = as_work(client, progress)
     shards = find_shards(log, format, columns)

@@ -309,6 +309,25 @@ def evaluate_log(
         The number of items, or a file with all of them, one per line, as for the commands.
     progress:
         Called with what is being done, how many parts of it are done and of how many.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> cb.write_rounds(rounds, folder / "log.csv")
+    >>> cb.write_candidates(policies, visitors.contexts, folder / "lists.csv")
+    >>> answer = cb.evaluate_log(folder / "log.csv", folder / "lists.csv", sparsity=1, min_propensity=0.125)
+    >>> answer.evaluation.rounds, answer.format
+    (2000, 'comband')
+    >>> answer.evaluation == cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125)
+    True
     """
     if isinstance(log, LogReading):
         if candidates is not None or client is not None or places is not None or law is not None:
@@ -457,6 +476,31 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     candidate's Σ_{y∈π(x)∩a} 1/Q has mean m. Propensities of another kind (of the item in its slot, of the whole list,
     of a softmax before sampling) miss that, as do candidates' items that could not be shown at all. The bounds hold at
     all numbers of rounds at once.
+
+    Parameters
+    ----------
+    rounds:
+        The log.
+    policies:
+        The candidates.
+    min_propensity:
+        A bound from below on the propensities of candidates' items, known from how lists were drawn.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> check = cb.check_logged_propensities(rounds, policies, min_propensity=0.125)
+    >>> check.fits, check.expected
+    (True, 3.0)
+    >>> low, high = check.interval
+    >>> low < 3 < high  # each candidate's three items must weigh three on average
+    True
     """
     check_policies(policies)
     if len(check_rounds(rounds)) < 2:

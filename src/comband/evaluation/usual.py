@@ -37,7 +37,29 @@ APPROXIMATE = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UsualSums:
-    """Sums over rounds, for P candidates, of X, X², W, W², XW, and with a model DM's and DR's terms; `a + b` adds."""
+    """Sums over rounds, for P candidates, of X, X², W, W², XW, and with a model DM's and DR's terms; `a + b` adds.
+
+    Parameters
+    ----------
+    n_rounds:
+        How many rounds were seen.
+    sums:
+        By name.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> from comband.evaluation import UsualSums
+    >>> sums = UsualSums.of(rounds, policies, None)
+    >>> (sums + sums).n_rounds
+    4000
+    """
 
     n_rounds: int
     sums: dict[str, Floats]
@@ -83,6 +105,28 @@ class UsualEstimates(Tabular):
         (ΣW)²/ΣW² for each candidate: so many rounds of its own lists would weigh the items as evenly.
     level:
         Of the intervals, each for itself: 1 − delta.
+    names:
+        Of the candidates.
+    estimates:
+        By method: "IPS", "SNIPS" and, with a reward model, "DM" and "DR".
+    standard_errors:
+        The same.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> usual = cb.evaluation.usual_estimates(rounds, policies)
+    >>> sorted(usual.estimates)
+    ['IPS', 'SNIPS']
+    >>> low, high = usual.interval("SNIPS")
+    >>> bool((low < usual.estimates["SNIPS"]).all())
+    True
     """
 
     names: tuple[str, ...]

@@ -42,7 +42,13 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 class Check(Protocol):
-    """A question put to the records."""
+    """A question put to the records.
+
+    >>> from comband.experiments import Check, Mean
+    >>> check: Check = Mean("rounds", "rounds", accepted=(0, 2000))
+    >>> check.text, check.accepted
+    ('rounds', (0, 2000))
+    """
 
     @property
     def text(self) -> str:
@@ -61,7 +67,22 @@ class Check(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """How y grows with x: the slope of log(mean y) on log x over the records that match `where`."""
+    """How y grows with x: the slope of log(mean y) on log x over the records that match `where`.
+
+    Parameters
+    ----------
+    text:
+        The question in words.
+    accepted:
+        The range in which the estimate must lie.
+
+    >>> from comband.experiments import Record, Slope
+    >>> runs = [(K, seed) for K in (10, 100) for seed in range(3)]
+    >>> records = [Record({"K": K}, seed, {"rounds": 10.0 * K + seed, "limit": 20.0 * K}) for K, seed in runs]
+    >>> check = Slope("rounds grow with K", "K", "rounds", accepted=(0.8, 1.2))
+    >>> round(check.estimate(records).value, 1)
+    1.0
+    """
 
     text: str
     x: str
@@ -77,7 +98,22 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """mean of y over mean of `over`, paired run by run, over the records that match `where`."""
+    """mean of y over mean of `over`, paired run by run, over the records that match `where`.
+
+    Parameters
+    ----------
+    text:
+        The question in words.
+    accepted:
+        The range in which the estimate must lie.
+
+    >>> from comband.experiments import Ratio, Record
+    >>> runs = [(K, seed) for K in (10, 100) for seed in range(3)]
+    >>> records = [Record({"K": K}, seed, {"rounds": 10.0 * K + seed, "limit": 20.0 * K}) for K, seed in runs]
+    >>> check = Ratio("rounds over the limit", "rounds", "limit", accepted=(0, 1))
+    >>> check.estimate(records).high < 1
+    True
+    """
 
     text: str
     y: str
@@ -93,7 +129,22 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of y over the records that match `where`."""
+    """The mean of y over the records that match `where`.
+
+    Parameters
+    ----------
+    text:
+        The question in words.
+    accepted:
+        The range in which the estimate must lie.
+
+    >>> from comband.experiments import Mean, Record
+    >>> runs = [(K, seed) for K in (10, 100) for seed in range(3)]
+    >>> records = [Record({"K": K}, seed, {"rounds": 10.0 * K + seed, "limit": 20.0 * K}) for K, seed in runs]
+    >>> check = Mean("rounds at K = 10", "rounds", accepted=(90, 110), where={"K": 10})
+    >>> round(check.estimate(records).value, 6)
+    101.0
+    """
 
     text: str
     y: str
@@ -107,7 +158,23 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest y of all runs, for claims that admit no exception: what was seen is the estimate, without margin."""
+    """The largest y of all runs, for claims that admit no exception: what was seen is the estimate, without margin.
+
+    Parameters
+    ----------
+    text:
+        The question in words.
+    accepted:
+        The range in which the estimate must lie.
+    where:
+        Which records are looked at: settings or values by name.
+
+    >>> from comband.experiments import Largest, Record
+    >>> runs = [(K, seed) for K in (10, 100) for seed in range(3)]
+    >>> records = [Record({"K": K}, seed, {"rounds": 10.0 * K + seed, "limit": 20.0 * K}) for K, seed in runs]
+    >>> Largest("no run needs more", "rounds", accepted=(0, 2000)).estimate(records).value
+    1002.0
+    """
 
     text: str
     y: str
@@ -125,6 +192,22 @@ class LargestFrequency:
     """The largest probability over the groups `by`, from counts of successes and trials in each run.
 
     Exact intervals, at a level shared out over the groups, so that all hold at once.
+
+    Parameters
+    ----------
+    text:
+        The question in words.
+    accepted:
+        The range in which the estimate must lie.
+    where:
+        Which records are looked at: settings or values by name.
+
+    >>> from comband.experiments import LargestFrequency, Record
+    >>> records = [Record({"K": 10}, seed, {"wrong": 0, "runs": 100}) for seed in range(3)]
+    >>> check = LargestFrequency("how often it is wrong", "wrong", "runs", ("K",), accepted=(0, 0.05))
+    >>> estimate = check.estimate(records)
+    >>> estimate.value, estimate.high < 0.05
+    (0.0, True)
     """
 
     text: str
@@ -153,6 +236,18 @@ class Bound:
     An accepted answer counts as support only if the test can fail: if `contrast`, a question with the same range about
     something that must not pass (an algorithm that learns nothing), is not supported by the same runs. Otherwise, or
     without contrast, the answer is "consistent" with the claim and no more.
+
+    Parameters
+    ----------
+    check:
+        The question.
+
+    >>> from comband.experiments import Bound, Mean, Record
+    >>> runs = [(K, seed) for K in (10, 100) for seed in range(3)]
+    >>> records = [Record({"K": K}, seed, {"rounds": 10.0 * K + seed, "limit": 20.0 * K}) for K, seed in runs]
+    >>> rounds, limit = (Mean(name, name, accepted=(0, 2000)) for name in ("rounds", "limit"))
+    >>> Bound(rounds, contrast=limit).accepted
+    (0, 2000)
     """
 
     check: Check

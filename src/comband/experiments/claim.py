@@ -15,7 +15,13 @@ from comband.problem import InputError, check_count
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which settings to run, each with seeds 0 … n_seeds − 1."""
+    """Which settings to run, each with seeds 0 … n_seeds − 1.
+
+    >>> from comband.experiments import Plan
+    >>> plan = Plan([{"K": 10}, {"K": 100}], n_seeds=3)
+    >>> len(plan.settings) * plan.n_seeds
+    6
+    """
 
     settings: Sequence[Setting]
     n_seeds: int
@@ -51,6 +57,23 @@ class Claim:
         What a reader should know about the evidence, besides the verdict.
     version:
         Raise it when `measure` changes its meaning: results of other versions are not reused.
+
+    >>> from comband.experiments import Claim, Mean, Plan
+    >>> plan = Plan([{"K": 10}, {"K": 100}], n_seeds=3)
+    >>> claim = Claim(
+    ...     name="small",
+    ...     title="Small numbers",
+    ...     source="nowhere",
+    ...     statement="K stays below 1000",
+    ...     method="look",
+    ...     checks=(Mean("K", "size", accepted=(0, 1000)),),
+    ...     quick=plan,
+    ...     full=plan,
+    ...     measure=lambda setting, seed: {"size": setting["K"]},
+    ...     draw=lambda records, figure: None,
+    ... )
+    >>> len(claim.tasks(quick=True))
+    6
     """
 
     name: str
@@ -74,7 +97,23 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run still to be made; `key` names it for ever."""
+    """One run still to be made; `key` names it for ever.
+
+    Parameters
+    ----------
+    claim:
+        What is claimed.
+    setting:
+        Of this run.
+    seed:
+        Of this run.
+
+    >>> from comband.experiments import Task, all_claims
+    >>> claim = all_claims()[0]
+    >>> task = claim.tasks(quick=True)[0]
+    >>> isinstance(task, Task), task.seed, task.key == claim.tasks(quick=True)[0].key
+    (True, 0, True)
+    """
 
     claim: Claim
     setting: Setting

@@ -40,6 +40,29 @@ def reproduce(
 
     With a `dask.distributed.Client` its cluster runs them, with the same results in the same order.
     Results lie in out/results, one file of JSON lines for each claim; a run that was interrupted goes on from there.
+
+    Parameters
+    ----------
+    claims:
+        What to run, such as `all_claims()`.
+    out:
+        The folder to write to.
+    quick:
+        Whether small plans are run, in minutes.
+    workers:
+        How many processes there are.
+    client:
+        A cluster, in place of processes of this machine.
+    progress:
+        Whether a bar is shown, on standard error.
+
+    >>> import pathlib, tempfile
+    >>> from comband.experiments import reproduce
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> reproduce([], folder, quick=True)  # all_claims() in place of [] takes some minutes
+    []
+    >>> sorted(path.name for path in folder.iterdir() if path.is_file())
+    ['report.html', 'verdicts.json']
     """
     if len({claim.name for claim in claims}) != len(claims):
         raise InputError("claims must have distinct names.")

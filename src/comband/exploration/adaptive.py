@@ -27,6 +27,15 @@ class DisagreementExploration:
     The smallest propensity, which bounds the importance weights and so the stakes, is set from how much the candidates
     disagreed on recent contexts. While more than `max_evaluated` candidates are left they are not all asked on every
     context: uniform lists are mixed with the lists of the front runners.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.DisagreementExploration(max_evaluated=500)
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
     """
 
     max_evaluated: int = 1000

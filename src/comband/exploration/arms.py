@@ -30,6 +30,19 @@ class ArmExplorer(WholeLists):
         The class and the positions of those that are compared.
     shown:
         (A,) positions of those that are drawn from; the candidates are among them.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import ArmExplorer
+    >>> explorer = ArmExplorer(policies, np.arange(4), shown=np.arange(4), problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape, bool((drawn.decisions.arms >= 0).all())
+    ((5, 3), True)
     """
 
     KIND: ClassVar[str] = "arms"
@@ -80,7 +93,17 @@ class ArmExplorer(WholeLists):
 
 @dataclass(frozen=True, slots=True)
 class ArmsExploration:
-    """One list at a time; with `eliminate`, of those candidates only that are left."""
+    """One list at a time; with `eliminate`, of those candidates only that are left.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.ArmsExploration(eliminate=True)
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     eliminate: bool = False
 

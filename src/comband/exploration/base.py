@@ -27,6 +27,22 @@ class Drawn:
 
     `lists` (k, S, m) are those of all its candidates on the last k contexts, if it had to ask them and was told to keep
     so many: nobody need ask again. None otherwise.
+
+    Parameters
+    ----------
+    decisions:
+        With exact propensities.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import Drawn, MixtureExplorer
+    >>> explorer = MixtureExplorer(policies, np.arange(4), weights=np.full(4, 1 / 4), floor=0.5, problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> isinstance(drawn, Drawn), len(drawn.decisions), drawn.lists
+    (True, 5, None)
     """
 
     decisions: Decisions
@@ -51,6 +67,17 @@ class Explorer(Protocol):
     watched whether places matter. An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round
     then hold equal parts of its total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists
     from below.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=3)
+    >>> explorer = learner.epochs.current.explorer
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.propensities.shape, 0 < explorer.smallest <= 1
+    ((5, 3), True)
     """
 
     KIND: ClassVar[str]
@@ -118,6 +145,23 @@ class Standing:
         The rewards seen so far in these rounds.
     recent:
         The most recent contexts.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import Standing
+    >>> class Noting:  # plans as usual, and keeps what it was shown
+    ...     def plan(self, standing: Standing):
+    ...         self.rounds = standing.rounds
+    ...         return cb.exploration.UniformListsExploration().plan(standing)
+    ...
+    >>> noting = Noting()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=noting, epsilon=0.2, seed=3)
+    >>> _ = cb.run(learner, shop, batch_size=100, max_rounds=1000)
+    >>> noting.rounds > 0
+    True
     """
 
     policies: PolicySet
@@ -135,7 +179,27 @@ class Standing:
 
 
 class Exploration(Protocol):
-    """How epochs explore: the one thing in which certifying learners differ."""
+    """How epochs explore: the one thing in which certifying learners differ.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import MixtureExplorer, Standing
+    >>> from comband.learners import CertifyingLearner
+    >>> class LeaderFirst:  # half of the lists are the leader's, the rest uniform: simple, and slow
+    ...     def plan(self, standing: Standing) -> MixtureExplorer:
+    ...         weights = np.zeros(len(standing.policies))
+    ...         weights[standing.candidates[standing.leader]] = 1
+    ...         return MixtureExplorer(
+    ...             standing.policies, standing.candidates, weights=weights, floor=0.5, problem=standing.problem
+    ...         )
+    ...
+    >>> learner = CertifyingLearner(problem, policies, exploration=LeaderFirst(), epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch, whose candidates are those of the standing."""
@@ -147,7 +211,21 @@ _Kind = TypeVar("_Kind", bound=type[Any])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Make a class of explorers known by its `KIND`, so that files and other processes can name it."""
+    """Make a class of explorers known by its `KIND`, so that files and other processes can name it.
+
+    Parameters
+    ----------
+    kind:
+        The class.
+
+    >>> from comband.exploration import MixtureExplorer, register
+    >>> @register
+    ... class Mine(MixtureExplorer):
+    ...     KIND = "mine"
+    ...
+    >>> Mine.KIND
+    'mine'
+    """
     known: Callable[..., Any] | None = EXPLORERS.get(kind.KIND)
     if known is not None and known is not kind:
         raise InputError(f"there is an explorer of the kind {kind.KIND!r} already; choose another name.")
@@ -156,7 +234,29 @@ def register(kind: _Kind) -> _Kind:
 
 
 def explorer_from_state(state: State, policies: PolicySet, problem: Problem) -> Explorer:
-    """The explorer whose `state` this is, over the same policies in the same order."""
+    """The explorer whose `state` this is, over the same policies in the same order.
+
+    Parameters
+    ----------
+    state:
+        What the explorer said of itself.
+    policies:
+        The same as there.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import MixtureExplorer, explorer_from_state
+    >>> explorer = MixtureExplorer(policies, np.arange(4), weights=np.full(4, 1 / 4), floor=0.5, problem=problem)
+    >>> elsewhere = explorer_from_state(explorer.state(), policies, problem)
+    >>> X = shop.sample(5, np.random.default_rng(3)).contexts
+    >>> bool((elsewhere.draw(X, 4).decisions.lists == explorer.draw(X, 4).decisions.lists).all())
+    True
+    """
     kind = EXPLORERS.get(str(state.get("kind")))
     if kind is None:
         raise InputError(f"there is no explorer of the kind {state.get('kind')!r}; there are {sorted(EXPLORERS)}.")

@@ -60,6 +60,10 @@ class DisagreementExplorer:
         (S,) α ≥ 0 for each candidate; the leader's is ignored.
     smallest_disputed:
         The promised probability of disputed actions outside the leader's list.
+    problem:
+        The setting.
+    memory:
+        Lists on rewarded contexts that are known already; none by default.
 
     >>> problem = Problem(n_actions=6, list_size=2)
     >>> policies = PolicySet.from_lists([[[0, 1]], [[0, 2]], [[0, 3]]], problem)

@@ -24,6 +24,15 @@ class DoublingExploration:
     In the first half of each stage (rounds N to 1.5 N) lists are uniform; in the second (1.5 N to 2 N) they come from
     the mixture that `design_exploration` finds on all events so far, over all candidates, with γ = ½ (paper, Algorithm
     1). No candidate is excluded from the design.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.DoublingExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
     """
 
     def plan(self, standing: Standing) -> Explorer:

@@ -54,6 +54,21 @@ class MidzunoExplorer:
         The promised probability with which disputed actions outside the leader's list are drawn first.
     uniform:
         The share of uniform first actions; 1 makes all lists uniform.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import MidzunoExplorer
+    >>> explorer = MidzunoExplorer(
+    ...     policies, range(4), leader=0, attention=np.ones(4), smallest_first=0.05, problem=problem
+    ... )
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape
+    (5, 3)
     """
 
     KIND: ClassVar[str] = "midzuno"
@@ -221,6 +236,15 @@ class MidzunoExploration:
     """From totals what `DisagreementExploration` is from single rewards: more attention on a rival the closer its value
     is to the leader's and the more evidence it still lacks, and a smallest probability by how much the candidates
     disagreed on recent contexts. All candidates that are left are asked on every context.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.MidzunoExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
     """
 
     def plan(self, standing: Standing) -> Explorer:
@@ -237,7 +261,17 @@ class MidzunoExploration:
 
 @dataclass(frozen=True, slots=True)
 class UniformTotalsExploration:
-    """Uniform lists, for totals: Midzuno's with uniform first actions."""
+    """Uniform lists, for totals: Midzuno's with uniform first actions.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.UniformTotalsExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""

@@ -35,6 +35,19 @@ class MixtureExplorer:
         p, one weight per policy, also for those that are no candidates any more.
     floor:
         γ, the share of uniform lists.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import MixtureExplorer
+    >>> explorer = MixtureExplorer(policies, np.arange(4), weights=np.full(4, 1 / 4), floor=0.5, problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape, explorer.smallest
+    ((5, 3), 0.25)
     """
 
     KIND: ClassVar[str] = "mixture"
@@ -138,6 +151,18 @@ class ExaminedMixture:
         The explorer of sets.
     problem:
         The setting, with factors.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, places=[1, 0.6, 0.3])
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import ExaminedMixture, MixtureExplorer
+    >>> sets = MixtureExplorer(policies, np.arange(4), weights=np.full(4, 1 / 4), floor=0.5, problem=problem)
+    >>> explorer = ExaminedMixture(sets, problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape
+    (5, 3)
     """
 
     KIND: ClassVar[str] = "examined mixture"
@@ -204,7 +229,17 @@ def mixture_explorer(
 
 @dataclass(frozen=True, slots=True)
 class UniformListsExploration:
-    """Uniform lists: importance weights are K/m, whoever the candidates are and however few of them are left."""
+    """Uniform lists: importance weights are K/m, whoever the candidates are and however few of them are left.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.UniformListsExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
@@ -218,6 +253,15 @@ class UniformListsExploration:
 class UniformMixtureExploration:
     """The list of a candidate drawn uniformly from all P of the field, dropped or not: importance weights are at most
     P.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.UniformMixtureExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
     """
 
     def plan(self, standing: Standing) -> Explorer:

@@ -39,6 +39,19 @@ class OwnListExplorer(CandidatesLists):
     ----------
     policies, candidates:
         The class and the positions of those that are compared, and shown.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import OwnListExplorer
+    >>> explorer = OwnListExplorer(policies, np.arange(4), problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape
+    (5, 3)
     """
 
     KIND: ClassVar[str] = "own lists"
@@ -74,7 +87,17 @@ class OwnListExplorer(CandidatesLists):
 
 @dataclass(frozen=True, slots=True)
 class OwnListExploration:
-    """Lists of the candidates that are left, weighted by the pseudo-inverse."""
+    """Lists of the candidates that are left, weighted by the pseudo-inverse.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.OwnListExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""

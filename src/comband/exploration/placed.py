@@ -38,6 +38,25 @@ class ExaminationExplorer(DisagreementExplorer):
     e(x, y) ≥ φ·g(y), with φ = `smallest_disputed`.
 
     Events are pairs of item and place; see `comband.places`.
+
+    Parameters
+    ----------
+    policies:
+        The class.
+    candidates:
+        The positions of those that are compared.
+    problem:
+        The setting, with factors; what else there is to say is said as for `DisagreementExplorer`.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=6, list_size=2, places=[1, 0.5])  # the second place is looked at half as often
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 0]], [[0, 3]]], problem)
+    >>> explorer = cb.exploration.ExaminationExplorer(
+    ...     policies, [0, 1, 2], leader=0, attention=[0, 1, 1], smallest_disputed=0.2, problem=problem
+    ... )
+    >>> explorer.draw([0, 0, 0], 1).decisions.lists.shape
+    (3, 2)
     """
 
     KIND = "examination"
@@ -101,6 +120,18 @@ class PairExplorer(DisagreementExplorer):
     bounds Q(x, y, k) is in proportion to √(u(y, k)·(share(y) + .01)), where u(y, k) = Σ_π α_π 1[(y, k) ∈ π(x) △ ℓ(x)]
     and the share is that of the candidates that show the *item*; with floors as for items. Lists are drawn by dependent
     rounding.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.policies.placed import PlacedPolicies
+    >>> from comband.places import pair_problem
+    >>> problem = cb.Problem(n_actions=6, list_size=2, places="pairs")
+    >>> policies = PlacedPolicies(cb.PolicySet.from_lists([[[0, 1]], [[1, 0]], [[0, 3]]], problem), 2)
+    >>> explorer = cb.exploration.PairExplorer(
+    ...     policies, [0, 1, 2], leader=0, attention=[0, 1, 1], smallest_disputed=0.2, problem=pair_problem(problem)
+    ... )
+    >>> explorer.draw([0, 0, 0], 1).decisions.lists.shape
+    (3, 2)
     """
 
     KIND = "pairs"

@@ -43,6 +43,26 @@ class RecentContexts:
     """The last thousand contexts. Lists that candidates gave there when decisions were drawn are kept beside them, as
     far as they have room: to see how much candidates disagree there, only the others are asked. `events` holds those
     of rewarded rounds. Lists that candidates look up are not kept at all.
+
+    Parameters
+    ----------
+    policies:
+        All candidates.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import RecentContexts
+    >>> recent = RecentContexts(policies, problem)
+    >>> recent.add(shop.sample(5, np.random.default_rng(3)).contexts, None, np.arange(4))
+    >>> len(recent.contexts)
+    5
+    >>> recent.counts(np.arange(4), lambda lists: np.array([len(np.unique(each)) for each in lists], dtype=float)).shape
+    (5,)
     """
 
     def __init__(self, policies: PolicySet, problem: Problem) -> None:

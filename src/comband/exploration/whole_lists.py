@@ -26,6 +26,19 @@ class WholeListExplorer(CandidatesLists):
     ----------
     policies, candidates:
         The class and the positions of those that are compared, and shown.
+    problem:
+        The setting.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.exploration import WholeListExplorer
+    >>> explorer = WholeListExplorer(policies, np.arange(4), problem=problem)
+    >>> drawn = explorer.draw(shop.sample(5, np.random.default_rng(3)).contexts, 4)
+    >>> drawn.decisions.lists.shape
+    (5, 3)
     """
 
     KIND: ClassVar[str] = "whole lists"
@@ -55,7 +68,17 @@ class WholeListExplorer(CandidatesLists):
 
 @dataclass(frozen=True, slots=True)
 class WholeListExploration:
-    """Lists of the candidates that are left, weighted as wholes."""
+    """Lists of the candidates that are left, weighted as wholes.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1, feedback="total")
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> exploration = cb.exploration.WholeListExploration()
+    >>> learner = cb.learners.CertifyingLearner(problem, policies, exploration=exploration, epsilon=0.2, seed=3)
+    >>> cb.run(learner, shop, batch_size=500, max_rounds=50_000).result.epsilon <= 0.2
+    True
+    """
 
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""

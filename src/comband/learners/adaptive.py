@@ -31,20 +31,39 @@ class AdaptiveComband(CertifyingLearner):
 
     Parameters
     ----------
-    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, open_field,
-    guards, seed:
-        As for every certifying learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    epsilon, delta:
+        The promise: no candidate's value exceeds the selected one's by more than epsilon, with probability 1 − delta.
+        With epsilon=None and max_rounds the smallest epsilon is sought that these rounds certify.
     prior_scores, prior_error:
-        What is known of the candidates beforehand, as for every certifying learner.
+        (P,) what is known of the candidates beforehand, in units of reward per round, and the standard error of such a
+        score (epsilon by default). They decide who leads at first; the promise never depends on them.
+    max_rounds:
+        A budget; when it is spent the best epsilon that is certified by then is reported.
+    patience:
+        How many later decisions a decision waits for its answer, before it counts as without reward; None: for ever.
+    first_epoch, epoch_growth:
+        The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
+    period:
+        The length of a rhythm (a day, a week), in rounds, over which values are averages; see `CertifyingLearner`.
+    open_field:
+        Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that.
+    guards:
+        Guards of your own, beside those that watch anyway (`comband.learners.certifying.Guard`).
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     max_evaluated:
         Up to how many candidates are evaluated on every context.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=50, list_size=3, sparsity=1)
-    >>> world = cb.SyntheticRecommender(problem, click_rate=.4, seed=1)
-    >>> learner = cb.AdaptiveComband(problem, world.candidates(20, seed=2), epsilon=.1, seed=3)
+    >>> world = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> learner = cb.AdaptiveComband(problem, world.candidates(20, seed=2), epsilon=0.1, seed=3)
     >>> result = cb.run(learner, world, batch_size=200).result
-    >>> result.epsilon <= .1
+    >>> result.epsilon <= 0.1
     True
     """
 

@@ -42,6 +42,21 @@ class Learner(Atomic, ABC):
         The setting.
     seed:
         An int, a SeedSequence or a Generator; the same seed gives the same run.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=3)
+    >>> isinstance(learner, cb.Learner)
+    True
+    >>> visitors = shop.sample(100, np.random.default_rng(4))
+    >>> decisions = learner.ask(visitors.contexts)
+    >>> learner.tell(decisions, visitors.answer(decisions.lists)).accepted
+    100
+    >>> learner.rounds, learner.done
+    (100, False)
     """
 
     KNOWS_PLACES: ClassVar[bool] = False

@@ -19,12 +19,26 @@ class EpsilonGreedy(Greedy):
 
     Parameters
     ----------
-    problem, policies, propensities, seed:
-        As for `Exp4CombSparse`.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    propensities:
+        "always", or "when rewarded" to evaluate all policies only on contexts where a reward came.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     horizon:
-        T.
+        T, how many rounds will be played.
     epsilon:
         The share of uniform lists; by default that of the best explore-then-commit split of T.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.EpsilonGreedy(problem, policies, horizon=2000, seed=3)
+    >>> cb.run(learner, shop, batch_size=100).result.rounds
+    2000
     """
 
     def __init__(

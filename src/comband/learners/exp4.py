@@ -25,10 +25,16 @@ class Exp4(WeightedPolicies):
 
     Parameters
     ----------
-    problem, policies, propensities, seed:
-        As for `Exp4CombSparse`.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    propensities:
+        "always", or "when rewarded" to evaluate all policies only on contexts where a reward came.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     horizon:
-        T.
+        T, how many rounds will be played.
     step_size, floor:
         η and γ, if not those of `theory.exp4`. Floor 0 is entropy-only follow-the-leader: no bound covers it,
         and one lucky draw of a rare policy can end its exploration for good.
@@ -36,6 +42,14 @@ class Exp4(WeightedPolicies):
         False recomputes the weights after every round, as the textbook does; they come out the same.
 
     Reference: S. Kale, L. Reyzin, R. Schapire, Non-stochastic bandit slate problems, NIPS 2010.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.Exp4(problem, policies, horizon=2000, seed=3)
+    >>> cb.run(learner, shop, batch_size=100).result.rounds
+    2000
     """
 
     def __init__(

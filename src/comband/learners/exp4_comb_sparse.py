@@ -50,7 +50,7 @@ class Exp4CombSparse(WeightedPolicies):
     propensities:
         "always", or "when rewarded" to evaluate all policies only on contexts where a reward came.
     seed:
-        As for every learner.
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
 
     Reference: Erez & Koren, Algorithm 4 and Theorem exp4-comb-regret. Two departures from the printed text: the
     log-barrier has the sign its analysis needs, and ν the factor 1/ρ that lists need.

@@ -62,12 +62,24 @@ class ExploreThenCommit(Greedy):
 
     Parameters
     ----------
-    problem, policies, seed:
-        As for every learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     horizon:
-        T.
+        T, how many rounds will be played.
     n_explore:
         By default the best split of T for i.i.d. rewards, `explore_rounds`.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.ExploreThenCommit(problem, policies, horizon=2000, n_explore=500, seed=3)
+    >>> cb.run(learner, shop, batch_size=100).result.rounds
+    2000
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class SparseMSets(Learner):
     barrier:
         ν.
     seed:
-        As for every learner.
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
 
     >>> learner = SparseMSets(Problem(n_actions=6, list_size=2, sparsity=1), horizon=400)
     >>> for _ in range(400):

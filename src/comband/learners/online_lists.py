@@ -78,6 +78,14 @@ class OnlineListClassifier(Learner):
         `done` after so many answers; never by default.
     seed:
         An int, a SeedSequence or a Generator.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> world = cb.MultilabelWorld(cb.MultilabelData.from_sklearn("iris"), list_size=1)
+    >>> learner = cb.OnlineListClassifier(world.problem, n_rounds=300, seed=1)
+    >>> result = cb.run(learner, world, batch_size=50).result
+    >>> learner.predict(world.sample(2, np.random.default_rng(2)).contexts).shape
+    (2, 1)
     """
 
     def __init__(

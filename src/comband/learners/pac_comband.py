@@ -25,8 +25,10 @@ class PacComband(TwoPhase):
 
     Parameters
     ----------
-    problem, seed:
-        As for every learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     policies:
         A `PolicySet`, or an oracle of a class that can be reached only through it (not with places).
     epsilon, delta:

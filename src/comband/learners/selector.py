@@ -32,10 +32,26 @@ class Selector(Learner):
 
     Parameters
     ----------
-    problem, seed:
-        As for every learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
     policies:
         The candidates; for learners that say so, an oracle of a class that can only be reached through it.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.UniformExploration(problem, policies, n_rounds=1000, seed=3)
+    >>> isinstance(learner, cb.Selector), learner.policies.names == policies.names
+    (True, True)
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "learner.npz"
+    >>> learner.save(path)
+    >>> cb.UniformExploration.load(path, policies).rounds  # the candidates are no part of the file
+    0
     """
 
     KNOWS_GAPS: ClassVar[bool] = False

@@ -25,12 +25,37 @@ class SingleLabelComband(TwoPhase):
     ----------
     problem:
         With list_size 1 and sparsity 1. Rewards must be 0 or 1: right or wrong.
-    policies, epsilon, delta, n_explore, n_estimate, n_steps, floor, solver, n_policies, n_verify, route, seed:
-        As for `PacComband`; what is left out is that of `theory.single_label`.
+    policies:
+        A `PolicySet`, or an oracle of a class that can be reached only through it.
+    epsilon, delta:
+        The promise that the theorem's parameters are computed for; `delta` is also that of the reported ε.
+    n_explore, n_estimate, n_steps:
+        N₁, N₂ and T. Left out, they are those of `theory.single_label`. n_estimate="measured" sets N₂ by the variance
+        that phase 1 measured.
+    floor:
+        γ, the share of uniform guesses in phase 2.
+    solver:
+        "corrective" (default) stops by its gap; "frank-wolfe" is Algorithm 2 as printed, for `n_steps` steps.
+    n_policies:
+        The size of a class behind an oracle (a `PolicySet` knows its own).
+    n_verify:
+        How many decisions after phase 1 are held out of the design, to certify it before phase 2 begins.
+    route:
+        Where parameters that are left out come from: "gradient", "refined", "printed" or "held-out" (see `PacComband`).
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
 
     References
     ----------
     Erez & Koren, Algorithm 3 (where "predict yᵢ" means ŷᵢ) and Theorem pac-single-label.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=3, list_size=1, sparsity=1)
+    >>> world = cb.MultilabelWorld(cb.MultilabelData.from_sklearn("iris"), list_size=1)
+    >>> policies = cb.PolicySet([cb.ConstantPolicy([y], problem) for y in range(3)])
+    >>> learner = cb.SingleLabelComband(problem, policies, n_explore=500, n_estimate=1000, seed=3)
+    >>> cb.run(learner, world, batch_size=500).result.rounds
+    1500
     """
 
     def _check_problem(self) -> None:

@@ -34,13 +34,26 @@ class UniformExploration(Selector):
 
     Parameters
     ----------
-    problem, policies, seed:
-        As for every learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     n_rounds:
         The budget; `done` once so many decisions are answered.
     delta:
         The intervals hold for all candidates at once with probability 1 − delta, when `result` is read once, at the
         end of the budget.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.UniformExploration(problem, policies, n_rounds=5000, seed=3)
+    >>> result = cb.run(learner, shop).result
+    >>> result.rounds, result.epsilon < 0.2
+    (5000, True)
     """
 
     KNOWS_PLACES = True

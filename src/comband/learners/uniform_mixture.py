@@ -27,11 +27,38 @@ class UniformMixture(CertifyingLearner):
 
     Parameters
     ----------
-    problem, policies, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, open_field,
-    guards, seed:
-        As for every certifying learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    epsilon, delta:
+        The promise: no candidate's value exceeds the selected one's by more than epsilon, with probability 1 − delta.
+        With epsilon=None and max_rounds the smallest epsilon is sought that these rounds certify.
+    max_rounds:
+        A budget; when it is spent the best epsilon that is certified by then is reported.
+    patience:
+        How many later decisions a decision waits for its answer, before it counts as without reward; None: for ever.
+    first_epoch, epoch_growth:
+        The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
+    period:
+        The length of a rhythm (a day, a week), in rounds, over which values are averages; see `CertifyingLearner`.
+    open_field:
+        Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that.
+    guards:
+        Guards of your own, beside those that watch anyway (`comband.learners.certifying.Guard`).
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     weighting:
         What a total counts for: "lists" or "pseudo-inverse". Only totals have a choice.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.UniformMixture(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> result.epsilon <= 0.2
+    True
     """
 
     def __init__(

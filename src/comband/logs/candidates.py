@@ -30,7 +30,24 @@ from comband.text import quoted
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CandidateLists:
-    """The lists of P candidates for N contexts, (P, N, m), as codes of `items`."""
+    """The lists of P candidates for N contexts, (P, N, m), as codes of `items`.
+
+    Parameters
+    ----------
+    names:
+        (P,) of the candidates.
+    faults:
+        What was wrong with the rows.
+
+    >>> import comband as cb
+    >>> import pandas as pd
+    >>> lists = pd.DataFrame({"context": 1, "candidate": ["old", "new"], "item_0": ["tea", "rice"], "item_1": "salt"})
+    >>> candidates = cb.read_candidates(lists)
+    >>> candidates.policies().names, candidates.problem(sparsity=1).n_actions
+    (('old', 'new'), 3)
+    >>> candidates.policies().predict([0]).shape
+    (1, 2, 2)
+    """
 
     names: tuple[str, ...]
     contexts: Catalogue
@@ -76,6 +93,26 @@ def read_candidates(
     Every context must have a list of every candidate. With on_error="skip" contexts that do not, or whose lists are
     faulty, are left out as a whole, so that all candidates are compared on the same contexts. `columns` as for
     `read_log`: what the source calls the columns `context`, `candidate` and `items`.
+
+    Parameters
+    ----------
+    source:
+        A .parquet, .csv or .jsonl file, or a data frame (pandas, polars, pyarrow).
+    columns:
+        What the source calls `context`, `candidate` and `items`, where it has other names.
+    on_error:
+        "refuse" lists with faulty rows, after reading and counting all, or "skip" their contexts.
+    n_actions:
+        Items are the numbers 0 … n_actions − 1, and any other is a fault; by default whatever the source names.
+    catalogue:
+        The items there are, in the order of their numbers; not with n_actions.
+
+    >>> import comband as cb
+    >>> import pandas as pd
+    >>> lists = pd.DataFrame({"context": 1, "candidate": ["old", "new"], "item_0": ["tea", "rice"], "item_1": "salt"})
+    >>> candidates = cb.read_candidates(lists)
+    >>> candidates.names, candidates.list_size
+    (('old', 'new'), 2)
     """
     how = check_on_error(on_error)
     table = rename_columns(open_table(source), columns)

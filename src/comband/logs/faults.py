@@ -15,12 +15,38 @@ _EXAMPLES = 3
 
 
 class LogError(InputError):
-    """A file was refused; the message says which, which rows and why."""
+    """A file was refused; the message says which, which rows and why.
+
+    >>> import comband as cb
+    >>> import pandas as pd
+    >>> lists = pd.DataFrame({"context": [1, 1], "candidate": ["old", "new"], "item_0": ["tea", None]})
+    >>> try:
+    ...     cb.read_candidates(lists)
+    ... except cb.LogError as error:
+    ...     print(str(error).split(" | ")[0])
+    the data frame has 2 faults: missing value (1): row 2: one of the items is missing
+    """
 
 
 @dataclass(slots=True)
 class Faults:
-    """What was wrong with the rows of one file; rows are counted from 1, a header line not among them."""
+    """What was wrong with the rows of one file; rows are counted from 1, a header line not among them.
+
+    Parameters
+    ----------
+    source:
+        What the file is called.
+    counts:
+        Faulty rows by kind.
+    examples:
+        Some of them, described.
+
+    >>> from comband.logs import Faults
+    >>> faults = Faults("clicks.csv")
+    >>> faults.add("reward out of range", [(3, "a reward of 7")])
+    >>> faults.total, faults.describe()
+    (1, ['reward out of range (1): row 3: a reward of 7'])
+    """
 
     source: str
     counts: dict[str, int] = field(default_factory=dict)

@@ -25,7 +25,38 @@ _MISSPELT = 0.8  # so alike are columns of which one is surely meant to be the o
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RawRounds:
-    """Rounds as a file has them: types are right, values are not checked yet."""
+    """Rounds as a file has them: types are right, values are not checked yet.
+
+    Parameters
+    ----------
+    rows:
+        (n,) where each round stands in the file, from 1.
+    ids:
+        (n,) what the file calls the rounds; None where it does not.
+    contexts:
+        (n,) keys.
+    items:
+        (n, m) keys.
+    rewards:
+        (n, m).
+    propensities:
+        (n, m).
+    positions:
+        (n, m) the slots, from 0, where an item counts only there.
+
+    >>> import numpy as np
+    >>> from comband.logs import RawRounds
+    >>> one = RawRounds(
+    ...     rows=np.array([1]),
+    ...     ids=None,
+    ...     contexts=np.array(["u1"]),
+    ...     items=np.array([["tea", "rice"]]),
+    ...     rewards=np.array([[1.0, 0.0]]),
+    ...     propensities=np.array([[0.5, 0.5]]),
+    ... )
+    >>> one.items.shape
+    (1, 2)
+    """
 
     rows: NDArray[np.int64]
     ids: Keys | None
@@ -75,6 +106,19 @@ class LogFormat:
     placed:
         How such a log is read where rewards depend on item and place, if it can be: its propensities are then those of
         the item in its place. Only a format that has this can be in random order, as factors of places need it.
+
+    >>> from comband.logs import LogFormat, RawRounds
+    >>> from comband.logs.columns import as_floats, as_keys
+    >>> COLUMNS = ("user", "ad", "click", "chance")
+    >>> def one_ad_per_row(table, list_size, context, faults):
+    ...     for piece in table.pieces(COLUMNS, faults):
+    ...         user, ad = (as_keys(piece.columns[name]).values for name in ("user", "ad"))
+    ...         click, chance = (as_floats(piece.columns[name]).values for name in ("click", "chance"))
+    ...         yield RawRounds(piece.rows, None, user, ad[:, None], click[:, None], chance[:, None])
+    ...
+    >>> ads = LogFormat("ads", one_ad_per_row, COLUMNS, "propensities are the probability that the ad was shown")
+    >>> ads.needed(["user", "ad", "price"]) == set(COLUMNS)
+    True
     """
 
     name: str

@@ -54,6 +54,21 @@ class LogReading:
         pairs of item and place, numbered y·m + k, and the policies `PlacedPolicies`.
     totals, law:
         All rounds of a log of totals, and the mixture that drew their lists, if it was named.
+    problem:
+        The setting, as far as the files tell it.
+    faults:
+        What was wrong with the rows.
+
+    >>> import comband as cb
+    >>> import pandas as pd
+    >>> lists = pd.DataFrame({"context": 1, "candidate": ["old", "new"], "item_0": ["tea", "rice"], "item_1": "salt"})
+    >>> shown = {"round": [1, 1], "context": 1, "item": ["tea", "salt"], "reward": [1, 0], "propensity": 0.5}
+    >>> clicks = pd.DataFrame(shown)
+    >>> reading = cb.read_log(clicks, cb.read_candidates(lists), sparsity=1)
+    >>> reading.events.n_rounds, reading.max_reward, reading.smallest_propensity
+    (1, 1.0, 0.5)
+    >>> cb.evaluate_log(reading).evaluation.best.name
+    'old'
     """
 
     events: Events
@@ -112,6 +127,23 @@ def read_log(
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
         Called with the number of rows read so far.
+
+    >>> import comband as cb
+    >>> import pandas as pd
+    >>> lists = pd.DataFrame({"context": 1, "candidate": ["old", "new"], "item_0": ["tea", "rice"], "item_1": "salt"})
+    >>> clicks = pd.DataFrame(
+    ...     {
+    ...         "request": ["r1", "r1", "r2", "r2"],
+    ...         "context": [1, 1, 1, 1],
+    ...         "sku": ["tea", "rice", "salt", "tea"],
+    ...         "clicked": [True, False, False, False],
+    ...         "propensity": [0.8, 0.6, 0.6, 0.8],
+    ...     }
+    ... )
+    >>> names = {"round": "request", "item": "sku", "reward": "clicked"}
+    >>> reading = cb.read_log(clicks, cb.read_candidates(lists), columns=names)
+    >>> reading.format.name, reading.events.n_rounds, reading.smallest_propensity
+    ('impressions', 2, 0.6)
     """
     how = check_on_error(on_error)
     if not isinstance(candidates, CandidateLists):

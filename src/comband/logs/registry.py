@@ -33,6 +33,12 @@ def register(format: LogFormat) -> LogFormat:
     """Make a format known by its name, to `read_log` and to commands of this process, and return it.
 
     One that was registered before under that name is replaced.
+
+    >>> from comband.logs import LogFormat, register
+    >>> _ = register(LogFormat("ads", lambda *_: iter(()), ("user", "ad"), "by the ad server"))
+    >>> from comband.logs.registry import FORMATS
+    >>> FORMATS.pop("ads").meaning
+    'by the ad server'
     """
     if not isinstance(format, LogFormat):
         raise InputError(f"a format must be a LogFormat, got {type(format).__name__}.")

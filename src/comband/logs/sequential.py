@@ -20,6 +20,11 @@ def sequential_propensities(conditional: ArrayLike) -> NDArray[np.float64]:
     1/m in expectation; if y was used up before slot j, the second term has paid that 1/m already. Over the m slots
     E[w(y) 1[y shown]] = 1, for every y that each slot could show. The result is 1/w, which may exceed 1.
 
+    Parameters
+    ----------
+    conditional:
+        (n, m) the probability of each shown item in its slot, given those in the slots above.
+
     >>> sequential_propensities([[0.5, 0.25]]).tolist()
     [[0.6666666666666666, 0.5]]
     """

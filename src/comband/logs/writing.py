@@ -39,6 +39,32 @@ def write_rounds(
     Of `TotalRounds` it is a log of totals (`comband.logs.totals`), with the probabilities of whole lists.
     `context_ids` name the contexts of all rounds, one each; by default contexts that are ids already (a 1-D array of
     whole numbers or text) are taken as they are, and others are called after their round's id.
+
+    Parameters
+    ----------
+    rounds:
+        All of them, or batches.
+    context_ids:
+        One for each round.
+    path:
+        A .parquet, .csv or .jsonl file.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.csv"
+    >>> cb.write_rounds(rounds, path)
+    >>> print(path.read_text().splitlines()[0])
+    id,epoch,context,item_0,item_1,reward_0,reward_1,propensity_0,propensity_1
     """
     given = None if context_ids is None else np.asarray(context_ids)
 
@@ -82,6 +108,36 @@ def write_candidates(
     Parquet gets one row per context with a list column for each candidate, JSON lines one object per context, CSV one
     row per context and candidate.
     `context_ids` as in `write_rounds`, with 0, 1, … by default for contexts that are not ids.
+
+    Parameters
+    ----------
+    contexts:
+        For which they are asked.
+    context_ids:
+        One for each context.
+    policies:
+        The candidates.
+    path:
+        A .parquet, .csv or .jsonl file.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "lists.csv"
+    >>> cb.write_candidates(policies, np.array([0]), path)
+    >>> print(path.read_text().strip())
+    context,candidate,item_0,item_1
+    0,old,0,1
+    0,new,2,3
     """
     n = n_contexts(contexts)
     keys = _context_ids(contexts, context_ids, default=np.arange(n))

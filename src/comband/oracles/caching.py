@@ -27,6 +27,17 @@ class CachingOracle:
         Any oracle.
     size:
         How many policies are kept; the one not asked for longest goes first.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from scipy.sparse import csr_array
+    >>> problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> rewards = csr_array(np.eye(4)[[0, 0, 2, 2]])  # item 0 for small contexts, item 2 for large ones
+    >>> from comband.oracles import CachingOracle, TreeOracle
+    >>> oracle = CachingOracle(TreeOracle(problem, splits=[(0, 1.5)]))
+    >>> oracle.fit(X, rewards) is oracle.fit(X, rewards)  # the second was remembered
+    True
     """
 
     def __init__(self, inner: Oracle, *, size: int = 32) -> None:

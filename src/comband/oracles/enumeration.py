@@ -25,6 +25,17 @@ class EnumerationOracle:
         The class.
     seed:
         For ties.
+
+    >>> import comband as cb
+    >>> from scipy.sparse import csr_array
+    >>> problem = cb.Problem(n_actions=4, list_size=2)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 2]]], problem, names=["old", "new"])
+    >>> oracle = cb.EnumerationOracle(policies)
+    >>> estimates = csr_array([[0.0, 0.3, 0.9, 0.0]])  # one context, four items
+    >>> oracle.values([0], estimates).tolist()
+    [0.3, 1.2]
+    >>> oracle.fit([0], estimates).predict([0]).tolist()
+    [[1, 2]]
     """
 
     exact = True

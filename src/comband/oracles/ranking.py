@@ -38,6 +38,17 @@ class RankingOracle:
         One by default, which makes runs repeatable and leaves the machine to its owner.
     seed:
         For the sample, for LightGBM and for ties.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from scipy.sparse import csr_array
+    >>> problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> rewards = csr_array(np.eye(4)[[0, 0, 2, 2]])  # item 0 for small contexts, item 2 for large ones
+    >>> from comband.oracles import RankingOracle
+    >>> oracle = RankingOracle(problem, n_estimators=5, negatives=3)
+    >>> oracle.fit(np.tile(X, (20, 1)), csr_array(np.tile(rewards.toarray(), (20, 1)))).predict(X).shape
+    (4, 1)
     """
 
     exact = False

@@ -18,7 +18,23 @@ Tree: TypeAlias = "tuple[int, ...] | tuple[tuple[int, float], Tree, Tree]"
 
 
 class TreePolicy:
-    """Shows the list of the leaf that a context falls into."""
+    """Shows the list of the leaf that a context falls into.
+
+    Parameters
+    ----------
+    tree:
+        A list of actions (a leaf), or ((feature, threshold), tree, tree); left where x[feature] ≤ threshold.
+    problem:
+        K and m.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.oracles import TreePolicy
+    >>> problem = cb.Problem(n_actions=4, list_size=2)
+    >>> tree = TreePolicy(((0, 1.5), (0, 1), (2, 3)), problem)  # feature 0 up to 1.5: items 0 and 1, otherwise 2 and 3
+    >>> tree.predict(np.array([[1.0], [2.0]])).tolist()
+    [[0, 1], [2, 3]]
+    """
 
     def __init__(self, tree: Tree, problem: Problem) -> None:
         self.tree = tree
@@ -50,6 +66,17 @@ class TreeOracle:
         (feature, threshold) pairs; a context goes left where x[feature] ≤ threshold.
     depth:
         How many splits a context may pass.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from scipy.sparse import csr_array
+    >>> problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> rewards = csr_array(np.eye(4)[[0, 0, 2, 2]])  # item 0 for small contexts, item 2 for large ones
+    >>> from comband.oracles import TreeOracle
+    >>> tree = TreeOracle(problem, splits=[(0, 0.5), (0, 1.5)]).fit(X, rewards)
+    >>> tree.predict(X).ravel().tolist()
+    [0, 0, 2, 2]
     """
 
     exact = True

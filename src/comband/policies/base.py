@@ -16,6 +16,17 @@ class Policy(Protocol):
 
     It must be a function: the same context always gets the same list (break ties by a fixed rule, not by
     fresh random numbers), since propensities are computed by asking it again.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> class Popular:
+    ...     def predict(self, X):  # m distinct items for each context
+    ...         return np.tile([3, 1], (len(X), 1))
+    ...
+    >>> isinstance(Popular(), cb.Policy)
+    True
+    >>> cb.PolicySet([Popular()]).predict(np.zeros((2, 5))).tolist()
+    [[[3, 1]], [[3, 1]]]
     """
 
     def predict(self, X: Contexts, /) -> NDArray[np.integer[Any]]:

@@ -13,6 +13,13 @@ from comband.problem import InputError, Problem, check_problem
 class ConstantPolicy:
     """Show the same list whatever the context.
 
+    Parameters
+    ----------
+    actions:
+        (m,) what it shows.
+    problem:
+        K and m.
+
     >>> ConstantPolicy([2, 0], Problem(n_actions=3, list_size=2)).predict(["any", "context"]).tolist()
     [[2, 0], [2, 0]]
     """

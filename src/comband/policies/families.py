@@ -16,6 +16,18 @@ class Cover:
         The largest share of held-out contexts on which a representative and the end of its cell differed.
     shares, edges:
         t of each representative, (J,), and the cell [l, h] it stands for, (J, 2).
+    n_contexts:
+        How many contexts were held out.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.policies import cover_blends
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.normal(size=(2, 5, 20))
+    >>> policies = cover_blends(first, second, rng.normal(size=(4000, 5)), problem=cb.Problem(20, 3, 1))
+    >>> cover = policies.cover
+    >>> len(cover.shares) == len(policies), 0 < cover.observed < cover.eta
+    (True, True)
     """
 
     family: str

@@ -43,6 +43,24 @@ class PolicySet:
         an empty place); those of comband number items by their place in it.
 
     `cover` says which larger family the set stands for, if it was made to (`comband.policies.covers`).
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=5, list_size=2)
+    >>> class ByAge:
+    ...     def predict(self, X):
+    ...         return np.where(X[:, :1] < 40, [[0, 1]], [[3, 4]])
+    ...
+    >>> policies = cb.PolicySet([ByAge(), cb.ConstantPolicy([2, 0], problem)], names=["by age", "the same"])
+    >>> policies.predict(np.array([[31.0], [58.0]])).tolist()  # (contexts, candidates, places)
+    [[[0, 1], [2, 0]], [[3, 4], [2, 0]]]
+    >>> goods = cb.Catalogue(["tea", "rice", "salt"])
+    >>> class Tea:
+    ...     def predict(self, X):
+    ...         return [["tea", "salt"] for _ in X]
+    ...
+    >>> cb.PolicySet([Tea()], catalogue=goods).predict(np.zeros((1, 1))).tolist()
+    [[[0, 2]]]
     """
 
     cover: Cover | None = None

@@ -19,6 +19,13 @@ class TabulatedPolicy:
     """Show the list stored for a context; contexts are the row numbers of the table. −1 stands for a place without an
     action: see `PolicySet` for what is shown there.
 
+    Parameters
+    ----------
+    lists:
+        (N, m) the list of each context.
+    problem:
+        K and m.
+
     >>> policy = TabulatedPolicy([[0, 1], [2, 0]], Problem(n_actions=3, list_size=2))
     >>> policy.predict([1, 1, 0]).tolist()
     [[2, 0], [2, 0], [0, 1]]

@@ -42,7 +42,30 @@ def page(title: str, body: Sequence[str], data: dict[str, Any]) -> str:
 
 
 def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
-    """The report of `comband evaluate`, or of what `evaluate` answered; `source` is what the log is called."""
+    """The report of `comband evaluate`, or of what `evaluate` answered; `source` is what the log is called.
+
+    Parameters
+    ----------
+    source:
+        What the log is called.
+    answer:
+        What to report.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> from comband.reports import evaluation_page
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125)
+    >>> page = evaluation_page(answer, source="last week")
+    >>> "<h1>What last week says about 4 candidates</h1>" in page
+    True
+    """
     if isinstance(answer, Evaluation):
         answer = LogEvaluation(answer, "rounds", "propensities are those that the rounds have", {}, ())
     result = answer.evaluation
@@ -98,6 +121,10 @@ def _comparison(comparison: Comparison, *, named: bool = True) -> list[str]:
 class Needed:
     """How many rounds a method took to be certain to within `epsilon` (None: nothing is certain); not finished: it was
     given no more.
+
+    >>> from comband.reports import Needed
+    >>> Needed("A/B/n test", rounds=40_000, finished=False, epsilon=None).method
+    'A/B/n test'
     """
 
     method: str
@@ -131,6 +158,16 @@ def selection_page(
         Candidates that cannot be the best, in order; rounds that methods needed, this one first.
     stopped:
         Whether the run was stopped before its end.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.reports import selection_page
+    >>> outcome = cb.run(cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3), shop, batch_size=500)
+    >>> page = selection_page(outcome.result, outcome.history, problem=problem, n_candidates=4)
+    >>> page.lower().startswith("<!doctype html>")
+    True
     """
     comparison = result.comparison() if comparison is None else comparison
     nothing = result.epsilon >= problem.max_reward

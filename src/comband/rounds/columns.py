@@ -20,6 +20,11 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
     Only for arrays that nobody else holds. An array can be opened again by whoever has it, a view of a closed one that
     owns its numbers cannot; those of compiled loops do not own theirs, and are copied.
+
+    >>> import numpy as np
+    >>> from comband.rounds import read_only
+    >>> read_only(np.arange(3)).flags.writeable
+    False
     """
     if array.base is not None:
         array = array.copy()
@@ -28,12 +33,22 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def all_covered(n: int) -> NDArray[np.bool_]:
-    """True for each of n rounds."""
+    """True for each of n rounds.
+
+    >>> from comband.rounds import all_covered
+    >>> all_covered(2).tolist()
+    [True, True]
+    """
     return _COVERED[:n] if n <= SMALL else read_only(np.ones(n, dtype=np.bool_))
 
 
 def no_arms(n: int) -> NDArray[np.int64]:
-    """−1 for each of n rounds."""
+    """−1 for each of n rounds.
+
+    >>> from comband.rounds import no_arms
+    >>> no_arms(2).tolist()
+    [-1, -1]
+    """
     return _NO_ARMS[:n] if n <= SMALL else read_only(np.full(n, -1))
 
 

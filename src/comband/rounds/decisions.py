@@ -60,6 +60,20 @@ class Decisions:
     makers:
         (n,) which copy of which learner made each decision, whole numbers below 2⁵²; 0 (left out) for none. A learner
         takes rewards only for decisions of its own, so keep this column with the others.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> import numpy as np
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.1, seed=3)
+    >>> decisions = learner.ask(shop.sample(2, np.random.default_rng(4)).contexts)
+    >>> decisions.lists.shape, decisions.propensities.shape
+    ((2, 3), (2, 3))
+    >>> bool((decisions.propensities > 0).all())
+    True
+    >>> decisions.ids.tolist(), sorted(decisions.columns())
+    ([0, 1], ['epoch', 'item', 'position', 'propensity', 'round'])
     """
 
     ids: NDArray[np.int64]
@@ -202,14 +216,52 @@ class Decisions:
 
 
 def check_decisions(value: Any) -> Decisions:
-    """Return `value` if these are decisions."""
+    """Return `value` if these are decisions.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.rounds import check_decisions
+    >>> check_decisions(rounds.decisions) is rounds.decisions
+    True
+    """
     if not isinstance(value, Decisions):
         raise InputError(f"decisions must be those that ask gave (Decisions), got {type(value).__name__}.")
     return value
 
 
 def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
-    """Put down who made them (n,): only for whoever has just made them, before anybody else holds them."""
+    """Put down who made them (n,): only for whoever has just made them, before anybody else holds them.
+
+    Parameters
+    ----------
+    decisions:
+        Just made.
+    makers:
+        One number each.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> from comband.rounds import sign
+    >>> sign(decisions, np.full(2000, 7))
+    >>> int(decisions.makers[0])
+    7
+    """
     object.__setattr__(decisions, "makers", makers)
 
 

@@ -28,6 +28,30 @@ class Events:
 
     Where a log holds conditional propensities only, `propensities` are the divisors of
     `comband.logs.sequential_propensities`, which may exceed 1 (but not the number of slots).
+
+    Parameters
+    ----------
+    ids:
+        (C,) the rewarded rounds' numbers.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> events = rounds.events()
+    >>> events.n_rounds, events.n_rewarded
+    (4, 3)
+    >>> events.actions.tolist(), events.rewards.tolist()
+    ([0, 3, 3], [1.0, 1.0, 1.0])
+    >>> (events + events).n_rounds
+    8
     """
 
     n_rounds: int
@@ -196,7 +220,24 @@ class Events:
 
 
 def events_of_rounds(events: Events, rewarded: NDArray[np.int64]) -> tuple[Events, NDArray[np.int64]]:
-    """The events of some rewarded rounds, in that order, of `n_rounds` nothing; and which they were (E′,)."""
+    """The events of some rewarded rounds, in that order, of `n_rounds` nothing; and which they were (E′,).
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.rounds import events_of_rounds
+    >>> some, which = events_of_rounds(rounds.events(), np.array([2]))
+    >>> some.actions.tolist(), which.tolist()
+    ([3], [2])
+    """
     place = np.full(events.n_rewarded, -1, dtype=np.int64)
     place[rewarded] = np.arange(len(rewarded))
     rows = place[events.rows]
@@ -209,6 +250,22 @@ class EventParts:
 
     A part is joined with the one before it once that is no larger: n events are copied O(log n) times each, whatever
     the parts.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.rounds import EventParts
+    >>> parts = EventParts() + rounds.events() + rounds.events()
+    >>> parts.joined().n_rounds
+    8
     """
 
     __slots__ = ("_parts", "n_rounds")

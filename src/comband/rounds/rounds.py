@@ -25,7 +25,31 @@ from comband.storage import Array, Part, State, check, load, require, save
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rounds:
-    """Decisions with the rewards of the shown actions, (n, m)."""
+    """Decisions with the rewards of the shown actions, (n, m).
+
+    Parameters
+    ----------
+    decisions:
+        What was shown, with its propensities.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> len(rounds), float(rounds.rewards.sum())
+    (4, 3.0)
+    >>> rounds.events().n_rewarded
+    3
+    >>> rounds.to_frame("pandas").columns.tolist()
+    ['round', 'epoch', 'position', 'item', 'propensity', 'reward']
+    """
 
     decisions: Decisions
     rewards: NDArray[np.float64]
@@ -152,7 +176,23 @@ def _refuse_empty(rewarded: NDArray[np.int32]) -> None:
 
 
 def check_rounds(value: Any) -> Rounds:
-    """Return `value` if these are rounds."""
+    """Return `value` if these are rounds.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    >>> rounds = cb.Rounds.from_log(
+    ...     np.zeros(4, dtype=int),
+    ...     lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+    ...     rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+    ...     propensities=np.full((4, 2), 0.5),
+    ...     problem=problem,
+    ... )
+    >>> from comband.rounds import check_rounds
+    >>> check_rounds(rounds) is rounds
+    True
+    """
     if not isinstance(value, Rounds):
         raise InputError(f"rounds must be Rounds (see Rounds.from_log), got {type(value).__name__}.")
     return value

@@ -60,6 +60,20 @@ class Stopping:
         A bound on maximum / average − 1. At the optimum the two are equal, so this bounds how far
         the largest variance is above what the optimum balances.
     max_steps, max_calls, max_seconds : limits on steps, oracle calls and time
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> stopping = cb.solvers.Stopping(relative_gap=1e-3, max_seconds=10)
+    >>> design = cb.design_exploration(rounds, cb.EnumerationOracle(policies), problem=problem, stopping=stopping)
+    >>> design.relative_gap <= 1e-3
+    True
     """
 
     gap: float | None = None

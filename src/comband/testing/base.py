@@ -9,7 +9,12 @@ _Error = TypeVar("_Error", bound=Exception)
 
 
 class Suite:
-    """Promises of one kind of thing; a subclass says which thing."""
+    """Promises of one kind of thing; a subclass says which thing.
+
+    >>> from comband.testing import PolicySuite, Suite
+    >>> issubclass(PolicySuite, Suite), PolicySuite.promises()[0]
+    (True, 'test_a_list_depends_on_its_own_context_only')
+    """
 
     @classmethod
     def promises(cls) -> list[str]:
@@ -18,7 +23,25 @@ class Suite:
 
 
 def failures(suite: type[Suite]) -> dict[str, Exception]:
-    """The broken promises of a suite, by name, each with the error that says how."""
+    """The broken promises of a suite, by name, each with the error that says how.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.testing import PolicySuite, failures
+    >>> class Fickle:
+    ...     def predict(self, X):  # another list each time
+    ...         return np.random.default_rng().permuted(np.tile(np.arange(50), (len(X), 1)), axis=1)[:, :2]
+    ...
+    >>> class OfMine(PolicySuite):
+    ...     problem = cb.Problem(n_actions=50, list_size=2)
+    ...     def policy(self):
+    ...         return Fickle()
+    ...     def contexts(self, n, rng):
+    ...         return rng.standard_normal((n, 4))
+    ...
+    >>> "test_the_same_context_gets_the_same_list" in failures(OfMine)
+    True
+    """
     broken: dict[str, Exception] = {}
     for name in suite.promises():
         try:
@@ -29,7 +52,20 @@ def failures(suite: type[Suite]) -> dict[str, Exception]:
 
 
 def check(suite: type[Suite]) -> None:
-    """Put a suite's thing through all promises; an AssertionError names every one that is broken."""
+    """Put a suite's thing through all promises; an AssertionError names every one that is broken.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.testing import PolicySuite, check
+    >>> class OfMine(PolicySuite):
+    ...     problem = cb.Problem(n_actions=5, list_size=2)
+    ...     def policy(self):
+    ...         return cb.ConstantPolicy([3, 1], self.problem)
+    ...     def contexts(self, n, rng):
+    ...         return rng.standard_normal((n, 4))
+    ...
+    >>> check(OfMine)  # says nothing: all promises are kept
+    """
     broken = failures(suite)
     if broken:
         lines = [f"{name}: {type(error).__name__}: {error}" for name, error in broken.items()]

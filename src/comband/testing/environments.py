@@ -17,7 +17,18 @@ _FALSE_ALARM = 1e-9
 
 
 class EnvironmentSuite(Suite):
-    """For an environment: say `environment()` and `policies()`, candidates that it can tell the values of."""
+    """For an environment: say `environment()` and `policies()`, candidates that it can tell the values of.
+
+    >>> import comband as cb
+    >>> from comband.testing import EnvironmentSuite, check
+    >>> class OfMine(EnvironmentSuite):
+    ...     def environment(self):
+    ...         return cb.SyntheticRecommender(cb.Problem(12, 3, 1), click_rate=0.4, seed=1)
+    ...     def policies(self):
+    ...         return self.environment().candidates(3, seed=2)
+    ...
+    >>> check(OfMine)
+    """
 
     rounds = 20_000
     """How many rounds the values are compared with; a right environment fails with probability 1e-9 at most."""

@@ -24,6 +24,22 @@ class ExplorerSuite(Suite):
     """For an explorer: say `problem`, `policies()`, `explorer(policies)` and `contexts(n, rng)`.
 
     All evidence divides by propensities: if one of these fails, certificates are worth nothing.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.testing import ExplorerSuite, check
+    >>> class OfMine(ExplorerSuite):
+    ...     problem = cb.Problem(n_actions=6, list_size=2)
+    ...     def policies(self):
+    ...         return cb.PolicySet.from_lists([[[0, 1]], [[0, 2]], [[0, 3]]], self.problem)
+    ...     def explorer(self, policies):
+    ...         return cb.exploration.MixtureExplorer(
+    ...             policies, np.arange(3), weights=np.full(3, 1 / 3), floor=0.5, problem=self.problem
+    ...         )
+    ...     def contexts(self, n, rng):
+    ...         return np.zeros(n, dtype=int)
+    ...
+    >>> check(OfMine)
     """
 
     problem: Problem

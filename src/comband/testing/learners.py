@@ -253,6 +253,13 @@ class LearnerSuite(_Answers, _Saving):
     """For any learner: say `learner(seed)`, made for `self.problem`, and what `load` is `given` besides the file.
 
     The world is a small shop: 12 items, lists of 3, at most one click, and 6 candidates of different worth.
+
+    >>> import comband as cb
+    >>> from comband.testing import LearnerSuite, SelectorSuite, failures
+    >>> issubclass(SelectorSuite, LearnerSuite)
+    True
+    >>> "test_is_done_within_its_budget" in LearnerSuite.promises()
+    True
     """
 
     depends_on_batches = False
@@ -308,7 +315,18 @@ class LearnerSuite(_Answers, _Saving):
 
 
 class SelectorSuite(LearnerSuite):
-    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`."""
+    """For a learner over a policy set: say `learner(seed)`, made for `self.problem` and `self.policies`.
+
+    >>> import comband as cb
+    >>> from comband.testing import SelectorSuite, failures
+    >>> class OfMine(SelectorSuite):
+    ...     def learner(self, seed):
+    ...         return cb.UniformExploration(self.problem, self.policies, n_rounds=400, seed=seed)
+    ...
+    >>> len(OfMine.promises()) > 10
+    True
+    >>> OfMine().test_is_done_within_its_budget()
+    """
 
     @cached_property
     def policies(self) -> PolicySet:

@@ -20,7 +20,22 @@ _CASES = 20
 
 
 class OracleSuite(Suite):
-    """For an oracle: say `problem`, `oracle()` and `contexts(n, rng)`, and `members()`, some policies of its class."""
+    """For an oracle: say `problem`, `oracle()` and `contexts(n, rng)`, and `members()`, some policies of its class.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.testing import OracleSuite, check
+    >>> class OfMine(OracleSuite):
+    ...     problem = cb.Problem(n_actions=4, list_size=2)
+    ...     def members(self):
+    ...         return [cb.ConstantPolicy(items, self.problem) for items in ([0, 1], [1, 2], [2, 3])]
+    ...     def oracle(self):
+    ...         return cb.EnumerationOracle(cb.PolicySet(self.members()))
+    ...     def contexts(self, n, rng):
+    ...         return rng.standard_normal((n, 2))
+    ...
+    >>> check(OfMine)
+    """
 
     problem: Problem
 

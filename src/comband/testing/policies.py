@@ -20,6 +20,18 @@ class PolicySuite(Suite):
     """For a policy: say `problem`, `policy()` and `contexts(n, rng)`.
 
     Propensities are computed by asking the policy again; so all that learners prove rests on these.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> from comband.testing import PolicySuite, check
+    >>> class OfMine(PolicySuite):
+    ...     problem = cb.Problem(n_actions=5, list_size=2)
+    ...     def policy(self):
+    ...         return cb.ConstantPolicy([3, 1], self.problem)
+    ...     def contexts(self, n, rng):
+    ...         return rng.standard_normal((n, 4))
+    ...
+    >>> check(OfMine)
     """
 
     problem: Problem

@@ -19,6 +19,22 @@ def design_accuracy(problem: Problem, *, floor: float = 0.5, route: Route = "ref
     Refined: μ = s²γ²m²/(2ρ(1−γ)²K²). The proof gives
     ‖∇F(p̂) − ∇F(p*)‖∞² ≤ (1−γ)²·2ρ(K/γm)²·(F(p̂) − F*), and the text drops the factor (1−γ)² and
     bounds the reward of one list by s where ρ = min(s, m) holds.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    route:
+        "refined" (derived in full), or "printed" (as the text has it).
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.design_accuracy(problem, route="printed")
+    0.00125
+    >>> cb.theory.design_accuracy(problem)  # 1/(1−γ)² = 4 times looser
+    0.005
     """
     gamma, K, m, s, rho = design_letters(problem, floor)
     if check_route(route) == "printed":
@@ -32,6 +48,20 @@ def design_curvature(problem: Problem, *, floor: float = 0.5, route: Route = "re
     Printed: C ≤ diam₁(Δ)²·β = 4·sK³/(γ²m³), with the smoothness β of Theorem fw-conv.
     Refined: C ≤ ρ(1−γ)²K³/(γ²m³). Along a segment from p to a vertex the second derivative is
     (K/m)Σ_y r(y)(1−γ)²d(y)²/Q(y)², where d(y)² ≤ 1, Q ≥ γm/K, and one list has Σ r ≤ ρ.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    route:
+        "refined" (derived in full), or "printed" (as the text has it).
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.design_curvature(problem)  # ρ(K/m)³ at γ = ½
+    1000.0
     """
     gamma, K, m, s, rho = design_letters(problem, floor)
     if check_route(route) == "printed":
@@ -46,6 +76,19 @@ def frank_wolfe_steps(*, curvature: float, start_gap: float, accuracy: float) ->
     Unrolling Jaggi's recursion h_{t+1} ≤ (1 − η_t)h_t + η_t²C/2 from t = 1 gives
     h_{T+1} ≤ 2(h₁ + CT)/((T+1)(T+2)), where h₁ is the gap at the start. (Jaggi starts at t = 0,
     where η₀ = 1 forgets the start; the printed algorithm starts at t = 1 and does not.)
+
+    Parameters
+    ----------
+    accuracy:
+        How close to F̂* it must come.
+    curvature:
+        C.
+    start_gap:
+        h₁.
+
+    >>> import comband as cb
+    >>> cb.theory.frank_wolfe_steps(curvature=1000, start_gap=1, accuracy=1)
+    1997
     """
     C = check_positive("curvature", curvature)
     h = check_positive("start_gap", start_gap)
@@ -65,6 +108,19 @@ def frank_wolfe_gap_steps(*, curvature: float, start_gap: float, gap: float) -> 
     gap·Ση_t < h_a + (C/2)·Ση_t², where Ση_t ≥ 2·log((T+3)/(a+2)), Ση_t² ≤ 4/(a+1) − 4/(T+2), and
     h_a ≤ 2(h₁ + C(a−1))/(a(a+1)) as in `frank_wolfe_steps`. With a = ⌈T/2⌉ that is about 4.4·C/T: the gap, which is
     what the gradient needs, costs no more steps than F̂ itself.
+
+    Parameters
+    ----------
+    gap:
+        The gap that is asked for.
+    curvature:
+        C.
+    start_gap:
+        h₁.
+
+    >>> import comband as cb
+    >>> cb.theory.frank_wolfe_gap_steps(curvature=1000, start_gap=1, gap=1)
+    4327
     """
     C = check_positive("curvature", curvature)
     h = check_positive("start_gap", start_gap)

@@ -16,6 +16,18 @@ def estimate_range(problem: Problem, *, floor: float = 0.5) -> float:
     right only when a list collects at most 1.
 
     From totals: ρK/(γ(1−f)), of differences (`comband.theory.totals`).
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.estimate_range(problem)  # ρK/(γm)
+    20.0
     """
     if check_problem(problem).feedback == "total":
         return total_range(problem, floor=floor)
@@ -33,6 +45,22 @@ def estimate_variance(
     (Σ_{y∈π∩a} r/Q)² ≤ (Σ_{y∈π∩a} r)·(Σ_{y∈π∩a} r/Q²) and the first factor is at most ρ.
 
     From totals: `theory.total_variance`, whatever the route.
+
+    Parameters
+    ----------
+    route:
+        "refined" or "printed".
+    proxy:
+        A bound on max_π V(π), if a smaller one is known.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.estimate_variance(problem), cb.theory.estimate_variance(problem, route="printed")
+    (4.0, 20.0)
     """
     if check_problem(problem).feedback == "total":
         check_route(route)
@@ -62,6 +90,30 @@ def estimate_rounds(
     Refined: only the differences D = R(π) − R(π*) of the at most P−1 policies with a gap above ε
     need to average below 0. E D² ≤ 2v, because neither half is negative, and D − E D ≤ b + ε at
     gap ε (larger gaps are easier): N₂ = (4v/ε² + 2(b+ε)/(3ε))·log((P−1)/δ).
+
+    Parameters
+    ----------
+    second_moment:
+        v, if a smaller bound is known.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    epsilon:
+        How much better than the answer another candidate may be.
+    delta:
+        The probability with which the promise may fail.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    route:
+        "refined" (derived in full), or "printed" (as the text has it).
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.estimate_rounds(problem, n_policies=100, epsilon=0.05, delta=0.05)
+    50611
+    >>> cb.theory.estimate_rounds(problem, n_policies=100, epsilon=0.05, delta=0.05, route="printed")
+    490512
     """
     P = check_count("n_policies", n_policies)
     eps = check_positive("epsilon", epsilon)
@@ -91,6 +143,27 @@ def estimate_epsilon(
     """The ε of the refined `estimate_rounds` turned round: what N₂ rounds promise with probability 1−δ.
 
     The positive root of N₂ε² = (4v + ⅔bε + ⅔ε²)·log((P−1)/δ); ρ, the trivial answer, if it is smaller or there is none.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_estimate:
+        N₂.
+    n_policies:
+        P, how many candidates there are.
+    delta:
+        The probability with which the promise may fail.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    second_moment:
+        v, if a smaller bound is known than that of `estimate_variance`.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> n = cb.theory.estimate_rounds(problem, n_policies=100, epsilon=0.05, delta=0.05)
+    >>> round(cb.theory.estimate_epsilon(problem, n_estimate=n, n_policies=100, delta=0.05), 4)
+    0.05
     """
     n = check_count("n_estimate", n_estimate)
     P = check_count("n_policies", n_policies)
@@ -117,6 +190,24 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     Q = m/K everywhere, so Var R(π) ≤ ρ·(K/m)·E Σ_{y∈π} r ≤ ρ²K/m (mK for dense rewards, ρ = m: the
     printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`. From totals the variance is
     that of `theory.total_variance` at γ = 1.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    epsilon:
+        How much better than the answer another candidate may be.
+    delta:
+        The probability with which the promise may fail.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> promise = {"n_policies": 100, "epsilon": 0.05, "delta": 0.05}
+    >>> few, many = (cb.theory.uniform_exploration(cb.Problem(K, 5, 1), **promise) for K in (50, 500))
+    >>> 9 < many / few < 11  # ten times the items, ten times the rounds
+    True
     """
     if check_problem(problem).feedback == "total":
         second_moment = total_variance(problem, floor=1.0)

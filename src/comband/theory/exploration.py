@@ -33,6 +33,27 @@ def explore_rounds(
     Printed: Rad ≤ c·(sK²/γm²)·√K·√(2·log(2P)/n)·log²n (Lemma ell-infty-rademacher; c is hidden in
     the text and is `contraction_constant` here) and 5B√(2·log(8/δ)/n), B = (sK/m)·log(K/(γm))
     (Lemma uniform-rademacher and Hoeffding, δ/2 each), solved for n.
+
+    Parameters
+    ----------
+    contraction_constant:
+        c of the printed route.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    delta:
+        The probability with which the promise may fail.
+    accuracy:
+        μ, by default that of `design_accuracy`.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    route:
+        "refined" (derived in full), or "printed" (as the text has it).
+
+    >>> import comband as cb
+    >>> cb.theory.explore_rounds(cb.Problem(10, 2, 1), n_policies=100, delta=0.05) > 10**6
+    True
     """
     gamma, K, m, s, rho = design_letters(problem, floor)
     P = check_count("n_policies", n_policies)

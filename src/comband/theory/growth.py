@@ -17,13 +17,43 @@ _MOST_BITS = 100_000  # of a number of patterns: 30,000 digits, and seconds to c
 
 
 def linear_list_growth(problem: Problem, *, n_features: int, n_contexts: int) -> int:
-    """A bound on the ways in which top-m linear scorers in R^d can choose lists for n contexts: M = nK(K−1)/2."""
+    """A bound on the ways in which top-m linear scorers in R^d can choose lists for n contexts: M = nK(K−1)/2.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_features:
+        d, how many features a context has.
+    n_contexts:
+        n, how many contexts there are.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.linear_list_growth(problem, n_features=2, n_contexts=10) < 10**9
+    True
+    """
     K = check_problem(problem).n_actions
     return _sauer(check_count("n_contexts", n_contexts) * K * (K - 1) // 2, check_count("n_features", n_features))
 
 
 def linear_event_growth(problem: Problem, *, n_features: int, n_events: int) -> int:
-    """A bound on the bit patterns 1[y_e ∈ π(x_e)] of E events: y_e is compared with K−1 others, so M = E(K−1)."""
+    """A bound on the bit patterns 1[y_e ∈ π(x_e)] of E events: y_e is compared with K−1 others, so M = E(K−1).
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_features:
+        d, how many features a context has.
+    n_events:
+        E, how many rewarded items there are.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.linear_event_growth(problem, n_features=2, n_events=10) < 2**20
+    True
+    """
     E, d = check_count("n_events", n_events), check_count("n_features", n_features)
     K = check_problem(problem).n_actions
     if d >= E and K > 1:
@@ -36,6 +66,13 @@ def linear_dimension(problem: Problem, *, n_features: int) -> int:
     """A bound on the dimension of (x, y) ↦ 1[y ∈ π(x)]: the most events that `linear_event_growth` lets be shattered.
 
     At most 2d·log₂(e(K−1)) for K ≥ 3.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_features:
+        d, how many features a context has.
 
     >>> linear_dimension(Problem(20, 3), n_features=2) <= 4 * math.log2(19 * math.e)
     True
@@ -56,6 +93,18 @@ def blend_list_growth(problem: Problem, *, n_contexts: int) -> int:
 
     As t grows, a context's set changes only to actions whose scores rise faster: their ranks by slope sum to more each
     time, which can happen m(K−m) times. Between the at most nm(K−m) changes, and at each of them, there is one pattern.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_contexts:
+        n, how many contexts there are.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.blend_list_growth(problem, n_contexts=10)  # 2·10·5·45 + 1
+    4501
     """
     K, m = check_problem(problem).n_actions, problem.list_size
     return 2 * check_count("n_contexts", n_contexts) * m * (K - m) + 1

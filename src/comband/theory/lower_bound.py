@@ -15,6 +15,17 @@ def lower_bound(problem: Problem, *, epsilon: float) -> float:
     repaired argument, which keeps 3072). It needs m ≤ K/12 and, for the text's "sufficiently
     small ε", ε ≤ s(K−m)/(4K) and s/K + ε/m ≤ 1. For rewards that are s-sparse *surely*, s must
     also be at least 6·log(4T), so that conditioning on ‖r‖₁ ≤ s costs probability at most ¼.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    epsilon:
+        How much better than the answer another candidate may be.
+
+    >>> import comband as cb
+    >>> cb.theory.lower_bound(cb.Problem(120, 10, 10), epsilon=0.01) // 1
+    325.0
     """
     eps = check_positive("epsilon", epsilon)
     s = sparsity_of(problem)

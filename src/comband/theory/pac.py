@@ -21,6 +21,36 @@ class PacSchedule:
 
     `accuracy` is what the design's potential is solved to: μ in expectation, or, in the gradient route, the Frank-Wolfe
     gap on the sample. `reasons` holds, for each number, the formula and where it comes from; `print` shows them all.
+
+    Parameters
+    ----------
+    problem:
+        The setting.
+    n_policies:
+        P.
+    epsilon, delta:
+        The promise.
+    floor:
+        γ.
+    curvature:
+        C.
+    variance_bound:
+        Of E R(π)².
+    range_bound:
+        Of R(π).
+    n_explore, n_steps, n_estimate:
+        N₁, T and N₂.
+    n_labelled:
+        n_S, the labelled sample of Algorithm 3; None otherwise.
+    n_verify:
+        Rounds held out to verify the design.
+
+    >>> import comband as cb
+    >>> schedule = cb.theory.pac_comband(cb.Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05)
+    >>> schedule.n_rounds == schedule.n_explore + schedule.n_estimate, schedule.route
+    (True, 'gradient')
+    >>> sorted(schedule.reasons)
+    ['accuracy', 'curvature', 'n_estimate', 'n_explore', 'n_steps', 'range_bound', 'variance_bound']
     """
 
     problem: Problem
@@ -114,6 +144,23 @@ def pac_comband(
     uniform rounds again, `n_verify`, certify the design (`held_out_rounds`), and a learner sets N₂ by what they say;
     the N₂ given here is for a certificate of 2s. From totals (`problem.feedback`) N₁, T and the certificate stay, and
     N₂ has the range and variance of `comband.theory.totals`.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    route:
+        "gradient", "refined", "printed" or "held-out".
+    n_policies:
+        P, how many candidates there are.
+    epsilon:
+        How much better than the answer another candidate may be.
+    delta:
+        The probability with which the promise may fail.
+    floor:
+        γ, the share of uniform lists in the mixture.
+    contraction_constant:
+        c of the printed route, which the text hides.
 
     >>> from comband.problem import Problem
     >>> plans = [

@@ -17,6 +17,19 @@ class RegretSchedule:
     """Step sizes of a regret minimiser and the bound they give; `print` says where each is from.
 
     A `barrier` of infinity and a `floor` of 0 mean that the algorithm has none.
+
+    Parameters
+    ----------
+    step_size:
+        η.
+    reasons:
+        For each number the formula and where it comes from.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> schedule = cb.theory.exp4_comb_sparse(problem, n_policies=100, horizon=100_000)
+    >>> schedule.floor, 0 < schedule.barrier < 1, schedule.regret < 100_000
+    (0.0, True, True)
     """
 
     step_size: float
@@ -50,6 +63,26 @@ def exp4_comb_sparse(
     - "printed": ν = 1/16 and η = √(log P/(smT)) as in the text. From ρ = 16 on nothing bounds its
       regret here, and the bound given is infinite;
     - or a number below 1/ρ.
+
+    Parameters
+    ----------
+    horizon:
+        T, how many rounds there are.
+    barrier:
+        ν: "safe", "sharp", "printed" or a number.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    step_size:
+        η, if not the best one.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> cb.theory.exp4_comb_sparse(problem, n_policies=100, horizon=100_000).barrier
+    0.0625
+    >>> cb.theory.exp4_comb_sparse(problem, n_policies=100, horizon=100_000, barrier="sharp").barrier
+    0.5
     """
     P = check_count("n_policies", n_policies)
     T = check_count("horizon", horizon)
@@ -86,6 +119,25 @@ def exp4(
     estimate exceeds 1/η (exp x ≤ 1 + x + (e−2)x² for x ≤ 1): E Regret ≤ γρT + log(P)/η + (e−2)η·sρ·T.
     η = √(log P/((ρ²K/m + (e−2)sρ)T)) and γ = ηρK/m, at most ½ (η then follows γ). A smaller γ has no
     bound: it is given as infinite.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    horizon:
+        T, how many rounds there are.
+    step_size:
+        η, if not the best one.
+    floor:
+        γ, if not the smallest one with a bound.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=50, list_size=5, sparsity=1)
+    >>> schedule = cb.theory.exp4(problem, n_policies=100, horizon=100_000)
+    >>> 0 < schedule.floor <= 0.5, schedule.regret < 100_000
+    (True, True)
     """
     P = check_count("n_policies", n_policies)
     T = check_count("horizon", horizon)

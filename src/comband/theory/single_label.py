@@ -31,6 +31,26 @@ def single_label(
     The gradient route bounds the variance proxies instead (`gradient_labels`, also with probability 1−δ/4): n_S is of
     order K²·log P, so N₁ of order K³ and T of order K².
     The printed route takes μ = γ²/(2K²), G = K/γ, C = 4K²/γ² and 2·Rad + 5B√(2·log(32/δ)/n_S).
+
+    Parameters
+    ----------
+    route:
+        "gradient", "refined", "printed" or "held-out".
+    n_actions:
+        K, how many labels there are.
+    n_policies:
+        P, how many candidates there are.
+    epsilon:
+        How much better than the answer another candidate may be.
+    delta:
+        The probability with which the promise may fail.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
+    >>> import comband as cb
+    >>> schedule = cb.theory.single_label(10, n_policies=100, epsilon=0.1, delta=0.05)
+    >>> schedule.n_labelled < schedule.n_explore, schedule.n_estimate > 0
+    (True, True)
     """
     problem = Problem(n_actions, 1, 1)
     if route == "held-out":  # the labels that uniform guesses meet are certified as those of any lists of one
@@ -93,6 +113,21 @@ def earlier_single_label(n_actions: int, *, n_policies: int, epsilon: float, del
     """The earlier result for one label, (K⁹ + 1/ε²)·log(P/δ) (Erez et al. 2024), in ORDER only.
 
     Its constants are not stated anywhere; 1 is used for both terms, so compare growth, not values.
+
+    Parameters
+    ----------
+    n_actions:
+        K, how many labels there are.
+    n_policies:
+        P, how many candidates there are.
+    epsilon:
+        How much better than the answer another candidate may be.
+    delta:
+        The probability with which the promise may fail.
+
+    >>> import comband as cb
+    >>> cb.theory.earlier_single_label(10, n_policies=100, epsilon=0.1, delta=0.05) > 1e9
+    True
     """
     K = check_count("n_actions", n_actions)
     eps = check_positive("epsilon", epsilon)

@@ -17,6 +17,15 @@ def fill_moment(problem: Problem) -> float:
 
     N = 1 + H, H hypergeometric with E H = (m−1)²/(K−1), E H(H−1) = (m−1)²(m−2)²/((K−1)(K−2)). Lists around an action
     that is not in π have fewer of its actions: the m of π compete for m−1 places, and one of them may be called first.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+
+    >>> import comband as cb
+    >>> cb.theory.fill_moment(cb.Problem(n_actions=11, list_size=2))  # (m−1)²/(K−1)·2
+    0.2
     """
     check_problem(problem)
     K, m = problem.n_actions, problem.list_size
@@ -29,6 +38,17 @@ def total_range(problem: Problem, *, floor: float) -> float:
     """The largest D = T(#(π∩a) − #(ℓ∩a))/((1−f)·q(a)): ρK/(γ(1−f)), as q(a) ≥ #a·γ/K.
 
     The value estimate T(#(π∩a) − fm)/((1−f)q(a)) lies in an interval of the same length.
+
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
+    >>> import comband as cb
+    >>> round(cb.theory.total_range(cb.Problem(11, 2, 1), floor=0.5), 2)  # ρK/(γ(1−f)), f = 1/10
+    24.44
     """
     gamma, K, _, _, rho = all_letters(problem, floor)
     return rho * K / (gamma * (1 - problem.fill_share))
@@ -43,6 +63,19 @@ def total_variance(problem: Problem, *, floor: float, proxy: float | None = None
     `fill_moment`, since q(a) ≥ γm/K. So E R² ≤ ρ·(m·V + s·κ), κ = fill_moment·K/(γm), about 2m/γ for K ≫ m².
 
     Where that is smaller, both parts by the floor: ρs·K/(γm)·E N², E N² = fill_moment + 1 + (m−1)²/(K−1).
+
+    Parameters
+    ----------
+    floor:
+        γ, the share of uniform lists in the mixture.
+    proxy:
+        A bound on V, if a smaller one is known.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+
+    >>> import comband as cb
+    >>> cb.theory.total_variance(cb.Problem(11, 2, 1), floor=0.5) > cb.theory.estimate_variance(cb.Problem(11, 2, 1))
+    True
     """
     gamma, K, m, s, rho = all_letters(problem, floor)
     moment = fill_moment(problem)

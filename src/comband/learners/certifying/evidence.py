@@ -62,6 +62,19 @@ class Evidence:
         The epochs so far; the list grows.
     per_reward:
         How many events each reward has: the pairs of an item with all places, where places are examined by factors.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> _ = cb.run(learner, shop, batch_size=500)
+    >>> learner.evidence.rounds == learner.rounds
+    True
+    >>> leader = learner.verdict.leader
+    >>> learner.evidence.claim(leader, learner.verdict.rivals(leader), np.log(1 / 0.05)) <= 0.2
+    True
     """
 
     def __init__(self, problem: Problem, n_policies: int, epochs: Sequence[Epoch], *, per_reward: int = 1) -> None:

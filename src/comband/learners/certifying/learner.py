@@ -53,8 +53,12 @@ class CertifyingLearner(Selector):
 
     Parameters
     ----------
-    problem, policies, seed:
-        As for every learner.
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    policies:
+        The candidates.
+    seed:
+        An int, a SeedSequence or a Generator; the same seed gives the same run.
     exploration:
         How an epoch explores: the one thing in which certifying learners differ, so that a comparison of them compares
         exploration and nothing else. By default that of `AdaptiveComband`.
@@ -81,6 +85,18 @@ class CertifyingLearner(Selector):
         is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
     guards:
         Further guards, beside those that every certifying learner has; see `comband.learners.certifying.Guard`.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.learners import CertifyingLearner
+    >>> learner = CertifyingLearner(problem, policies, epsilon=0.2, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> result.epsilon <= 0.2
+    True
+    >>> len(learner.epochs) > 0, learner.verdict.epsilon
+    (True, 0.2)
     """
 
     FROM_TOTALS = True  # with an exploration for them

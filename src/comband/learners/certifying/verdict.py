@@ -44,6 +44,16 @@ class Verdict:
         (P,) of the candidates.
     epsilon, field:
         The promise, with its δ, and whom it is about.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=3)
+    >>> _ = cb.run(learner, shop, batch_size=500)
+    >>> learner.verdict.leader in learner.verdict.candidates, len(learner.verdict.candidates) <= 4
+    (True, True)
     """
 
     def __init__(self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field) -> None:

@@ -80,6 +80,25 @@ class Guard(ABC):
 
     What it finds out it keeps in attributes that are *replaced*, not altered: a call that fails puts back those from
     before. `state` and `restore` are for guards whose memory should be saved with the learner.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> from comband.learners.certifying import Guard
+    >>> class Busy(Guard):
+    ...     seen = 0
+    ...     def observe(self, moment):
+    ...         self.seen = self.seen + 1
+    ...     @property
+    ...     def warning(self):
+    ...         return "that is a lot" if self.seen > 3 else ""
+    ...
+    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, guards=[Busy()], seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> "that is a lot" in str(result)
+    True
     """
 
     @abstractmethod

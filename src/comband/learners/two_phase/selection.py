@@ -27,6 +27,25 @@ class PacSelection(Selection):
         2s/(1−γ), what the theorem asks of the design's largest variance proxy.
     oracle_calls:
         Those for the design, one for its certificate on held-out rounds, and one for the answer.
+    epsilon, delta:
+        What is promised, with probability 1 − delta.
+    runners_up:
+        The next best candidates by estimate.
+    guarantee, notes, warnings:
+        Which bound the promise rests on; whatever else a reader should know; signs that something does not hold.
+    guess:
+        None: the selected one is the one that looks best.
+    n_explore, n_estimate:
+        Rounds of the two phases.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> learner = cb.PacComband(problem, policies, n_explore=1000, n_estimate=2000, seed=3)
+    >>> result = cb.run(learner, shop, batch_size=500).result
+    >>> type(result).__name__, result.rounds
+    ('PacSelection', 3000)
     """
 
     candidates: tuple[Candidate, ...]
