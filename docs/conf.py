@@ -38,11 +38,14 @@ def command_reference() -> str:
 Path(__file__).with_name("cli.md").write_text(command_reference(), encoding="utf-8")
 
 
-def escape_bars(app, what, name, obj, options, lines):
-    """|a| is the size of a set in our docstrings, and would be a substitution in Sphinx's."""
+def prepare(app, what, name, obj, options, lines):
+    """An example is a section of its own; and |a|, the size of a set in our docstrings, would be a substitution."""
+    first = next((i for i, line in enumerate(lines) if line.startswith(">>>")), None)
+    if first is not None:
+        lines[first:first] = ["Examples", "--------"]
     lines[:] = [line if "`" in line or ">>>" in line else line.replace("|", r"\|") for line in lines]
 
 
 def setup(app):
     """Sphinx calls this."""
-    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-process-docstring", prepare, priority=400)  # before numpy's sections are read
