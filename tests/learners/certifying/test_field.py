@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import comband as cb
+from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.field import Field
 from comband.policies import RequestedLists
 from tests.learners.small_worlds import SmallWorld, small_world
@@ -313,12 +314,20 @@ class Run:
 
 
 def withdraws_the_better(run: Run, batch: int) -> None:
-    """Whenever the evidence against a candidate that exceeds the leader is large, all that are better go."""
-    values, against = run.values, run.against()
-    better = values > values[run.learner.verdict.leader] + run.learner.verdict.epsilon
-    suspects = np.flatnonzero(better & (against > np.log(1 / 0.05)))
+    """Whenever the evidence against a candidate that is no worse than the leader is large, all others that might be
+    called the best in its stead go.
+    """
+    values, verdict = run.values, run.learner.verdict
+    leader = verdict.leader
+    against = np.where(values > values[leader] + verdict.epsilon, run.against(), -np.inf)
+    best = np.maximum(against, log_mean_exp(run.learner.evidence.log_wealth))  # or against its being the best
+    suspects = np.flatnonzero((values >= values[leader] - 1e-12) & (best > np.log(1 / 0.05)))
+    suspects = suspects[suspects != leader]
     if len(suspects):
-        for place in np.flatnonzero(values > values[suspects[against[suspects].argmax()]]):
+        suspect = suspects[best[suspects].argmax()]
+        earlier = (values >= values[suspect]) & (np.arange(len(values)) < suspect)
+        earlier[leader] = False
+        for place in np.flatnonzero((values > values[suspect]) | earlier):
             run.withdraw(int(place))
 
 
@@ -375,10 +384,12 @@ def ever_wrong(name: str, kind: str, seed: int) -> bool:
     for batch in range(24):
         run.world.play(run.learner, max(50, run.learner.rounds // 8), run.rng)
         wrong |= run.wrong()
+        field = run.learner.field
         act(run, batch)
-        if name == "follows a calendar" and batch in (4, 6, 8, 12):
-            wrong = False  # each stretch has its own promise, and this test is about the last one
-        wrong |= run.wrong()
+        if run.learner.field != field:
+            if name == "follows a calendar":
+                wrong = False  # each stretch has its own promise, and this test is about the last one
+            wrong |= run.wrong()
         if wrong and options.get("open_field"):
             return True
     return wrong
@@ -392,12 +403,11 @@ def test_claims_about_a_changing_field_are_rarely_wrong(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["equal", "crowd"])
 @pytest.mark.parametrize("name", ADVERSARIES)
-def test_wrong_claims_about_a_changing_field_stay_below_delta(name: str, kind: str) -> None:
+def test_wrong_claims_about_a_changing_field_stay_below_delta(name: str) -> None:
     runs = 1000
-    wrong = sum(ever_wrong(name, kind, seed) for seed in range(runs))
-    print(f"{name}, {kind}: {wrong} of {runs} runs ever wrong")
+    wrong = sum(ever_wrong(name, "crowd" if seed % 2 else "equal", seed) for seed in range(runs))
+    print(f"{name}: {wrong} of {runs} runs ever wrong")
     assert wrong <= most_allowed(runs)
 
 
