@@ -1,12 +1,13 @@
 """Rounds until a winner is certified where places matter: AdaptiveComband against the uniform mixture and A/B/n.
 
 python -m benchmarks.places --data DIR [--sets NAME ...] [--candidates P ...] [--readings NAME ...] [--methods NAME ...]
-    [--seeds N] [--first-seed S] [--max-rounds N] [--quick] [--out FILE]
+    [--seeds N] [--first-seed S] [--max-rounds N] [--quick] [--out FILE] [--speed]
 
 Worlds and candidates are those of benchmarks.certify, lists ordered by score; a click in place k = 0, 1, … of a list is
 given with the chance θ_k = 1/log₂(k + 2) of what it is in the first. Under "examination" the learners are told θ, under
 "pairs" nothing. ε is a share of the best value of lists in the candidates' own orders (as in benchmarks.certify).
-With --out every run is a line of that file, and what stands there is not run again.
+With --out every run is a line of that file, and what stands there is not run again. With --speed it is measured instead
+what drawing lists takes under each reading, interleaved, once the candidates' lists are there.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.certify import EPSILONS, World, certify, made_world, real_world
+from comband._kernels.disagreement import disagreement_lists, disputed_counts
+from comband._kernels.places import examination_lists, examination_needs, pair_lists, pair_needs
+from comband.exploration.adaptive import smallest_disputed
 
 READINGS = ("examination", "pairs")
 METHODS = ("adaptive", "uniform mixture", "A/B/n")
@@ -69,6 +75,39 @@ def play(run: Run, folder: Path | None, worlds: dict[Any, World]) -> Run:
     return {**run, **figures, "epsilon": world.epsilon, "seconds": time.perf_counter() - began}
 
 
+def show_speed(world: World, n_contexts: int = 1000, repeats: int = 15) -> None:
+    """Processor time of a list under each reading, the smallest propensities as an epoch would set them."""
+    K, m, P = world.problem.n_actions, world.problem.list_size, len(world.policies)
+    rng, theta = np.random.default_rng(0), 1 / np.log2(np.arange(m) + 2)
+    lists = np.ascontiguousarray(world.policies.predict(np.arange(len(world.chances)))[:n_contexts])
+    n, none, u = len(lists), np.empty((len(lists), 0), dtype=np.int32), rng.random((len(lists), 2))
+    attention = rng.random(P)
+    attention[0] = 0.0
+    attention /= attention.sum()
+
+    def smallest(room: float, needs: NDArray[Any]) -> NDArray[np.float64]:
+        lowest = smallest_disputed(room, max(float(np.quantile(needs, 0.99)), room))
+        return np.array([lowest, 0.3 * lowest, min(0.05, lowest)])
+
+    sets = smallest(m, disputed_counts(lists, 0, K))
+    examined = smallest(1.0, examination_needs(lists, 0, theta, K))
+    paired = smallest(1.0, pair_needs(lists, 0, K))
+    kernels: dict[str, Callable[[], Any]] = {
+        "no places": lambda: disagreement_lists(lists, 0, attention, sets, u, K, none),
+        "examination": lambda: examination_lists(lists, 0, attention, examined, theta, u, K, none),
+        "pairs": lambda: pair_lists(lists, 0, attention, paired, u, K, none),
+    }
+    times = np.empty((repeats + 1, len(kernels)))
+    for repeat in range(repeats + 1):  # the first compiles
+        for j, kernel in enumerate(kernels.values()):
+            began = time.thread_time()
+            kernel()
+            times[repeat, j] = time.thread_time() - began
+    micros, ratios = np.median(times[1:], axis=0) / n * 1e6, np.median(times[1:] / times[1:, :1], axis=0)
+    told = ", ".join(f"{name} {micros[j]:.2f} µs ({ratios[j]:.2f}x)" for j, name in enumerate(kernels))
+    print(f"{world.name}, {P} candidates: {told}", flush=True)
+
+
 def show(done: list[Run]) -> None:
     """Medians, and the median ratio of the same draws, by set and reading."""
     print(
@@ -103,11 +142,20 @@ def main() -> None:
     parser.add_argument("--max-rounds", type=int, default=400_000)
     parser.add_argument("--quick", action="store_true", help="few seeds, few candidates, a small budget")
     parser.add_argument("--out", type=Path, help="a line of JSON for each run; runs that stand there are not repeated")
+    parser.add_argument("--speed", action="store_true", help="measure what drawing takes instead")
     arguments = parser.parse_args()
     if not arguments.sets:
         arguments.sets = ["bibtex", "Corel5k", "enron"] if arguments.data else ["needle"]
     if arguments.quick:
         arguments.candidates, arguments.seeds, arguments.max_rounds = [3, 20], 2, 20_000
+    if arguments.speed:
+        for name, P in product(arguments.sets, arguments.candidates):
+            show_speed(
+                real_world(arguments.data, name, P, arguments.first_seed)
+                if arguments.data
+                else made_world(name, P, arguments.first_seed)
+            )
+        return
     done: list[Run] = []
     if arguments.out and arguments.out.exists():
         done = [json.loads(line) for line in arguments.out.read_text().splitlines()]

@@ -100,8 +100,8 @@ def examined(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, factors: np.n
     return places.examination_lists(lists, leader, HALF, FLOORS, factors, TWO, 4, asked)
 
 
-def paired_up(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, u: np.ndarray = HALF, leader: int = 0) -> Any:
-    return places.pair_lists(lists, leader, HALF, FLOORS, u, 4, asked, True)
+def paired_up(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, u: np.ndarray = TWO, leader: int = 0) -> Any:
+    return places.pair_lists(lists, leader, HALF, FLOORS, u, 4, asked)
 
 
 def _shared(bits: np.ndarray, starts: list[int], n_variables: int = 3) -> float:
@@ -121,7 +121,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "needs of examination, action out of range": lambda: places.examination_needs(outside(LISTS), 0, ONES, 4),
     "pairs of an action out of range": lambda: paired_up(outside(LISTS)),
     "pairs asked for one out of range": lambda: paired_up(asked=BAD),
-    "pairs with a number missing": lambda: paired_up(u=HALF[:1]),
+    "pairs with a number missing": lambda: paired_up(u=TWO[:1]),
     "pairs with no such leader": lambda: paired_up(leader=-1),
     "needs of pairs, no such leader": lambda: places.pair_needs(LISTS, 2, 4),
     "needs of pairs, action out of range": lambda: places.pair_needs(outside(LISTS), 0, 4),

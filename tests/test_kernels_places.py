@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from comband._kernels import places
+from comband._kernels import places, rounding
 
 Floats = NDArray[np.float64]
 ALARM = 1e-7  # a right program fails a test by chance that rarely
@@ -36,7 +37,7 @@ def examination(
 ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
     n = len(lists)
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K, dtype=np.int32), (n, K)))
-    u = np.zeros((n, 2)) if u is None else u
+    u = np.empty((0, 2)) if u is None else u
     result: tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]
     result = places.examination_lists(lists, 0, attention, smallest, factors, u, K, asked)
     return result
@@ -117,13 +118,13 @@ def test_inclusion_is_exact_and_so_is_the_factor() -> None:
 
 
 def pairs(
-    lists: NDArray[np.int32], attention: Floats, smallest: Floats, K: int, u: Floats | None = None, *, draw: bool = True
+    lists: NDArray[np.int32], attention: Floats, smallest: Floats, K: int, u: Floats | None = None
 ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_], Floats]:
     """As the kernel, with the probabilities of all pairs as (n, m, K)."""
     n, _, m = lists.shape
     asked = np.ascontiguousarray(np.broadcast_to(np.arange(K * m, dtype=np.int32), (n, K * m)))
-    u = np.zeros(n) if u is None else u
-    shown, q, covered, of_all = places.pair_lists(lists, 0, attention, smallest, u, K, asked, draw)
+    u = np.empty((0, 2)) if u is None else u
+    shown, q, covered, of_all = places.pair_lists(lists, 0, attention, smallest, u, K, asked)
     return shown, q, covered, of_all.reshape(n, K, m).transpose(0, 2, 1)
 
 
@@ -134,7 +135,7 @@ def test_pairs_fill_every_place_and_keep_their_smallest(K: int, S: int, seed: in
     m = int(rng.integers(1, K + 1))
     lists, attention = some_lists(4, S, m, K, seed)
     smallest = np.array([floor, 0.3 * floor, min(0.05, floor)])
-    shown, q, covered, Q = pairs(lists, attention, smallest, K, rng.random(4))
+    shown, q, covered, Q = pairs(lists, attention, smallest, K, rng.random((4, 2)))
     np.testing.assert_allclose(Q.sum(axis=2), 1.0, atol=2e-11)
     assert Q.sum(axis=1).max() <= 1 + 1e-12
     assert Q.min() >= 0
@@ -165,59 +166,96 @@ def test_pairs_weigh_attention_and_the_share_of_the_item() -> None:
     np.testing.assert_allclose(Q, weight / weight.sum(), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+PLAIN = ("_is_open", "_gather", "_round_within_places", "_drop", "_round_matrix")
+
+
+class Chances:
+    """Every outcome of a function of chances in turn, each with its probability."""
+
+    def __init__(self) -> None:
+        self.chance, self._at = 1.0, 0
+        self._taken: list[int] = []
+        self._left: list[list[int]] = [[]]
+
+    def __iter__(self) -> Iterator[Chances]:
+        while self._left:
+            self.chance, self._taken, self._at = 1.0, self._left.pop(), 0
+            yield self
+
+    def one_of(self, shares: Floats) -> int:
+        """A position, with its share."""
+        if self._at == len(self._taken):
+            self._left += [[*self._taken, j] for j in range(1, len(shares))]  # the others, later
+            self._taken.append(0)
+        one = self._taken[self._at]
+        self._at += 1
+        self.chance *= float(shares[one] / shares.sum())
+        return one
+
+    def coin(self, state: Any, up: float, down: float) -> tuple[Any, float]:
+        return state, up if self.one_of(np.array([down, up])) == 0 else -down
+
+    def pick(self, state: Any, f: Floats, start: int, stop: int, total: float) -> tuple[Any, int]:
+        assert f[start:stop].sum() == pytest.approx(total, abs=1e-14)
+        return state, start + self.one_of(f[start:stop])
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_rounding_is_exact_by_enumeration_of_its_coins(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plain function with every sequence of coins in turn: all lists are valid, and E = Q to the last digits."""
-    K, S, m = 6, 4, 3 if seed % 2 else 2
+    """The plain functions with every sequence of picks and coins in turn: all lists are valid, and E = Q to the last
+    digits. Few items, of which most must be shown, and more of them.
+    """
+    K, S, m = (5, 4, 4) if seed > 5 else (6, 4, 3 if seed % 2 else 2)
     lists, attention = some_lists(1, S, m, K, seed, alike=0.2)
-    Q = pairs(lists, attention, np.array([0.1, 0.03, 0.05]), K, draw=False)[3][0]
-    shown_by_some = np.flatnonzero(Q.sum(axis=0) > 0)
-    size = len(shown_by_some)
-    start = np.column_stack([Q[:, shown_by_some].T, np.maximum(1 - Q[:, shown_by_some].sum(axis=0), 0)])
-    mean, total = np.zeros((size, m + 1)), 0.0
-    within = places._round_within_places.py_func
-    scripts: list[list[bool]] = [[]]
-    n_lists = 0
-    while scripts:
-        script = scripts.pop()
-        chance, tossed = [1.0], [0]
-
-        def coin(
-            state: Any, up: float, down: float, script: list[bool] = script, chance: Any = chance, tossed: Any = tossed
-        ) -> tuple[Any, float]:
-            i = tossed[0]
-            tossed[0] += 1
-            if i == len(script):
-                scripts.append([*script, False])  # the other side, later
-                script.append(True)
-            chance[0] *= (down if script[i] else up) / (up + down)
-            return state, up if script[i] else -down
-
-        monkeypatch.setattr(places, "_coin", coin)
-        monkeypatch.setattr(places, "_round_within_places", within)
-        f, out = start.copy(), np.empty(m, dtype=np.int64)
-        members, position = np.empty((m + 1, size), dtype=np.int32), np.empty((size, m + 1), dtype=np.int32)
-        places._round_matrix.py_func(f, size, m, np.uint64(0), members, position, out)
-        assert np.isin(f, [0, 1]).all()
-        assert (f.sum(axis=1) == 1).all()
-        assert (f[:, :m].sum(axis=0) == 1).all()
-        assert f[out, np.arange(m)].all()
-        mean += chance[0] * f
-        total += chance[0]
+    Q = pairs(lists, attention, np.array([0.1, 0.03, 0.05]), K)[3][0]
+    items, q, count = np.zeros((m, K), dtype=np.int32), np.zeros((m, K)), (Q > 0).sum(axis=1)
+    for k in range(m):
+        items[k, : count[k]] = np.flatnonzero(Q[k] > 0)
+        q[k, : count[k]] = Q[k, Q[k] > 0]
+    floats, whole = rounding.working_room(K, m)
+    plain_round_places = rounding.round_places.py_func
+    for name in PLAIN:
+        monkeypatch.setattr(rounding, name, getattr(rounding, name).py_func)
+    chances = Chances()
+    monkeypatch.setattr(rounding, "_coin", chances.coin)
+    monkeypatch.setattr(rounding, "_pick", chances.pick)
+    mean, total, n_lists = np.zeros((m, K)), 0.0, 0
+    row_of, out = np.full(K, -1, dtype=np.int32), np.empty(m, dtype=np.int64)
+    for _ in chances:
+        unshown = np.maximum(1 - Q.sum(axis=0), 0)
+        plain_round_places(items, q, count, unshown, np.uint64(0), row_of, floats, whole, out)
+        shown = items[np.arange(m), out]
+        assert (out >= 0).all()
+        assert (out < count).all()
+        assert len(set(shown.tolist())) == m
+        assert (row_of == -1).all()
+        mean[np.arange(m), shown] += chances.chance
+        total += chances.chance
         n_lists += 1
     assert n_lists >= 4
     assert total == pytest.approx(1, abs=1e-13)
-    np.testing.assert_allclose(mean, start, atol=1e-13)
+    np.testing.assert_allclose(mean, Q, atol=1e-13)
+
+
+def test_picks_and_coins_are_as_likely_as_they_say() -> None:
+    """What the enumeration takes for granted, by the limits of the one number that decides."""
+    f, n = np.array([0.9, 0.1, 0.25, 0.05]), 40_000
+    picked = np.bincount([rounding._pick(np.uint64(i), f, 1, 4, 0.4)[1] for i in range(n)], minlength=4)
+    ups = sum(rounding._coin(np.uint64(i), 0.3, 0.1)[1] == 0.3 for i in range(n))
+    chances = np.array([0, 0.25, 0.625, 0.125, 0.25])
+    counts = np.array([*picked, ups])
+    tails = 2 * np.minimum(binom.cdf(counts, n, chances), binom.sf(counts - 1, n, chances))
+    assert tails.min() * 5 > ALARM
 
 
 def frequencies_fit(n: int, K: int, S: int, m: int, seed: int) -> None:
     lists, attention = some_lists(1, S, m, K, seed)
     many = np.broadcast_to(lists, (n, S, m))
-    Q = pairs(lists, attention, np.array([0.05, 0.015, 0.05]), K, draw=False)[3][0]
+    Q = pairs(lists, attention, np.array([0.05, 0.015, 0.05]), K)[3][0]
     none = np.empty((n, 0), dtype=np.int32)
-    u = np.random.default_rng(seed).random(n)
+    u = np.random.default_rng(seed).random((n, 2))
     shown, q, *_ = places.pair_lists(
-        np.ascontiguousarray(many), 0, attention, np.array([0.05, 0.015, 0.05]), u, K, none, True
+        np.ascontiguousarray(many), 0, attention, np.array([0.05, 0.015, 0.05]), u, K, none
     )
     ordered = np.sort(shown, axis=1)
     assert (ordered[:, 1:] > ordered[:, :-1]).all()

@@ -866,7 +866,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/learners/test_pac_places.py::test_everything_by_definition",),
     ),
     Mutant(
-        "_kernels/places.py",
+        "_kernels/rounding.py",
+        "fits = total + v <= min(room, mine)",
+        "fits = total + v <= 1.0",
+        "an item is gathered what others had in its place though it may be needed elsewhere",
+        ("tests/test_kernels_places.py::test_rounding_is_exact_by_enumeration_of_its_coins",),
+    ),
+    Mutant(
+        "_kernels/rounding.py",
         "up = min(min(1.0 - f[h, k], f[a, k]), min(f[h, m], 1.0 - f[a, m]))",
         "up = min(1.0 - f[h, k], f[a, k])",
         "items are rounded within a place as if they could always be left out",

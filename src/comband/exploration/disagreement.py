@@ -249,23 +249,29 @@ class DisagreementExplorer:
         self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Lists (n, m) by u (n, 2), propensities, whether the smallest is kept (n,), propensities of `asked` (n, k)."""
-        n, K, asked = len(predicted), self.problem.n_actions, as_input(asked)
-        numbers = _NO_NUMBERS if u is None else u
-        given = (self.leader, self.attention, self._lowest)
-        edges = cut(n, 1 + _PIECE // max(predicted.shape[1] * predicted.shape[2], 1))
+        asked, numbers = as_input(asked), _NO_NUMBERS if u is None else u
+        edges = cut(len(predicted), 1 + _PIECE // max(predicted.shape[1] * predicted.shape[2], 1))
         if len(edges) == 1:
-            return disagreement_lists(predicted, *given, numbers, K, asked)
+            return self._piece(predicted, numbers, asked)
         found: dict[int, Any] = {}  # contexts do not touch each other
 
         def some_contexts(part: tuple[int, int]) -> None:
             rows = slice(*part)
-            found[part[0]] = disagreement_lists(predicted[rows], *given, numbers[rows], K, asked[rows])
+            found[part[0]] = self._piece(predicted[rows], numbers[rows], asked[rows])
 
         for_each(some_contexts, edges)
         lists, propensities, covered, of_asked = (
             np.concatenate([found[start][k] for start, _ in edges]) for k in range(4)
         )
         return lists, propensities, covered, of_asked
+
+    def _piece(
+        self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """As `_kernel`, in one thread; `numbers` are (n, 2) or (0, 2)."""
+        return disagreement_lists(
+            predicted, self.leader, self.attention, self._lowest, numbers, self.problem.n_actions, asked
+        )
 
 
 _PIECE = 1 << 17  # actions of candidates' lists that a thread should have to look at

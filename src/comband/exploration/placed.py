@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
 from comband._kernels.places import examination_lists, examination_needs, pair_needs
 from comband._kernels.places import pair_lists as draw_pairs
@@ -95,21 +94,11 @@ class ExaminationExplorer(DisagreementExplorer):
         """How much each context of lists (n, S, m) needs."""
         return np.asarray(examination_needs(lists, leader, factors_of(problem), problem.n_actions))
 
-    def _kernel(
-        self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
+    def _piece(
+        self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        numbers = np.zeros((len(predicted), 2)) if u is None else u
-        lists, propensities, covered, of_asked = examination_lists(
-            predicted,
-            self.leader,
-            self.attention,
-            self._lowest,
-            self._theta,
-            numbers,
-            self.problem.n_actions,
-            as_input(asked),
-        )
-        return lists, propensities, covered, of_asked
+        given = (self.leader, self.attention, self._lowest, self._theta)
+        return examination_lists(predicted, *given, numbers, self.problem.n_actions, asked)
 
 
 @register
@@ -162,13 +151,12 @@ class PairExplorer(DisagreementExplorer):
         pairs = items[:, :, None] * np.int32(m) + np.arange(m, dtype=np.int32)
         return np.sort(pairs.reshape(len(items), -1), axis=1)
 
-    def _kernel(
-        self, predicted: NDArray[np.int32], u: NDArray[np.float64] | None, asked: NDArray[np.int32]
+    def _piece(
+        self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         K = self.problem.n_actions // self.problem.list_size
-        numbers = np.zeros(len(predicted)) if u is None else np.ascontiguousarray(u[:, 0])
         items = np.ascontiguousarray(item_lists(predicted))
         lists, propensities, covered, of_asked = draw_pairs(
-            items, self.leader, self.attention, self._lowest, numbers, K, as_input(asked), u is not None
+            items, self.leader, self.attention, self._lowest, numbers, K, asked
         )
         return pair_lists(lists), propensities, covered, of_asked
