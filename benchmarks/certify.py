@@ -188,15 +188,20 @@ def oracle_rounds(world: World, delta: float, steps: int = 200) -> float:
     return lowest
 
 
-def certify(world: World, method: str, seed: int, max_rounds: int, delta: float = 0.05) -> dict[str, Any]:
-    """One run: looked at after every batch, which gets longer with the run (3%)."""
+def certify(
+    world: World, method: str, seed: int, max_rounds: int, delta: float = 0.05, stop: float = np.inf
+) -> dict[str, Any]:
+    """One run: looked at after every batch, which gets longer with the run (3%).
+
+    `max_rounds` is what the learner plans for; it is not told that the run may be left unfinished at `stop`.
+    """
     kind, options = METHODS[method]
     learner = kind(
         world.problem, world.policies, epsilon=world.epsilon, delta=delta, max_rounds=max_rounds, seed=seed, **options
     )
     rng = np.random.default_rng([seed, 1])
     start = time.perf_counter()
-    while not learner.done:
+    while not learner.done and learner.rounds < stop:
         batch = world.sample(min(max(100, int(0.03 * learner.rounds)), max_rounds - learner.rounds), rng)
         decisions = learner.ask(batch.contexts)
         learner.tell(decisions, batch.answer(decisions.lists))

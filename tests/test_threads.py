@@ -208,3 +208,25 @@ def test_other_threads_go_on_while_a_kernel_runs() -> None:
         ticker.join()
         n_policies *= 4
     assert inside
+
+
+def test_blas_is_given_one_thread_and_all_of_them_back() -> None:
+    """Also where several are inside at once, and leave in any order, or by a failure."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def blas() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas()
+        first, second = threads.one_blas_thread(), threads.one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        assert blas() == {1}
+        first.__exit__(None, None, None)
+        assert blas() == {1}
+        second.__exit__(None, None, None)
+        assert blas() == before
+        with pytest.raises(ZeroDivisionError), threads.one_blas_thread():
+            raise ZeroDivisionError
+        assert blas() == before

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -80,6 +80,41 @@ def cut(n: int, least: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Many small systems are solved here: threads of BLAS, which would share each of them, only wait for each other.
+
+    The setting is the process's: whoever enters first makes it, and whoever leaves last takes it back.
+    """
+    with _blas.lock:
+        if _blas.inside == 0:
+            _blas.limited = _blas.controller().limit(limits=1, user_api="blas")
+        _blas.inside += 1
+    try:
+        yield
+    finally:
+        with _blas.lock:
+            _blas.inside -= 1
+            if _blas.inside == 0:
+                _blas.limited.restore_original_limits()
+
+
+class _Blas:
+    """Who is inside `one_blas_thread`, and how to take it back."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+        self.limited: Any = None
+        self._controller: Any = None
+
+    def controller(self) -> Any:
+        if self._controller is None:  # looks through all libraries: once
+            from threadpoolctl import ThreadpoolController
+
+            self._controller = ThreadpoolController()
+        return self._controller
+
+
 def _default() -> int:
     given = os.environ.get(_ENVIRONMENT, "")
     if given.isdecimal() and int(given) > 0:
@@ -114,5 +149,6 @@ class _Pool:
 
 _inside = threading.local()
 _pool = _Pool()
+_blas = _Blas()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forget)

@@ -111,6 +111,10 @@ def test_a_certifying_learner_says_what_it_means_for_every_blend() -> None:
     assert cover is not None
     assert result.epsilon <= 0.2
     assert any(f"{result.epsilon + cover.eta:.4g}" in note for note in result.notes)
+    in_two_phases = cb.PacComband(problem, policies, n_explore=500, n_estimate=5000, delta=1e-7, seed=1)
+    other = cb.run(in_two_phases, world, batch_size=500, seed=2).result
+    told = f"within ε + ρη = {min(other.epsilon + cover.eta, 1):.4g} of every blend"
+    assert any(note.startswith(told) for note in other.notes)
     rank = policies[0].first.rank  # type: ignore[attr-defined]
     lists = top_of_blends(a, b, np.linspace(0, 1, 501), rank, 2)
     values = (lists == relevant[:, :, None]).any(axis=2).mean(axis=0)

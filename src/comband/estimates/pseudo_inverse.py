@@ -24,6 +24,7 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.problem import Problem, check_problem, check_some_left
 from comband.rounds import Decisions, check_decisions
+from comband.threads import one_blas_thread
 from comband.totals import TotalRounds, log_lists_with
 
 _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
@@ -37,8 +38,11 @@ def list_overlaps(lists: NDArray[np.int32], others: NDArray[np.int32]) -> NDArra
     >>> list_overlaps(np.array([[[0, 1], [2, 3]]]), np.array([[[1, 2]]])).tolist()
     [[[1.0], [1.0]]]
     """
-    same = lists[:, :, None, :, None] == others[:, None, :, None, :]
-    return np.asarray(same.sum(axis=(-1, -2)), dtype=np.float64)
+    overlaps = np.zeros((len(lists), lists.shape[1], others.shape[1]))
+    for one in np.moveaxis(lists, 2, 0):
+        for other in np.moveaxis(others, 2, 0):
+            overlaps += one[:, :, None] == other[:, None, :]
+    return overlaps
 
 
 def own_list_weights(overlaps: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,7 +58,8 @@ def own_list_weights(overlaps: NDArray[np.float64], p: NDArray[np.float64]) -> N
     [[[2.0, 0.0], [0.0, 2.0]]]
     """
     root = np.sqrt(p)
-    values, vectors = np.linalg.eigh(root[:, None] * overlaps * root)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(root[:, None] * overlaps * root)
     kept = vectors * (values > _RANK * values[..., -1:])[..., None, :]
     return np.asarray((kept @ np.swapaxes(kept, -1, -2)) / root[:, None] / root)
 
@@ -103,7 +108,8 @@ def mixed_list_weights(
     gram[:, 1:, 1:] = overlaps
     with_shown = np.concatenate([np.full((n, 1, L), float(m)), shown], axis=1)
     inner = floor * alpha * np.eye(S + 1) + root[:, None] * gram * root
-    correction = np.linalg.solve(inner, root[:, None] * with_shown)
+    with one_blas_thread():
+        correction = np.linalg.solve(inner, root[:, None] * with_shown)
     if others is None:
         of_mixture, of_shown = gram[:, 1:], shown
     else:

@@ -83,7 +83,7 @@ CLAIM = Claim(
             "Share of certificates that are wrong (promised: at most 5%)", "wrong", "trials", ("K",), (0, 0.25)
         ),
     ),
-    quick=Plan(grid(K=[100], P=[30], epsilon=[0.08], most=[30_000]), 6),
+    quick=Plan(grid(K=[100], P=[30], epsilon=[0.08], most=[30_000]), 16),
     full=Plan(grid(K=[100, 400], P=[30], epsilon=[0.05], most=[200_000]), 10),
     measure=measure,
     draw=draw,

@@ -92,7 +92,7 @@ class Report:
             rounds=rounds,
             runners_up=candidates[1 : 1 + _RUNNERS_UP],
             guarantee=guarantee,
-            notes=self._notes(),
+            notes=self._notes(epsilon),
             candidates=candidates,
             design=self.design,
             measured_variance=float(sums.variances.max()),
@@ -168,7 +168,7 @@ class Report:
             Candidate(int(i), known.names[i], float(sums.means[i]), (float(low[i]), float(high[i]))) for i in ranked
         )
 
-    def _notes(self) -> tuple[str, ...]:
+    def _notes(self, epsilon: float) -> tuple[str, ...]:
         explored, verified, estimated = (
             part.n_rounds for part in (self.phases.explored, self.phases.verified, self.phases.estimated)
         )
@@ -187,6 +187,9 @@ class Report:
                 "the oracle is approximate: the policy is the best it found, not the best of the class; that none is "
                 "better cannot be promised, only its own value"
             )
+        if isinstance(self.policies, PolicySet) and self.policies.cover is not None:
+            rho = self.problem.max_reward
+            notes.append(self.policies.cover.promise(epsilon=epsilon, delta=self.delta, max_reward=rho))
         return (*notes, UNWATCHED)
 
 
