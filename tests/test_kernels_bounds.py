@@ -258,6 +258,7 @@ def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None
         "test_kernels_bounds.py",
         "test_kernels_orders.py",
         "test_kernels_places.py",
+        "test_kernels_requests.py",
         "estimates",
         "solvers",
         "policies",

@@ -53,6 +53,7 @@ def bodies() -> dict[str, bytes]:
     return {
         "/v1/experiments": wire.as_json(spec("another")),
         "/v1/experiments/{name}/decisions": wire.as_json(World().request(1)),
+        "/v1/experiments/{name}/candidates": wire.as_json(wire.FieldChange(add="another", planned=True)),
         "/v1/experiments/{name}/rewards": wire.as_json(wire.RewardPost(0, [("a", 1.0)])),
     }
 

@@ -5,7 +5,7 @@
 | `wire.py` | what comes in and goes out: strict schemas and their limits |
 | `requests.py` | the lists of one request ↔ a table of numbers |
 | `database.py`, `stores.py`, `postgres.py`, `schema.py` | SQLite and PostgreSQL alike; tables, versions |
-| `journal.py` | facts: experiments, decisions, rewards |
+| `journal.py`, `field.py` | facts: experiments, decisions, rewards; candidates that come and go |
 | `progress.py`, `leases.py` | what the learner writes, and who that is |
 | `tokens.py` | who may |
 | `writer.py` | many requests, one commit |

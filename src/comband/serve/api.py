@@ -9,6 +9,7 @@
 | `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
 | `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `StateChanged` |
+| `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
 | `POST /v1/experiments/NAME/decisions` | decide | one `DecisionRequest` → `Decision`, or a list of them → `Decisions` |
 | `GET /v1/experiments/NAME/decisions/ID` | read | `Shown` |
 | `POST /v1/experiments/NAME/rewards` | reward | one `RewardPost` or a list of them → `RewardReceipt` |
@@ -121,6 +122,11 @@ class Api:
         if before is None:
             raise RefusedError(409, "The experiment has ended for good; create another one.")
         return _answer(wire.StateChanged(name, state, before))
+
+    async def change_field(self, request: Request) -> Response:
+        """Somebody joins, somebody leaves."""
+        what = wire.field_change_of(await body_of(request))
+        return _answer(await self.service.change_field(request.path_params["name"], what))
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
@@ -251,6 +257,17 @@ ROUTES = (
             ("resume", "Go on deciding"),
             ("end", "Decide nothing any more; open decisions still wait for their rewards"),
         )
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/candidates",
+        "admin",
+        Api.change_field,
+        "A candidate joins, one is withdrawn, or both",
+        wire.FieldChange,
+        wire.FieldChanged,
+        200,
+        (*_OF_BODIES, 404, 409),
     ),
     Route(
         "POST",

@@ -127,6 +127,13 @@ class Client:
         """Decide nothing any more."""
         return self._call("POST", f"/v1/experiments/{name}/end", wire.StateChanged)
 
+    def change_field(
+        self, name: str, *, add: str | None = None, withdraw: str | None = None, planned: bool = False
+    ) -> wire.FieldChanged:
+        """A candidate joins, one is withdrawn, or both; see `comband.serve.wire.FieldChange`."""
+        body = wire.as_json(wire.FieldChange(add=add, withdraw=withdraw, planned=planned))
+        return self._call("POST", f"/v1/experiments/{name}/candidates", wire.FieldChanged, body, again=False)
+
     def export(self, name: str, what: str) -> bytes:
         """What is asked for, "rounds" or "candidates" as Parquet, for `comband evaluate`."""
         return self._answer(lambda: self._http.get(f"/v1/experiments/{name}/export/{what}.parquet")).content

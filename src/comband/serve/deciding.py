@@ -18,18 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.exploration.base import Explorer, explorer_from_state
+from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
 from comband.serve.journal import NewDecision
-from comband.serve.requests import Reader, Request, pack_body
+from comband.serve.requests import Reader, Request, filled, pack_body
 from comband.serve.wire import Spec
-from comband.storage import Array, Maybe, Part, State, Whole, check, pack, unpack
+from comband.storage import Array, Maybe, Part, State, Whole, check, pack, require, unpack
 
-_PLAN = {"explorer": Maybe(Part()), "winner": Maybe(Whole(0, "P-1")), "alive": Array("?", ("P",))}
+_PLAN = {
+    "alive": Array("?", ("P",)),  # says how many there are
+    "explorer": Maybe(Part()),
+    "winner": Maybe(Whole(0, "P-1")),
+    "changes": Whole(0),
+}
 
 
-def pack_plan(explorer: Explorer | None, winner: int | None, alive: NDArray[np.bool_]) -> bytes:
-    """A plan for the journal: an explorer, or the winner alone; `alive` (P,) says who may still be the best."""
-    return pack("plan", {"explorer": None if explorer is None else explorer.state(), "winner": winner, "alive": alive})
+def pack_plan(explorer: Explorer | None, winner: int | None, alive: NDArray[np.bool_], changes: int) -> bytes:
+    """A plan for the journal: an explorer, or the winner alone; `alive` (P,) says who may still be the best, of those
+    who were there after so many changes of the field.
+    """
+    state = None if explorer is None else explorer.state()
+    return pack("plan", {"explorer": state, "winner": winner, "alive": alive, "changes": changes})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,6 +55,10 @@ class Plan:
         (P,) whose lists a request must bring.
     wanted:
         (P,) whose lists are looked at, if they are there.
+    changes:
+        How many changes of the field it knows of.
+    idle:
+        Whether there are candidates that are not needed.
     """
 
     epoch: int
@@ -53,27 +66,29 @@ class Plan:
     winner: int | None
     needed: NDArray[np.bool_]
     wanted: NDArray[np.bool_]
+    changes: int
+    idle: bool
 
     @classmethod
     def unpacked(cls, epoch: int, data: bytes, reader: Reader) -> Plan:
-        """The inverse of `pack_plan`, checked."""
-        P = len(reader.spec.candidates)
+        """The inverse of `pack_plan`, checked; the reader knows all candidates of the plan, and maybe more."""
 
         def build(state: State) -> Plan:
-            check(state, _PLAN, P=P)
+            P = check(state, _PLAN)["P"]
+            require(len(reader.names) >= P, "there are more candidates than names.")
             explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
             if winner is None:
-                policies = RequestedLists(reader.spec.candidates, reader.problem)
+                fallback = NOTHING if reader.fallback == NOTHING else None
+                policies = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
                 explorer = explorer_from_state(state["explorer"], policies, reader.problem)
                 needed = state["alive"].copy()
                 wanted[explorer.candidates] = True
             else:
-                needed = wanted
                 wanted[winner] = True
                 needed = wanted.copy()
-            if reader.fallback is not None:
+            if isinstance(reader.fallback, int):
                 needed[reader.fallback] = wanted[reader.fallback] = True
-            return cls(epoch, explorer, winner, needed, wanted)
+            return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all())
 
         return unpack(data, "plan", build, source=f"the plan of epoch {epoch}")
 
@@ -82,7 +97,7 @@ class GivenNumbers(np.random.Generator):
     """Uniform numbers that were made beforehand, as a generator gives them out."""
 
     def __init__(self, numbers: NDArray[np.float64]) -> None:
-        super().__init__(np.random.Philox(int(numbers[0, 0] * 2**53) if len(numbers) else 0))
+        super().__init__(np.random.Philox(key=0))  # which nobody asks
         self._numbers, self._next = numbers, 0
 
     def random(self, size: Any = None, *args: Any, **more: Any) -> Any:
@@ -101,27 +116,34 @@ def uniform_numbers(seed: str, requests: Sequence[str]) -> NDArray[np.float64]:
 
 
 def draw(
-    experiment: int, spec: Spec, seed: str, plan: Plan, requests: Sequence[Request], fallback: int | None
+    experiment: int, spec: Spec, seed: str, plan: Plan, requests: Sequence[Request], fallback: int | str | None
 ) -> list[NewDecision]:
     """A decision for each request, ready for the journal."""
-    P, m = len(spec.candidates), spec.list_size
+    P, m = len(plan.wanted), spec.list_size
     kept = [request.keep(plan.wanted) for request in requests]
+    tables = np.stack([filled(request.given, request.rows, P, fallback) for request in kept])
     if plan.explorer is None:
-        lists = [request.table(P, fallback)[plan.winner] for request in kept]
-        propensities, covered = np.ones((len(kept), m)), [True] * len(kept)
+        lists, propensities = tables[:, plan.winner], np.ones((len(kept), m))
+        covered = [True] * len(kept)
     else:
-        tables = np.stack([request.table(P, fallback) for request in kept])
         stream = GivenNumbers(uniform_numbers(seed, [request.id for request in kept]))
         drawn = plan.explorer.draw(tables, stream, epoch=plan.epoch).decisions
-        lists, propensities, covered = list(drawn.lists), drawn.propensities, drawn.covered.tolist()
+        lists, propensities, covered = drawn.lists, drawn.propensities, drawn.covered.tolist()
+    sizes = [m] * len(kept)
+    if fallback == NOTHING:  # places that are empty come last
+        order = np.argsort(lists < 0, axis=1, kind="stable")
+        lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)
+        sizes = (lists >= 0).sum(axis=1).tolist()
+    shown, numbers = np.ascontiguousarray(lists, dtype=np.int32), propensities.tolist()
     return [
         NewDecision(
             experiment,
             request.id,
             request.print,
             plan.epoch,
-            [request.keys[i] for i in shown.tolist()],
-            pack_body(request, shown, propensity, known, P),
+            [request.keys[k] for k in shown[i, :size].tolist()],
+            numbers[i][:size],
+            pack_body(request, shown[i].tobytes(), propensities[i].tobytes(), covered[i]),
         )
-        for request, shown, propensity, known in zip(kept, lists, propensities, covered, strict=True)
+        for i, (request, size) in enumerate(zip(kept, sizes, strict=True))
     ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_epsilon
 from comband.serve.deciding import Plan
+from comband.serve.field import changes_of, field_of, n_changes, names_of
 from comband.serve.journal import Experiment, Journal, Limits, State
 from comband.serve.progress import Progress
 from comband.serve.requests import Reader, problem_of
@@ -24,11 +26,12 @@ class UnknownExperimentError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Running:
-    """An experiment as this process serves it."""
+    """An experiment as this process serves it, after so many `changes` of its field that it has heard of."""
 
     experiment: Experiment
     reader: Reader
     limits: Limits
+    changes: int = 0
     plan: Plan | None = None
     models: PolicySet | None = None
 
@@ -65,8 +68,12 @@ class Experiments:
         """Refuse what the schema cannot see."""
         if len(set(spec.candidates)) < len(spec.candidates):
             raise InputError("names of candidates must differ.")
-        if spec.fallback is not None and spec.fallback not in spec.candidates:
-            raise InputError(f"fallback must be one of the candidates, got {quoted(spec.fallback)}.")
+        if spec.fallback == NOTHING and NOTHING in spec.candidates:
+            raise InputError(f"no candidate may be called {NOTHING!r} where that is the fallback.")
+        if spec.fallback not in (None, NOTHING, *spec.candidates):
+            raise InputError(
+                f"fallback must be one of the candidates, or {NOTHING!r}, got {quoted(str(spec.fallback))}."
+            )
         check_epsilon(spec.epsilon, problem_of(spec))
         if spec.models is not None:
             if spec.models not in self._models:
@@ -80,7 +87,7 @@ class Experiments:
         spec = experiment.spec
         limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward)
         models = self._models[spec.models]() if spec.models in self._models else None
-        running = Running(experiment, Reader(spec), limits, models=models)
+        running = Running(experiment, Reader(spec, spec.candidates), limits, models=models)
         return self._running.setdefault(experiment.name, running)
 
     def note_state(self, running: Running, state: State) -> None:
@@ -93,14 +100,26 @@ class Experiments:
         for experiment in self._journal.experiments():
             running = self._running.get(experiment.name) or self.add(experiment)
             running.experiment = experiment
-        epochs = self._progress.latest_epochs()
+        changes, epochs = n_changes(self._journal), self._progress.latest_epochs()
         for running in self.all():
+            if changes.get(running.experiment.id, 0) > running.changes:
+                self.take_changes(running)
             if epochs.get(running.experiment.id, -1) > (-1 if running.plan is None else running.plan.epoch):
                 self.take_plan(running)
+
+    def take_changes(self, running: Running) -> list[str]:
+        """Know all candidates that have joined by now; returns who is in the field."""
+        spec, changes = running.experiment.spec, changes_of(self._journal, running.experiment.id)
+        names = names_of(spec, changes)
+        if names != running.reader.names:
+            running.reader = Reader(spec, names)
+        running.changes = len(changes)
+        return field_of(spec, changes)
 
     def take_plan(self, running: Running) -> Plan | None:
         """Decide by the newest plan from now on."""
         found = self._progress.latest_plan(running.experiment.id)
         if found is not None and (running.plan is None or found[0] > running.plan.epoch):
+            self.take_changes(running)  # whoever made the plan knew of its candidates
             running.plan = Plan.unpacked(*found, running.reader)
         return running.plan

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.background import BackgroundTask
 
+from comband.policies.fallback import NOTHING
 from comband.serve.problems import RefusedError
-from comband.serve.requests import table_of, unpack_body
+from comband.serve.requests import filled, unpack_body
 from comband.serve.service import Service
 
 _STEP = 2000
@@ -23,7 +24,8 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
     """A file of the rounds, or of the candidates' lists in them, and a task that removes it.
 
     Items are text, whole numbers spelt out. Rounds after the winner was known are left out, in which only its list
-    could be shown; so are candidates that were dropped, whose lists nobody need have sent since.
+    could be shown; so are candidates that were dropped or withdrawn, whose lists nobody need have sent since, and those
+    that joined later.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -50,8 +52,11 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
     running, journal = service.experiments.find(name), service.journal
     experiment, spec, plan = running.experiment, running.experiment.spec, running.plan
     m, front = spec.list_size, journal.counts(experiment.id)[1]
-    dropped = {one["name"] for one in service.telling.status(name).get("dropped", ())}
-    chosen = [i for i, one in enumerate(spec.candidates) if one not in dropped]
+    if running.reader.fallback == NOTHING:
+        raise RefusedError(409, "Lists with empty places cannot be exported: a file of rounds has full ones.")
+    status = service.telling.status(name)
+    gone = {one["name"] for one in status.get("dropped", ())} | set(status.get("withdrawn", ()))
+    chosen = [i for i, one in enumerate(spec.candidates) if one not in gone]
     for start in range(0, front, _STEP):
         stop = min(front, start + _STEP)
         every = journal.decisions(experiment.id, start, stop)
@@ -59,7 +64,7 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
         if not rows:
             continue
         bodies = [unpack_body(row.body) for row in rows]
-        keys = [np.array([str(key) for key in body.keys], dtype=object) for body in bodies]
+        keys = [np.array([str(key) for key in body.all_keys()], dtype=object) for body in bodies]
         numbers = np.array([row.number for row in rows])
         if what == "rounds":
             rewards = np.zeros((stop - start, m))
@@ -77,7 +82,7 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
             }
         else:
             tables = [
-                mine[table_of(body, len(spec.candidates), m, running.reader.fallback)[chosen]]
+                mine[filled(*body.rows(m), len(running.reader.names), running.reader.fallback)[chosen]]
                 for body, mine in zip(bodies, keys, strict=True)
             ]
             yield _wide(numbers, [spec.candidates[i] for i in chosen], tables)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal
 
@@ -58,12 +58,13 @@ class NewDecision:
     print: bytes
     epoch: int
     shown: list[str | int]
+    propensities: list[float]
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """A decision that is in the journal; `new` says whether it came just now."""
+    """A decision that is in the journal; `new` says whether it came just now, by the request that asks."""
 
     number: int
     request: str
@@ -194,27 +195,30 @@ class Journal:
             row[0]: StoredDecision(row[1] - experiment * STRIDE, row[0], row[2], row[3], bytes(row[4]))
             for row in self.database.among(
                 "SELECT request, id, time, epoch, body FROM decisions WHERE experiment = ? AND request IN (*)",
-                list({one.request for one in new.values()}),
+                [one.request for one in new.values()],
                 [experiment],
             )
         }
         now = max(clock, self.wall())
         rows: list[tuple[Any, ...]] = []
+        mine: dict[str, StoredDecision] = {}
         for i, one in new.items():
-            if one.request in known:
-                found[i] = known[one.request]
+            request = one.request
+            if request in known:
+                found[i] = known[request]
+            elif request in mine:
+                found[i] = replace(mine[request], new=False)
             elif state != "running":
                 found[i] = NotRunningError(state)
             else:
                 number = next_ + len(rows)
-                found[i] = StoredDecision(number, one.request, now, one.epoch, one.body, True)
-                known[one.request] = StoredDecision(number, one.request, now, one.epoch, one.body)
+                found[i] = mine[request] = StoredDecision(number, request, now, one.epoch, one.body, True)
                 key = experiment * STRIDE + number
-                rows.append((key, experiment, one.request, now, one.epoch, _pack(one.shown), one.body))
+                rows.append((key, experiment, request, now, one.epoch, _pack(one.shown), one.body, len(one.shown)))
         if rows:
             self.database.run_many(
-                "INSERT INTO decisions (id, experiment, request, time, epoch, shown, body) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO decisions (id, experiment, request, time, epoch, shown, body, items) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
             run("UPDATE counters SET next = ?, clock = ? WHERE experiment = ?", [next_ + len(rows), now, experiment])
@@ -274,36 +278,10 @@ class Journal:
             if key not in decisions:
                 receipt.faults = [(item, "unknown") for item, _ in one.rewards]
                 continue
-            made, shown = decisions[key]
             now = max(clocks[one.experiment], wall)
-            late = one.number < fronts[one.experiment] or now > made + one.limits.window
-            mine = known.setdefault(key, {})
+            late = one.number < fronts[one.experiment] or now > decisions[key][0] + one.limits.window
             tally = tallies.setdefault((one.experiment, now // 60_000), Tally())
-            for item, value in one.rewards:
-                if item not in shown:
-                    receipt.faults.append((item, "not shown"))
-                    continue
-                place = shown.index(item)
-                if place in mine:
-                    if mine[place][0] == value:
-                        receipt.duplicates += 1
-                    else:
-                        receipt.faults.append((item, "contradiction"))
-                    continue
-                total = value + sum(earned for earned, counted in mine.values() if counted)
-                if not late and total > one.limits.max_reward * (1 + TOLERANCE):
-                    receipt.faults.append((item, "too much"))
-                    continue
-                mine[place] = (value, int(not late))
-                rows.append((key, place, value, now, int(not late)))
-                if late:
-                    receipt.faults.append((item, "late"))
-                    tally.late += 1
-                else:
-                    receipt.accepted += 1
-                    if value:
-                        tally.rewards += 1
-                        tally.delay += now - made
+            rows += _taken(one, decisions[key], known.setdefault(key, {}), now, late, receipt, tally)
         if rows:
             self.database.run_many(
                 "INSERT INTO rewards (decision, place, value, time, counted) VALUES (?, ?, ?, ?, ?)", rows
@@ -329,6 +307,45 @@ class Journal:
             "delay = minutes.delay + excluded.delay",
             [(*key, one.decisions, one.rewards, one.late, one.delay) for key, one in sorted(tallies.items())],
         )
+
+
+def _taken(
+    one: NewRewards,
+    decision: tuple[int, list[str | int]],
+    known: dict[int, tuple[float, int]],
+    now: int,
+    late: bool,
+    receipt: Receipt,
+    tally: Tally,
+) -> list[tuple[int, int, float, int, int]]:
+    """The rows for rewards of one decision (its time, and what it showed), beside those that are `known` by place."""
+    (made, shown), rows = decision, []
+    for item, value in one.rewards:
+        if item not in shown:
+            receipt.faults.append((item, "not shown"))
+            continue
+        place = shown.index(item)
+        if place in known:
+            if known[place][0] == value:
+                receipt.duplicates += 1
+            else:
+                receipt.faults.append((item, "contradiction"))
+            continue
+        total = value + sum(earned for earned, counted in known.values() if counted)
+        if not late and total > one.limits.max_reward * (1 + TOLERANCE):
+            receipt.faults.append((item, "too much"))
+            continue
+        known[place] = (value, int(not late))
+        rows.append((one.experiment * STRIDE + one.number, place, value, now, int(not late)))
+        if late:
+            receipt.faults.append((item, "late"))
+            tally.late += 1
+        else:
+            receipt.accepted += 1
+            if value:
+                tally.rewards += 1
+                tally.delay += now - made
+    return rows
 
 
 def detail(outcome: str) -> str:

@@ -20,15 +20,18 @@ from numpy.typing import NDArray
 from comband._kernels.lists import contains
 from comband.contexts import Contexts
 from comband.learners.adaptive import AdaptiveComband
+from comband.policies.base import Policy
+from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
 from comband.problem import InputError
 from comband.rounds import Decisions
 from comband.serve.deciding import pack_plan
+from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
-from comband.serve.requests import Body, Reader, problem_of, table_of, unpack_body
-from comband.serve.wire import MAX_CANDIDATES
-from comband.storage import pack, unpack
+from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
+from comband.serve.wire import MAX_CANDIDATES, Spec
+from comband.storage import Part, State, Whole, check, pack, unpack
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
 _AT_ONCE = 64  # blocks that are looked at together
@@ -42,21 +45,35 @@ class ReplayError(Exception):
 
 
 class JournalLists(RequestedLists):
-    """The candidates of an experiment; contexts are numbers of decisions, whose lists are in the journal."""
+    """The candidates of an experiment; contexts are numbers of decisions, whose lists are in the journal.
 
-    def __init__(self, experiment: Experiment, journal: Journal) -> None:
-        super().__init__(experiment.spec.candidates, problem_of(experiment.spec))
+    Parameters
+    ----------
+    experiment, journal:
+        Whose lists, and where they are.
+    names:
+        All candidates so far, in the order in which they came.
+    """
+
+    def __init__(self, experiment: Experiment, journal: Journal, names: Sequence[str]) -> None:
+        self._fallback = fallback_of(experiment.spec, names)
+        nothing = NOTHING if self._fallback == NOTHING else None
+        super().__init__(names, problem_of(experiment.spec), fallback=nothing)
         self._experiment, self._journal = experiment, journal
-        self._fallback = Reader(experiment.spec).fallback
-        self._known: OrderedDict[int, NDArray[np.int32]] = OrderedDict()
+        self._known: OrderedDict[int, Body] = OrderedDict()
+
+    def extended(self, policy: Policy | None, name: str) -> JournalLists:
+        """The same with one candidate more, which had no lists in decisions so far."""
+        wider = JournalLists(self._experiment, self._journal, [*self.names, name])
+        wider._known = self._known
+        return wider
 
     def remember(self, number: int, body: Body) -> NDArray[np.int32]:
         """Keep the table of a decision for a while."""
-        table = table_of(body, len(self), self.problem.list_size, self._fallback)
-        self._known[number] = table.astype(np.uint16) if self.problem.n_actions <= 1 << 16 else table
+        self._known[number] = body
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-        return table
+        return self._table(body)
 
     def tables(self, X: Contexts) -> NDArray[np.int32]:
         """The tables (n, P, m) of these decisions."""
@@ -66,18 +83,21 @@ class JournalLists(RequestedLists):
         result = np.empty((len(numbers), len(self), self.problem.list_size), dtype=np.int32)
         missing: dict[int, list[int]] = {}
         for i, number in enumerate(numbers.tolist()):
-            table = self._known.get(number)
-            if table is None:
+            body = self._known.get(number)
+            if body is None:
                 missing.setdefault(number, []).append(i)
             else:
-                result[i] = table
+                result[i] = self._table(body)
         if missing:
             for stored in self._journal.decisions_at(self._experiment.id, list(missing)):
-                table = table_of(unpack_body(stored.body), len(self), self.problem.list_size, self._fallback)
-                result[missing.pop(stored.number)] = table
+                result[missing.pop(stored.number)] = self._table(unpack_body(stored.body))
             if missing:
                 raise InputError(f"decision {min(missing)} is not in the journal.")
         return result
+
+    def _table(self, body: Body) -> NDArray[np.int32]:
+        given, rows = body.rows(self.problem.list_size)
+        return filled(given, rows, len(self), self._fallback)
 
 
 class Learning:
@@ -96,40 +116,42 @@ class Learning:
     def __init__(self, experiment: Experiment, journal: Journal, write: Write, fence: int) -> None:
         self.experiment, self._journal, self._write, self.fence = experiment, journal, write, fence
         self._progress = Progress(journal)
-        self.policies = JournalLists(experiment, journal)
-        self.learner, self.position = self._restored()
+        self.learner, self.position, self.changes = self._restored()
         # Plans are published before the snapshot of the state that made them.
         self.published = len(self.learner.epochs) if self.position else 0
         self.front = journal.counts(experiment.id)[1]
-        self.shares = np.zeros(len(self.policies))
+        self.shares = np.zeros(len(self.learner.policies))
         self._weight = 0.0
         self.saved_at = self.position
         self._publish(self.position)
 
-    def _restored(self) -> tuple[AdaptiveComband, int]:
-        """From the newest snapshot that can be read, or from the beginning."""
-        for position, state in self._progress.latest_snapshots(self.experiment.id):
+    def _restored(self) -> tuple[AdaptiveComband, int, int]:
+        """From the newest snapshot that can be read, or from the beginning; after how many decisions and changes."""
+        spec, changes = self.experiment.spec, changes_of(self._journal, self.experiment.id)
+        for position, data in self._progress.latest_snapshots(self.experiment.id):
             try:
-                return unpack(
-                    state,
-                    "learner",
-                    lambda state: AdaptiveComband.from_state(state, self.policies),
-                    source="a snapshot",
-                ), position
+                learner, n = unpack(data, "learner", partial(self._built, changes), source="a snapshot")
             except InputError:
                 continue
-        spec = self.experiment.spec
+            return learner, position, n
         learner = AdaptiveComband(
             problem_of(spec),
-            self.policies,
+            JournalLists(self.experiment, self._journal, spec.candidates),
             epsilon=spec.epsilon,
             delta=spec.delta,
             max_rounds=spec.max_rounds,
             first_epoch=spec.first_epoch,
+            open_field=spec.open_field,
             max_evaluated=MAX_CANDIDATES,
             seed=int(self.experiment.seed, 16),
         )
-        return learner, 0
+        return learner, 0, 0
+
+    def _built(self, changes: Sequence[Change], state: State) -> tuple[AdaptiveComband, int]:
+        check(state, {"changes": Whole(0, len(changes)), "learner": Part()})
+        names = names_of(self.experiment.spec, changes[: state["changes"]])
+        policies = JournalLists(self.experiment, self._journal, names)
+        return AdaptiveComband.from_state(state["learner"], policies), state["changes"]
 
     def step(self, *, ended: bool = False, most: int = _AT_ONCE) -> bool:
         """Settle what has waited long enough, and learn from some of it; whether there may be more to do at once."""
@@ -142,17 +164,22 @@ class Learning:
         if self.learner.done:
             self.position = front
             return upto - front > 0
+        # Whoever comes or goes from now on does so after the front, which is here or further on.
+        changes = changes_of(self._journal, self.experiment.id, self.changes)
+        if self._change(changes):
+            return True
         stop = min(front, self.position + most * self.experiment.spec.block)
         if stop == self.position:
             return False
-        self._learn(self.position, stop)
+        self._learn(self.position, stop, changes)
         return True
 
     def save(self) -> None:
         """A snapshot of the state, from which others go on."""
         if self.position == self.saved_at:
             return
-        state, position = pack("learner", self.learner.state()), self.position
+        state = pack("learner", {"changes": self.changes, "learner": self.learner.state()})
+        position = self.position
         self._write(lambda _: self._progress.snapshot(self.experiment.id, position, state, self.fence))
         self.saved_at = position
 
@@ -179,21 +206,38 @@ class Learning:
         spec, experiment = self.experiment.spec, self.experiment.id
         window, upto = int(spec.window_seconds * 1000), front
         times = self._progress.times(experiment, front, last)
-        overdue = [time + window < clock for _, time in times]
+        overdue = [time + window < clock for _, time, _ in times]
         answers = {} if all(overdue) else self._progress.answers(experiment, front, last)
         for start in range(0, len(times), spec.block):
             stop = start + spec.block
             if stop > len(times) and not to_the_end:
                 break
             rows = range(start, min(stop, len(times)))
-            if not all(overdue[i] or answers.get(times[i][0], 0) == spec.list_size for i in rows):
+            if not all(overdue[i] or answers.get(times[i][0], 0) == _expected(times[i][2], spec) for i in rows):
                 break
             upto = front + rows.stop
         return upto
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
-    def _learn(self, first: int, last: int) -> None:
+    def _change(self, changes: Sequence[Change]) -> bool:
+        """Let candidates come and go as of here, and publish what follows from it; whether that settles everything."""
+        learner = self.learner
+        for one in changes:
+            if one.number == self.changes and one.after <= self.position and not learner.done:
+                add, withdraw, planned = one.what.add, one.what.withdraw, one.what.planned
+                if add is not None and withdraw is not None:
+                    learner.replace(withdraw, by=add, planned=planned)
+                elif add is not None:
+                    learner.add(name=add, planned=planned)
+                elif withdraw is not None:
+                    learner.withdraw(withdraw, planned=planned)
+                self.changes += 1
+                self.shares = np.append(self.shares, np.zeros(len(learner.policies) - len(self.shares)))
+                self._publish(self.position)
+        return learner.done
+
+    def _learn(self, first: int, last: int, changes: Sequence[Change]) -> None:
         experiment, size = self.experiment.id, self.experiment.spec.block
         rows = self._journal.decisions(experiment, first, last)
         rewards = np.zeros((len(rows), self.experiment.spec.list_size))
@@ -205,13 +249,15 @@ class Learning:
             position = first + min(part.stop, len(rows))
             self._publish(position)
             self.position = position
-            if self.learner.done:
+            if self._change(changes):
                 break
 
     def _learn_block(self, rows: Sequence[StoredDecision], rewards: NDArray[np.float64]) -> None:
         bodies = [unpack_body(row.body) for row in rows]
         lists = np.stack([np.frombuffer(body.shown, np.int32) for body in bodies])
-        tables = [self.policies.remember(row.number, body) for row, body in zip(rows, bodies, strict=True)]
+        policies = self.learner.policies
+        assert isinstance(policies, JournalLists)
+        tables = [policies.remember(row.number, body) for row, body in zip(rows, bodies, strict=True)]
         for epoch, run in groupby(range(len(rows)), key=lambda i: rows[i].epoch):
             if self.learner.done:
                 break
@@ -230,17 +276,20 @@ class Learning:
 
     def _note_shares(self, tables: NDArray[np.int32], lists: NDArray[np.int32]) -> None:
         """The share of shown items that each candidate would have shown, faded over blocks."""
-        n, m = lists.shape
-        inside = contains(tables, np.repeat(np.arange(n), m), lists.ravel()).mean(axis=0)
+        places = np.nonzero(lists >= 0)
+        inside = contains(tables, places[0], lists[places]).mean(axis=0)
         self._weight = _FADE * self._weight + 1
         self.shares = self.shares + (inside - self.shares) / self._weight
 
     def _publish(self, position: int) -> None:
         """Plans of epochs that have begun since, and the winner if there is one."""
         learner, alive = self.learner, self.learner.verdict.alive
-        plans = [pack_plan(learner.epochs[k].explorer, None, alive) for k in range(self.published, len(learner.epochs))]
+        plans = [
+            pack_plan(learner.epochs[k].explorer, None, alive, self.changes)
+            for k in range(self.published, len(learner.epochs))
+        ]
         if learner.done and self.published <= len(learner.epochs):
-            plans.append(pack_plan(None, self.winner, alive))
+            plans.append(pack_plan(None, self.winner, alive, self.changes))
         for plan in plans:
             epoch = self.published
             there = self._write(
@@ -251,6 +300,11 @@ class Learning:
                     f"the plan of epoch {epoch} of {self.experiment.name!r} is not the one that its journal leads to."
                 )
             self.published += 1
+
+
+def _expected(items: int, spec: Spec) -> int:
+    """How many answers a decision waits for."""
+    return items if items >= 0 else spec.list_size
 
 
 def _same(one: Any, other: Any) -> bool:

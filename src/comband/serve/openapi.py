@@ -25,6 +25,7 @@ EXAMPLES: dict[Any, Any] = {
         "request": "9f4c2a",
         "lists": {"current": ["shoe-4", "shoe-9"], "recency": ["shoe-9", "hat-1"], "popular": ["shoe-4", "hat-7"]},
     },
+    wire.FieldChange: {"add": "recency 2", "withdraw": "recency", "planned": True},
     wire.RewardPosts: {"decision": 17, "rewards": [["shoe-9", 1]]},
 }
 

@@ -12,7 +12,7 @@ from comband.problem import InputError
 from comband.serve.database import StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
-from comband.serve.service import NotReadyError, RepeatedRequestError
+from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError
 from comband.serve.wire import Problem, as_json
 
 _log = logging.getLogger("comband.serve")
@@ -69,6 +69,10 @@ def problem_of(error: Exception) -> Response:
     if isinstance(error, RepeatedRequestError):
         return problem(
             409, "This request id came before with other lists, and has a decision; choose a new id for each request."
+        )
+    if isinstance(error, FieldClosedError):
+        return problem(
+            409, f"{str(error)[:200]!r} is the winner, and nobody joins any more; create another experiment."
         )
     if isinstance(error, NotReadyError):
         return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})

@@ -20,13 +20,13 @@ class Progress:
     def __init__(self, journal: Journal) -> None:
         self.database, self.wall = journal.database, journal.wall
 
-    def times(self, experiment: int, first: int, last: int) -> list[tuple[int, int]]:
-        """Number and time of decisions."""
+    def times(self, experiment: int, first: int, last: int) -> list[tuple[int, int, int]]:
+        """Number and time of decisions, and how many items they show (−1: all that there is room for)."""
         base = experiment * STRIDE
         rows = self.database.read(
-            "SELECT id, time FROM decisions WHERE id >= ? AND id < ? ORDER BY id", [base + first, base + last]
+            "SELECT id, time, items FROM decisions WHERE id >= ? AND id < ? ORDER BY id", [base + first, base + last]
         )
-        return [(row[0] - base, row[1]) for row in rows]
+        return [(row[0] - base, row[1], row[2]) for row in rows]
 
     def answers(self, experiment: int, first: int, last: int) -> dict[int, int]:
         """How many items of each decision are answered."""

@@ -46,4 +46,11 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
             experiment INTEGER NOT NULL, minute BIGINT NOT NULL, decisions BIGINT NOT NULL, rewards BIGINT NOT NULL,
             late BIGINT NOT NULL, delay BIGINT NOT NULL, PRIMARY KEY (experiment, minute))""",
     ),
+    (
+        # How many items a decision shows (−1: as many as its list has places); and candidates that come and go.
+        """ALTER TABLE decisions ADD COLUMN items INTEGER NOT NULL DEFAULT -1""",
+        """CREATE TABLE field_changes (
+            experiment INTEGER NOT NULL, change INTEGER NOT NULL, after BIGINT NOT NULL, time BIGINT NOT NULL,
+            what {bytes} NOT NULL, PRIMARY KEY (experiment, change))""",
+    ),
 )

@@ -20,9 +20,11 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.serve.deciding import Plan, draw
 from comband.serve.experiments import Experiments, Models, Running
+from comband.serve.field import record_change
 from comband.serve.journal import (
     Experiment,
     Journal,
+    NewDecision,
     NewRewards,
     NotRunningError,
     Receipt,
@@ -31,10 +33,21 @@ from comband.serve.journal import (
     detail,
 )
 from comband.serve.learners import Learners, Timing
-from comband.serve.requests import Request, unpack_body
+from comband.serve.requests import Reader, Request, unpack_body
 from comband.serve.stores import open_database
 from comband.serve.telling import Telling
-from comband.serve.wire import Decision, DecisionRequest, RewardFault, RewardPost, RewardReceipt, Spec
+from comband.serve.wire import (
+    NO_LISTS,
+    Decision,
+    DecisionRequest,
+    FieldChange,
+    FieldChanged,
+    RawRequest,
+    RewardFault,
+    RewardPost,
+    RewardReceipt,
+    Spec,
+)
 from comband.serve.writer import Writer
 
 _log = logging.getLogger("comband.serve")
@@ -46,6 +59,10 @@ class RepeatedRequestError(Exception):
 
 class NotReadyError(Exception):
     """There is no plan yet."""
+
+
+class FieldClosedError(Exception):
+    """The winner is known, and nobody comes or goes any more; its name is the argument."""
 
 
 class Service:
@@ -124,13 +141,31 @@ class Service:
         self._wake()
         return was
 
+    async def change_field(self, name: str, what: FieldChange) -> FieldChanged:
+        """A candidate joins, another leaves; waits until decisions are made by it, for a while."""
+        running = self.experiments.find(name)
+        experiment = running.experiment
+        if running.plan is not None and running.plan.winner is not None:
+            raise FieldClosedError(running.reader.names[running.plan.winner])
+        made = await self.writer.call_soon(lambda journal: record_change(journal, experiment.id, experiment.spec, what))
+        field = await asyncio.to_thread(self.experiments.take_changes, running)
+        self._wake()
+        for _ in range(250):
+            plan = await asyncio.to_thread(self.experiments.take_plan, running)
+            if plan is not None and plan.changes > made.number:
+                return FieldChanged(change=made.number, candidates=field, applied=True)
+            if plan is not None and plan.winner is not None:  # it was certified before the change could count
+                raise FieldClosedError(running.reader.names[plan.winner])
+            await asyncio.sleep(0.02)
+        return FieldChanged(change=made.number, candidates=field, applied=False)
+
     def _wake(self) -> None:
         if self.learners is not None:
             self.learners.wake()
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
-    async def decide(self, name: str, asked: Sequence[DecisionRequest]) -> list[Decision]:
+    async def decide(self, name: str, asked: Sequence[DecisionRequest | RawRequest]) -> list[Decision]:
         """Decisions, in the order of the requests; durable when this returns."""
         running = self.experiments.find(name)
         experiment, plan = running.experiment, running.plan
@@ -140,44 +175,45 @@ class Service:
             plan = await asyncio.to_thread(self.experiments.take_plan, running)
             if plan is None:
                 raise NotReadyError(name)
-        requests = self._read(running, plan, asked)
-        fallback = running.reader.fallback
-        new = draw(experiment.id, experiment.spec, experiment.seed, plan, requests, fallback)
+        reader = running.reader
+        requests = self._read(running, reader, plan, asked)
+        new = draw(experiment.id, experiment.spec, experiment.seed, plan, requests, reader.fallback)
         stored = await self.writer.decide(new)
         answers = []
-        for request, made in zip(requests, stored, strict=True):
+        for request, drawn, made in zip(requests, new, stored, strict=True):
             if isinstance(made, NotRunningError):
                 raise made
-            answers.append(self._answer(experiment.spec, plan, request, made))
+            answers.append(self._answer(reader.names, plan, request, drawn, made))
         self.counts["decisions"] += len(answers)
         return answers
 
-    def _read(self, running: Running, plan: Plan, asked: Sequence[DecisionRequest]) -> list[Request]:
+    def _read(
+        self, running: Running, reader: Reader, plan: Plan, asked: Sequence[DecisionRequest | RawRequest]
+    ) -> list[Request]:
         if running.models is not None:
             asked = _with_lists(running.models, asked)
         elif any(one.context is not None for one in asked):
             raise InputError('"context" is for experiments with models of the service; send "lists".')
         return [
-            running.reader.read(one, one.request if one.request is not None else uuid.uuid4().hex, plan.needed)
-            for one in asked
+            reader.read(one, one.request if one.request is not None else uuid.uuid4().hex, plan.needed) for one in asked
         ]
 
-    def _answer(self, spec: Spec, plan: Plan, request: Request, made: StoredDecision) -> Decision:
-        body = unpack_body(made.body)
+    def _answer(
+        self, names: Sequence[str], plan: Plan, request: Request, drawn: NewDecision, made: StoredDecision
+    ) -> Decision:
+        items, propensities, epoch = drawn.shown, drawn.propensities, drawn.epoch
         if not made.new:
+            body = unpack_body(made.body)
             if body.print != request.print:
                 raise RepeatedRequestError(request.id)
             self.counts["repeated"] += 1
-        shown = np.frombuffer(body.shown, np.int32).tolist()
-        idle = request.given[~plan.needed[request.given]]
-        return Decision(
-            decision=made.number,
-            request=made.request,
-            items=[body.keys[i] for i in shown],
-            propensities=np.frombuffer(body.propensities, np.float64).tolist(),
-            epoch=made.epoch,
-            not_needed=[spec.candidates[i] for i in idle.tolist()],
-        )
+            items, epoch = body.items(), made.epoch
+            propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
+        idle: list[int] = []
+        if plan.idle:
+            known = request.given[: int(np.searchsorted(request.given, len(plan.needed)))]
+            idle = known[~plan.needed[known]].tolist()
+        return Decision(made.number, made.request, items, propensities, epoch, [names[i] for i in idle])
 
     async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
         """Rewards; durable when this returns."""
@@ -194,9 +230,9 @@ class Service:
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
 
 
-def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest]) -> list[DecisionRequest]:
+def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest | RawRequest]) -> list[DecisionRequest]:
     """Requests with the lists of the service's own policies for their contexts."""
-    if any(one.context is None or one.lists is not None for one in asked):
+    if any(one.context is None or one.lists not in (None, NO_LISTS) for one in asked):
         raise InputError('an experiment with models of the service needs a "context", and no "lists".')
     lengths = {len(one.context or ()) for one in asked}
     if len(lengths) > 1:

@@ -39,7 +39,7 @@ class Telling:
             "state": experiment.state,
             "note": experiment.spec.note,
             "created": experiment.created,
-            "n_candidates": len(experiment.spec.candidates),
+            "n_candidates": view.get("n_candidates", len(experiment.spec.candidates)),
             "list_size": experiment.spec.list_size,
             "epsilon": experiment.spec.epsilon,
             "delta": experiment.spec.delta,
@@ -69,14 +69,14 @@ class Telling:
             return None
         body = unpack_body(found[0].body)
         rewards = self._journal.rewards(experiment.id, number, number + 1)
-        items = [body.keys[i] for i in np.frombuffer(body.shown, np.int32).tolist()]
+        items = body.items()
         return {
             "decision": number,
             "request": found[0].request,
             "time": found[0].time,
             "epoch": found[0].epoch,
             "items": items,
-            "propensities": np.frombuffer(body.propensities, np.float64).tolist(),
+            "propensities": np.frombuffer(body.propensities, np.float64)[: len(items)].tolist(),
             "rewards": [(items[place], value) for _, place, value in rewards],
             "settled": number < self._journal.counts(experiment.id)[1],
         }

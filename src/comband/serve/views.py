@@ -19,6 +19,7 @@ GUARDS = {
 def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
     """Where an experiment stands, in full; `comband.serve.wire.Status` has the fields."""
     learner, spec = learning.learner, learning.experiment.spec
+    names, field = learner.policies.names, set(learner.field)
     status = learner.status()
     comparison = learner.comparison()
     winner = comparison.winner
@@ -44,16 +45,16 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
             }
         )
     return {
-        "answer": sentence(spec.candidates[leader], status.certified, learner.rounds, done, certified, spec.delta),
+        "answer": sentence(names[leader], status.certified, learner.rounds, done, certified, spec.delta),
         "done": done,
         "is_certified": certified,
-        "winner": spec.candidates[leader] if done else None,
+        "winner": names[leader] if done else None,
         "leader": status.leader,
         "certified": _number(status.certified),
         "epsilon": spec.epsilon,
         "delta": spec.delta,
         "survivors": status.survivors,
-        "n_candidates": len(spec.candidates),
+        "n_candidates": len(learner.field),
         "forecast_decisions": _number(status.forecast),
         "rounds": learner.rounds,
         "reward": float(learner.evidence.reward),
@@ -69,6 +70,7 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "warnings": list(status.warnings),
         "candidates": rows,
         "dropped": [_dropped(one) for one in status.dropped],
+        "withdrawn": [name for name in names if name not in field],
         "result": _result(learner.result(), done) if learner.rounds else None,
         "time": clock,
     }

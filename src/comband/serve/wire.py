@@ -45,9 +45,19 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
         Meta(gt=0, le=90 * 86400, description="How long a decision waits for its rewards, by the journal's clock."),
     ] = 3600.0
     fallback: (
-        Annotated[str, Meta(max_length=200, description="Candidate whose list counts for those that do not answer.")]
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="What counts where a candidate does not answer, or not in full: the list of this "
+                'candidate, or "nothing".',
+            ),
+        ]
         | None
     ) = None
+    open_field: Annotated[
+        bool, Meta(description="Whether candidates may come and go in ways that depend on what is seen.")
+    ] = False
     models: (
         Annotated[str, Meta(max_length=200, description="Name of policies that the service itself asks (`--models`).")]
         | None
@@ -62,15 +72,29 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     note: Annotated[str, Meta(max_length=2000)] = ""
 
 
+Lists = dict[str, ListOfKeys] | Annotated[list[ListOfKeys | None], Meta(max_length=MAX_CANDIDATES)]
+
+
 class DecisionRequest(Struct, forbid_unknown_fields=True):
     """One request: what each candidate that is still wanted would show, or the context for models of the service."""
 
-    lists: dict[str, ListOfKeys] | Annotated[list[ListOfKeys | None], Meta(max_length=MAX_CANDIDATES)] | None = None
+    lists: Lists | None = None
     request: RequestId | None = None
     context: Annotated[list[float], Meta(max_length=100_000)] | None = None
 
 
 DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+NO_LISTS = msgspec.Raw(b"null")
+
+
+class RawRequest(Struct, forbid_unknown_fields=True):
+    """The same, its lists as they came: see `comband.serve.requests`."""
+
+    lists: msgspec.Raw = NO_LISTS
+    request: RequestId | None = None
+    context: Annotated[list[float], Meta(max_length=100_000)] | None = None
 
 
 class Decision(Struct, omit_defaults=True):
@@ -100,6 +124,18 @@ class RewardPost(Struct, forbid_unknown_fields=True):
 RewardPosts = RewardPost | Annotated[list[RewardPost], Meta(min_length=1, max_length=MAX_REWARDS)]
 
 
+class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A candidate that joins, one that is withdrawn, or both: a new version in place of an old one.
+
+    `planned` says that who comes and goes, and when, does not depend on what this experiment has brought so far; other
+    changes need an experiment that was created with `open_field`.
+    """
+
+    add: CandidateName | None = None
+    withdraw: CandidateName | None = None
+    planned: bool = False
+
+
 class RewardFault(Struct):
     """A reward that does not count, and why."""
 
@@ -127,8 +163,12 @@ class Problem(Struct, omit_defaults=True):
 
 
 spec_of = msgspec.json.Decoder(Spec).decode
-decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
+decision_requests_of = msgspec.json.Decoder(
+    RawRequest | Annotated[list[RawRequest], Meta(min_length=1, max_length=MAX_BATCH)]
+).decode
+lists_of = msgspec.json.Decoder(Lists | None).decode
 reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
+field_change_of = msgspec.json.Decoder(FieldChange).decode
 as_json = msgspec.json.Encoder().encode
 
 
@@ -219,6 +259,7 @@ class Status(Summary, kw_only=True):
     guards: list[GuardStatus] = []
     candidates: list[CandidateStatus] = []
     dropped: list[DroppedStatus] = []
+    withdrawn: list[str] = []
 
 
 class Point(Struct, kw_only=True):
@@ -289,6 +330,14 @@ class Shown(Struct, kw_only=True):
     propensities: list[float]
     rewards: list[tuple[str | int, float]]
     settled: bool
+
+
+class FieldChanged(Struct, kw_only=True):
+    """Who competes from now on; `applied` says whether decisions are made by it already."""
+
+    change: int
+    candidates: list[str]
+    applied: bool
 
 
 class ExperimentCreated(Struct):

@@ -245,6 +245,8 @@
     tiles(facts(status, history));
     once("guards", status.guards, () => $("guards").replaceChildren(...status.guards.map(guard)));
     const comparison = compared(status), points = columns(status, history), minutes = byMinute(history);
+    const gone = status.withdrawn || [];
+    put("withdrawn", gone.length ? `Withdrawn, and in none of these numbers: ${gone.map(visible).join(", ")}.` : "");
     once("rows", status.candidates, () => $("rows").replaceChildren(...comparison.candidates.map(row)));
     if (comparison.candidates.length) {
       const most = Math.max(12, Math.min(30, status.survivors)), all = comparison.candidates.length;
