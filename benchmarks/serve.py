@@ -176,7 +176,8 @@ def commits_alone(store: str, seconds: float) -> dict[str, float]:
     for size in (1, 64):
         began, n = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
-            rows = [NewDecision(made.id, f"r{number + i}", b"", 0, list(range(M)), [1.0] * M, body) for i in range(size)]
+            shown, known = list(range(M)), [1.0] * M
+            rows = [NewDecision(made.id, f"r{number + i}", b"", 0, shown, known, body) for i in range(size)]
             with database.transaction():
                 journal.decide(rows)
             n, number = n + size, number + size
