@@ -176,7 +176,8 @@ def commits_alone(store: str, seconds: float) -> dict[str, float]:
     for size in (1, 64):
         began, n = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
-            shown, known = list(range(M)), [1.0] * M
+            shown: list[str | int] = list(range(M))
+            known = [1.0] * M
             rows = [NewDecision(made.id, f"r{number + i}", b"", 0, shown, known, body) for i in range(size)]
             with database.transaction():
                 journal.decide(rows)
