@@ -24,7 +24,7 @@ def plain_propensities(
     care = attention @ inside
     leads = inside[leader]
     weight = np.sqrt(np.maximum(np.where(leads, 1 - care, care), 1e-9) * (votes / S + 0.01))
-    lower = np.where(leads, 0.3 * floor, floor)
+    lower = np.where(leads, 0.6 * floor, floor)
     agreed = votes == S
     weight, lower = np.where(agreed, 1e-9, weight), np.where(agreed, min(0.05, floor), lower)
     weight, lower = np.where(votes > 0, weight, 0), np.where(votes > 0, lower, 0.0)
@@ -57,6 +57,10 @@ def test_propensities_follow_the_definition(n_actions: int, S: int, seed: int, f
     for x in range(4):
         expected = plain_propensities(lists[x], leader, explorer.attention, floor, n_actions)
         np.testing.assert_allclose(Q[x], expected, atol=1e-12)
+        listed = np.isin(np.arange(n_actions), lists[x, leader])
+        disputed = (lists[x][..., None] == np.arange(n_actions)).any(axis=1).sum(axis=0) < S
+        if explorer.draw([x], 0).decisions.covered[0]:
+            assert (Q[x][listed & disputed] >= explorer.smallest_of_leader * (1 - 1e-9)).all()
     np.testing.assert_allclose(Q.sum(axis=1), m, atol=1e-9)
     assert Q.max() <= 1 + 1e-12
     shown = explorer.draw(np.arange(4), rng).decisions

@@ -30,6 +30,8 @@ BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_se
 GUARDS, HISTOGRAMS = "tests/estimates/test_guards.py", "tests/estimates/test_histograms.py"
 CHANGES = f"{GUARDS}::test_bets_on_change_have_mean_at_most_one"
 STRETCHES = f"{GUARDS}::test_stretches_are_averaged_with_weights_that_sum_to_one"
+RECENT = "tests/learners/certifying/test_recent.py"
+ORDER, ORDERS = "tests/estimates/test_order_guard.py", "tests/learners/certifying/test_orders.py"
 EXPOSURE = f"{GUARDS}::test_every_bet_on_exposure_has_mean_one"
 EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_the_wealths_at_their_shares_of_delta"
 BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
@@ -495,6 +497,62 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._slow /= 1",
         "stretches that end when it suits them cost nothing",
         (STRETCHES,),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "if block.epoch < self.since:",
+        "if False:",
+        "late answers of rounds that should no longer count do",
+        (f"{RECENT}::test_late_rounds_of_an_older_stretch_do_not_count",),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "self.alive, self.dropped = self.field.present, []",
+        "self.dropped = []",
+        "whoever was dropped on old rounds stays so",
+        (f"{RECENT}::test_evidence_is_that_of_recent_rounds_alone",),
+    ),
+    Mutant(
+        "estimates/order_guard.py",
+        "return float((s + 2) ** -1.5 / (zeta(1.5) - 1))",
+        "return float((s + 2) ** -1.5)",
+        "the pairs of the order guard weigh more than one together",
+        (f"{ORDER}::test_weights_of_pairs_sum_to_one",),
+    ),
+    Mutant(
+        "estimates/order_guard.py",
+        "return float(log_mean_exp(parts.ravel())), ",
+        "return float(parts.max()), ",
+        "the order guard has the wealth of the luckiest moment, not the average",
+        (f"{ORDER}::test_bets_are_fair_whatever_is_drawn",),
+    ),
+    Mutant(
+        "estimates/order_guard.py",
+        "mine = (ids >= self._first[i]) & (of_pair != 0)",
+        "mine = of_pair != 0",
+        "a pair is judged by rounds from before it was chosen",
+        (f"{ORDER}::test_pairs_come_and_go",),
+    ),
+    Mutant(
+        "estimates/order_guard.py",
+        "np.add.at(logs[i, k], lost, np.log1p(-stakes * self.max_reward))",
+        "pass",
+        "rounds in which the bounds do not hold are worth nothing to the order guard",
+        (f"{ORDER}::test_bets_are_fair_whatever_is_drawn",),
+    ),
+    Mutant(
+        "learners/certifying/orders.py",
+        "self._pending = (*self._pending, moment)",
+        "pass",
+        "the order guard never fed: candidates that change places go unnoticed",
+        (f"{ORDERS}::test_rounds_count_from_decisions_of_their_epoch_on",),
+    ),
+    Mutant(
+        "learners/certifying/orders.py",
+        'getattr(explorer, "smallest_of_leader", explorer.smallest)',
+        "explorer.smallest_disputed",
+        "the order guard takes the leader's actions to be shown as often as its rivals'",
+        (f"{ORDERS}::test_bounds_are_those_of_rivals_and_of_the_leader",),
     ),
     Mutant(
         "_kernels/exposure.py",

@@ -7,6 +7,7 @@ have, and `bounds` says what follows.
 from comband.estimates.betting import Bets, PairedEvidence
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.importance import ValueSums
+from comband.estimates.order_guard import OrderGuard
 from comband.estimates.pairs import PairSums
 from comband.estimates.place_guard import PlaceGuard
 from comband.estimates.sequences import (
@@ -20,6 +21,7 @@ __all__ = [
     "Bets",
     "DriftGuard",
     "ExposureGuard",
+    "OrderGuard",
     "PairSums",
     "PairedEvidence",
     "PlaceGuard",

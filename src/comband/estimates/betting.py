@@ -23,6 +23,17 @@ computed lies below it:
 Both promises concern the one policy π*, and hold on one event of probability 1 − δ: the threshold is 1/δ, not (P−1)/δ.
 A mixture (average) of such products over several stakes is again such a process.
 
+If the world moves. Let the gap in round t be g_t = E D_t given the past, whatever it is. The product of
+(1 − λ_t D_t)/(1 − λ_t g_t) is still a martingale from 1, and since −log(1 − λg) is convex in g, what is computed at μ_t
+(μ in the epochs of ℓ, 0 in others) lies below it whenever
+
+    Σ_t λ'_t (g_t − μ_t) ≥ 0,    λ'_t = λ_t/(1 − λ_t μ_t).
+
+So of any one policy π it is never claimed wrongly, at any time, that *on average over the rounds that count, weighted
+by λ'*, π exceeded those who led by no more than μ where ℓ led and 0 elsewhere: with probability 1 − δ. Values that
+change make promises about averages over rounds, of which one may count recent ones only; and of one policy, for which
+of them is the best may then depend on when one looks.
+
 Nothing here depends on the unit of reward. Stakes are on one grid of powers of 2^(1/3), in units of 1/`unit`, where
 `unit` is fixed with the problem (the smaller of 1 and ρ): λD does not change when all rewards, ρ, ε and the unit are
 multiplied by one number, so a rescaled problem takes the same rounds.

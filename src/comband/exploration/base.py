@@ -63,6 +63,8 @@ class Explorer(Protocol):
     smallest:
         In a covered round no action of any candidate has a smaller propensity.
 
+    Where disputed actions of the leader's list have a larger one than `smallest`, `smallest_of_leader` says which.
+
     An explorer that shows lists in random order, given the set, says so with `random_order = True`: only then can it be
     watched whether places matter. An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round
     then hold equal parts of its total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists

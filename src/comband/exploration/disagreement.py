@@ -24,10 +24,10 @@ from comband.rounds import Decisions, Events, read_only
 from comband.storage import Array, Real, State, Text, Whole, check, require
 from comband.threads import cut, for_each
 
-# Actions of the leader's own list need no bound (they can only speak for it), undisputed actions tell candidates apart
-# not at all: both keep a small probability, the first so that its weight stays moderate, the second so that values can
-# be estimated.
-_LEADER_SHARE = 0.3
+# Actions of the leader's own list need no bound for the evidence (they can only speak for it), undisputed actions tell
+# candidates apart not at all: both keep a smaller probability, the first so that it can be noticed if the leader falls
+# behind (six tenths took as many rounds to a certificate as three), the second so that values can be estimated.
+_LEADER_SHARE = 0.6
 _UNDISPUTED = 0.05
 
 
@@ -100,6 +100,7 @@ class DisagreementExplorer:
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
         self.smallest = float(self._lowest.min())
+        self.smallest_of_leader = of_leader
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context, in random order; `covered` says where the smallest propensity could be kept.

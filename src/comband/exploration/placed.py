@@ -64,6 +64,7 @@ class ExaminationExplorer(DisagreementExplorer):
         super().__init__(policies, candidates, problem=problem, **standing)
         self._theta = factors_of(problem)
         self.smallest = float(self._lowest[2])  # of e(x, y) over the largest factor that any candidate gives y
+        self.smallest_of_leader = self.smallest
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """A pair counts for the candidates that show the item in that place."""

@@ -49,6 +49,9 @@ class AdaptiveComband(CertifyingLearner):
         The first epoch's length in rounds; each further one lasts (epoch_growth − 1) times all rounds so far.
     period:
         The length of a rhythm (a day, a week), in rounds, over which values are averages; see `CertifyingLearner`.
+    recent:
+        Count recent rounds only: evidence begins anew whenever so many have passed without a certificate; see
+        `CertifyingLearner`.
     open_field:
         Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that.
     guards:
@@ -81,6 +84,7 @@ class AdaptiveComband(CertifyingLearner):
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
         period: int = 1,
+        recent: int | None = None,
         open_field: bool = False,
         max_evaluated: int = 1000,
         guards: Sequence[Guard] = (),
@@ -101,6 +105,7 @@ class AdaptiveComband(CertifyingLearner):
             first_epoch=first_epoch,
             epoch_growth=epoch_growth,
             period=period,
+            recent=recent,
             open_field=open_field,
             guards=guards,
             seed=seed,

@@ -117,6 +117,7 @@ class Epochs(Sequence[Epoch]):
     def __init__(self, *, first_epoch: int, epoch_growth: float) -> None:
         self.first_epoch, self.epoch_growth = first_epoch, epoch_growth
         self._all: list[Epoch] = []
+        self.origin = 0  # rounds that had entered when evidence began, or began anew
 
     def __len__(self) -> int:
         return len(self._all)
@@ -145,7 +146,7 @@ class Epochs(Sequence[Epoch]):
         since = rounds - current.start
         if n_candidates <= _SPEED_UP * len(current.candidates) and 2 * since >= self.first_epoch:
             return True
-        return since >= max(self.first_epoch, (self.epoch_growth - 1) * rounds)
+        return since >= max(self.first_epoch, (self.epoch_growth - 1) * (rounds - self.origin))
 
     def planned_rounds(self) -> int:
         """How many rounds of its own the current epoch has for sure when it ends, unless many candidates are dropped.
@@ -153,7 +154,8 @@ class Epochs(Sequence[Epoch]):
         It ends when the rounds since its start, some of which were decided before it, are (growth − 1) times all.
         """
         epoch, growth = self._all[-1], self.epoch_growth - 1
-        least = self.first_epoch if growth >= 1 else max(self.first_epoch, growth / (1 - growth) * epoch.start)
+        start = epoch.start - self.origin
+        least = self.first_epoch if growth >= 1 else max(self.first_epoch, growth / (1 - growth) * start)
         return int(least) - (epoch.first_id - epoch.start)
 
     def state(self) -> list[State]:
@@ -161,11 +163,22 @@ class Epochs(Sequence[Epoch]):
         return [epoch.state() for epoch in self._all]
 
     def restore(
-        self, states: list[State], policies: PolicySet, problem: Problem, *, unit: float, issued: int, field: Field
+        self,
+        states: list[State],
+        policies: PolicySet,
+        problem: Problem,
+        *,
+        unit: float,
+        issued: int,
+        field: Field,
+        since: int,
     ) -> None:
-        """The inverse of `state`, checked: they must follow each other, and be of candidates that were there."""
+        """The inverse of `state`, checked: they must follow each other, and be of candidates that were there. Evidence
+        began with epoch `since`.
+        """
         self._all = [Epoch.from_state(part, policies, problem, unit=unit) for part in states]
-        require(len(self) > 0 and len(self[0].candidates) == field.n_first, "its first epoch must be of all.")
+        require(since < len(self) and len(self[0].candidates) == field.n_first, "its first epoch must be of all.")
+        self.origin = self[since].start
         for k, epoch in enumerate(self._all):
             gone = field.gone[epoch.candidates]
             require(

@@ -85,21 +85,28 @@ class Evidence:
         self.of_leaders: dict[int, NDArray[np.float64]] = {}
         self.withdrawn: frozenset[int] = frozenset()
         self.open = 0
+        self.since = 0  # the first epoch that counts; of older ones only the rounds are known
         self.n_first = n_policies  # how many of them were there at the start
-        self.values: ValueBets | TotalValueBets = (
-            TotalValueBets.zero(n_policies, problem, unit=self.unit)
-            if problem.feedback == "total"
-            else ValueBets.zero(n_policies, unit=self.unit)
-        )
+        self.values = self._no_values()
         self.seen = Seen(n_policies)
         self.n_rounds: list[int] = []  # of each epoch
         self.n_uncovered: list[int] = []
         self.reward = 0.0
 
+    def _no_values(self) -> ValueBets | TotalValueBets:
+        if self.problem.feedback == "total":
+            return TotalValueBets.zero(len(self.log_wealth), self.problem, unit=self.unit)
+        return ValueBets.zero(len(self.log_wealth), unit=self.unit)
+
     @property
     def rounds(self) -> int:
         """How many rounds are in."""
         return sum(self.n_rounds)
+
+    @property
+    def counted(self) -> int:
+        """How many rounds count: those of epochs since the last `restart`."""
+        return sum(self.n_rounds[self.since :])
 
     def rounds_of(self, k: int) -> int:
         """How many rounds of epoch k are in."""
@@ -150,6 +157,11 @@ class Evidence:
             self.n_rounds.append(0)
             self.n_uncovered.append(0)
         candidates = self.epochs[block.epoch].candidates
+        if block.epoch < self.since:
+            self.n_rounds[block.epoch] += block.n_rounds
+            self.n_uncovered[block.epoch] += block.n_uncovered
+            self.reward += block.reward
+            return
         if block.paired is not None:
             all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
             whom = slice(None) if all_of_them else candidates
@@ -190,6 +202,15 @@ class Evidence:
         leader = self.epochs[self.open].leader
         return {**self.of_leaders, leader: self.of_leaders[leader] + rest if leader in self.of_leaders else rest}
 
+    def restart(self) -> None:
+        """What rounds so far have said counts no longer, nor what late ones of these epochs say; between two epochs.
+        Arrays are replaced.
+        """
+        self.since = self.open = len(self.epochs)
+        self.log_wealth, self.of_leaders = np.zeros_like(self.log_wealth), {}
+        n_first, self.values = self.values.n_first, self._no_values()
+        self.values.n_first, self.seen = n_first, Seen(0)
+
     def change(self, arrivals: int, withdrawn: Sequence[int]) -> None:
         """Newcomers, of which nothing is known, and who is withdrawn; between two epochs. Arrays are replaced."""
         if arrivals:
@@ -202,13 +223,14 @@ class Evidence:
         self.withdrawn = self.withdrawn | frozenset(withdrawn)
 
     def __add__(self, other: Evidence) -> Evidence:
-        same = self.problem == other.problem and self.withdrawn == other.withdrawn
+        same = self.problem == other.problem and self.withdrawn == other.withdrawn and self.since == other.since
         if not same or not _same_epochs(self.epochs, other.epochs):
             raise InputError("evidence to add must be of one problem and of the same epochs, and of one field.")
         longer = max(self.epochs, other.epochs, key=len)
         total = Evidence(self.problem, len(self.log_wealth), longer, per_reward=self.per_reward)
         total.log_wealth = self.log_wealth + other.log_wealth
         total.withdrawn, total.n_first, total.open = self.withdrawn, self.n_first, len(longer)
+        total.since = self.since
         mine, theirs = self._by_leaders(), other._by_leaders()
         for leader in sorted(mine.keys() | theirs.keys()):
             parts = [part[leader] for part in (mine, theirs) if leader in part]
@@ -233,7 +255,7 @@ class Evidence:
         """
         total = self.log_wealth[rivals] if log_wealth is None else log_wealth.copy()
         table = _credits(mu / self.unit)
-        for epoch, n_rounds in zip(self.epochs, self.n_rounds, strict=False):
+        for epoch, n_rounds in zip(self.epochs[self.since :], self.n_rounds[self.since :], strict=False):
             if epoch.leader == leader and n_rounds:
                 total += n_rounds * table[levels_of(epoch, rivals)]
         return log_mean_exp(total) if len(rivals) else np.empty(0)
@@ -296,7 +318,7 @@ class Evidence:
         table = _credits(epsilon / self.unit)
         missing, credit = threshold - self.log_wealth[i], np.zeros((1, len(OFFSETS)))
         for k, epoch in enumerate(self.epochs):
-            if epoch.leader == leader:
+            if epoch.leader == leader and k >= self.since:
                 of_epoch = table[levels_of(epoch, i)]
                 missing, credit = missing - self.rounds_of(k) * of_epoch, np.maximum(credit, of_epoch)
         rounds = np.divide(missing, credit, out=np.full(missing.shape, np.inf), where=credit > 0)
@@ -339,6 +361,7 @@ class Evidence:
         "leaders": Array("i8", ("L",), 0, "P-1", rising=True),
         "of_leaders": Array("f8", ("L", "P", len(OFFSETS))),
         "open": Whole(0),
+        "since": Whole(0),
         "values": Part(),
         "seen": Seen.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
@@ -355,6 +378,7 @@ class Evidence:
                 -1, *self.log_wealth.shape
             ),
             "open": self.open,
+            "since": self.since,
             "values": self.values.state(),
             "seen": self.seen.state(),
             "n_rounds": np.array(self.n_rounds, dtype=np.int64),
@@ -377,7 +401,7 @@ class Evidence:
         """The inverse of `state`, of which `comband.learners.certifying.possible` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
         evidence = cls(problem, n_policies, epochs, per_reward=per_reward)
-        evidence.log_wealth, evidence.open = state["log_wealth"], state["open"]
+        evidence.log_wealth, evidence.open, evidence.since = state["log_wealth"], state["open"], state["since"]
         evidence.of_leaders = dict(zip(state["leaders"].tolist(), state["of_leaders"], strict=True))
         evidence.n_first, evidence.withdrawn = n_first, withdrawn
         evidence.values = (
@@ -390,7 +414,7 @@ class Evidence:
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
         evidence.reward = state["reward"]
         require(
-            evidence.open < len(epochs)
+            evidence.since <= evidence.open < len(epochs)
             and {epoch.leader for epoch in epochs} >= evidence.of_leaders.keys()
             and len(evidence.n_rounds) <= len(epochs)
             and bool((state["n_uncovered"] <= state["n_rounds"]).all()),

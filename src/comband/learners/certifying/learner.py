@@ -20,11 +20,12 @@ from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import NEVER
+from comband.learners.certifying.moments import Asked, Entered, Guard, Told, Unanswered
 from comband.learners.certifying.parts import Parts
 from comband.learners.certifying.planner import first_aim
 from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.verdict import Verdict
-from comband.learners.certifying.watch import Asked, Entered, Guard, Told, Unanswered, Watch
+from comband.learners.certifying.watch import Watch
 from comband.learners.ledger import Admission
 from comband.learners.selector import Selector
 from comband.places import placed_rounds, unplaced
@@ -80,6 +81,10 @@ class CertifyingLearner(Selector):
         The length of a rhythm (a day, a week), in rounds: epochs begin, and rounds enter the evidence, by whole
         periods. Values are then averages over a period, and the promise holds however gaps rise and fall within it.
         No batch may reach into the next period.
+    recent:
+        Count recent rounds only: whenever so many have passed without a certificate (and the period is over), evidence
+        begins anew, and whoever was dropped is a candidate again. Values are then averages over the rounds that count,
+        and what is claimed in one such stretch is right with probability 1 − delta. None: all rounds count.
     open_field:
         Whether candidates may come and go (`add`, `withdraw`, `replace`) in ways that depend on the data. Half of delta
         is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
@@ -118,6 +123,7 @@ class CertifyingLearner(Selector):
         first_epoch: int = 300,
         epoch_growth: float = 1.2,
         period: int = 1,
+        recent: int | None = None,
         open_field: bool = False,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
@@ -146,6 +152,12 @@ class CertifyingLearner(Selector):
         if self.epoch_growth <= 1:
             raise InputError(f"epoch_growth must be above 1, got {epoch_growth}: epochs must get longer.")
         self.period = check_count("period", period)
+        self.recent = None if recent is None else check_count("recent", recent)
+        if self.recent is not None and self.recent < 2 * self.first_epoch:
+            raise InputError(
+                f"recent must be at least 2·first_epoch = {2 * self.first_epoch:,} rounds, got {recent}: a few epochs "
+                "are needed until anything can be certified."
+            )
         self.open_field = check_flag("open_field", open_field)
         self._all = Parts(
             problem,
@@ -325,9 +337,14 @@ class CertifyingLearner(Selector):
         if settled.unanswered:
             parts.watch.observe(Unanswered(settled.unanswered, epochs))
         blocks = evidence.blocks(settled.epochs, settled.covered, settled.events)
+        first = parts.queue.front - len(settled.epochs)
         for block in blocks:
             n_rounds, current = evidence.rounds_of(block.epoch) + block.n_rounds, block.epoch == len(epochs) - 1
-            parts.watch.observe(Entered(block, epochs[block.epoch], current, n_rounds))
+            which = np.flatnonzero(settled.epochs == block.epoch)
+            uncovered = which[~settled.covered[which]]
+            parts.watch.observe(
+                Entered(block, epochs[block.epoch], current, n_rounds, first + which, first + uncovered)
+            )
         self._torn = self._moved = True  # candidates and guards have answered: nothing fails from here on
         for block in blocks:
             evidence.add(block)
@@ -338,11 +355,13 @@ class CertifyingLearner(Selector):
         if not self._moved:
             return
         parts, verdict = self._all, self._all.verdict
-        left, whole = int(np.count_nonzero(verdict.alive)), self._ledger.issued % self.period == 0
-        if verdict.certified is None and whole and parts.epochs.due(parts.queue.front, left):
+        issued, left = self._ledger.issued, int(np.count_nonzero(verdict.alive))
+        whole = issued % self.period == 0
+        old = self.recent is not None and issued - parts.epochs[parts.evidence.since].first_id >= self.recent
+        if verdict.certified is None and whole and (old or parts.epochs.due(parts.queue.front, left)):
             before = Checkpoint(self, *parts.changing(epoch=True))
             try:
-                parts.begin_epoch(first_id=self._ledger.issued)
+                (parts.restart if old else parts.begin_epoch)(first_id=issued)
             except BaseException:
                 before.restore()
                 raise

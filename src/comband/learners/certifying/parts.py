@@ -14,12 +14,13 @@ from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import Field
+from comband.learners.certifying.moments import Asked, Began, Guard
 from comband.learners.certifying.planner import Planner
 from comband.learners.certifying.possible import check_evidence
 from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.report import Report
 from comband.learners.certifying.verdict import Verdict
-from comband.learners.certifying.watch import Asked, Began, Guard, Watch
+from comband.learners.certifying.watch import Watch
 from comband.learners.ledger import Ledger
 from comband.lists import check_lists
 from comband.places import event_problem, list_problem, pairs_per_reward
@@ -76,7 +77,7 @@ class Parts:
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         field = Field(len(policies), delta=delta, is_open=open_field)
         self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field)
-        self.watch = Watch(self._of_lists.n_actions, guards, problem=problem)
+        self.watch = Watch(self._of_lists.n_actions, guards, problem=problem, names=policies.names, period=period)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
             self._policies,
@@ -92,6 +93,13 @@ class Parts:
         if len(self.epochs):
             self.verdict.end_epoch()
             self.evidence.end_epoch()
+        self._begin(first_id)
+
+    def restart(self, first_id: int) -> None:
+        """The next epoch, of all who are in the field, with which evidence begins anew."""
+        self.evidence.restart()
+        self.verdict.restart()
+        self.epochs.origin = self.evidence.rounds
         self._begin(first_id)
 
     def _begin(self, first_id: int) -> None:
@@ -116,6 +124,7 @@ class Parts:
         self.evidence.end_epoch()
         self.evidence.change(arrivals, withdrawn)
         self.verdict.change(policies.names, field)
+        self.watch.orders.names = policies.names
         self._begin(first_id)
         self.verdict.judge()
 
@@ -196,7 +205,15 @@ class Parts:
         )
         now = self.verdict.field
         field = Field.from_state(state["field"], delta=now.delta, is_open=now.is_open)
-        epochs.restore(state["epochs"], policies, problem, unit=self.evidence.unit, issued=ledger.issued, field=field)
+        epochs.restore(
+            state["epochs"],
+            policies,
+            problem,
+            unit=self.evidence.unit,
+            issued=ledger.issued,
+            field=field,
+            since=state["evidence"]["since"],
+        )
         self.evidence = Evidence.from_state(
             state["evidence"],
             self._of_events,

@@ -77,7 +77,7 @@ class Planner:
                 leader=leader,
                 gaps=gaps,
                 need=np.clip(1 - against / verdict.enough(candidates), 0.1, None),
-                rounds=evidence.rounds,
+                rounds=evidence.counted,
                 first_epoch=epochs.first_epoch,
                 events=evidence.seen.events,
                 recent=recent,
@@ -183,5 +183,5 @@ class Planner:
         if self.max_rounds is not None and verdict.epsilon > 0:
             enough = verdict.enough(verdict.candidates)
             epsilon = np.maximum(epsilon, np.sqrt(2 * enough * moments / self.max_rounds))
-        doubt = _DOUBT * np.sqrt(moments / max(evidence.rounds, 1))
+        doubt = _DOUBT * np.sqrt(moments / max(evidence.counted, 1))
         return np.maximum(epsilon + gaps - doubt, _SMALLEST_TARGET * epsilon)

@@ -20,13 +20,14 @@ def check_evidence(evidence: Evidence) -> None:
     of_event = events.epochs[events.rows]
     require(
         np.array_equal(seen.columns, epochs[-1].candidates)
-        and 0 <= int(of_event.min(initial=0)) <= int(of_event.max(initial=0)) < len(epochs)
+        and evidence.since <= int(of_event.min(initial=len(epochs) - 1))
+        and int(of_event.max(initial=0)) < len(epochs)
         and float(events.rewards.sum()) <= evidence.reward * (1 + 1e-9) + 1e-9
         and evidence.reward <= front * problem.max_reward * (1 + 1e-9),
         "the events that are kept must be those of its rounds.",
     )
     counts: dict[float, NDArray[np.int64]] = {}
-    for epoch, n_rounds in zip(epochs, evidence.n_rounds, strict=False):
+    for epoch, n_rounds in zip(epochs[evidence.since :], evidence.n_rounds[evidence.since :], strict=False):
         if n_rounds:
             of_bound = counts.setdefault(epoch.value_bound, np.zeros(len(evidence.log_wealth), dtype=np.int64))
             of_bound[epoch.candidates] += n_rounds

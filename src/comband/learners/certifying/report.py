@@ -112,7 +112,7 @@ class Report:
         if thought[np.searchsorted(candidates, i)] < thought.max():
             i = int(candidates[thought.argmax()])
         value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
-        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.rounds))
+        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.counted))
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
@@ -198,6 +198,12 @@ class Report:
             )
         if queue.late:
             notes.append(f"{queue.late:,} answers came too late to count")
+        evidence = verdict.evidence
+        if evidence.since:
+            notes.append(
+                f"only the {evidence.counted:,} rounds from decision {self.epochs[evidence.since].first_id:,} on "
+                "count: values, gaps and the promise are averages over them"
+            )
         field = verdict.field
         if field.arrived.any() or not field.present.all():
             notes.append(

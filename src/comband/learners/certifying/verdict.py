@@ -155,6 +155,13 @@ class Verdict:
         self.certified = self.best_before = None
         self._slowest, self._nothing_until = -1, 0.0
 
+    def restart(self) -> None:
+        """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
+        self.alive, self.dropped = self.field.present, []
+        self.certified = self.best_before = None
+        self._thresholds = self.field.thresholds(np.zeros(len(self.names)))
+        self._slowest, self._nothing_until = -1, 0.0
+
     def end_epoch(self) -> None:
         """Keep the claim of an epoch that is over."""
         self.best_before = self.claim()

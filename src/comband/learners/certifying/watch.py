@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,8 +10,9 @@ from numpy.typing import NDArray
 
 from comband.estimates.guards import DriftGuard, ExposureGuard
 from comband.estimates.place_guard import PlaceGuard
-from comband.learners.certifying.epochs import Epoch, Epochs
-from comband.learners.certifying.evidence import Block
+from comband.learners.certifying.epochs import Epochs
+from comband.learners.certifying.moments import Asked, Began, Entered, Guard, Moment, Told, Unanswered
+from comband.learners.certifying.orders import OrdersGuard
 from comband.problem import InputError, Problem
 from comband.rounds import Decisions
 from comband.storage import Array, Many, Part, State, Whole, check, require
@@ -21,105 +20,6 @@ from comband.storage import Array, Many, Part, State, Whole, check, require
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
 _AUDIT_MOST = 20  # of one ask or tell
 _UNANSWERED_CELLS = 100_000  # propensities computed anew at one tell for decisions without answer
-
-
-# ---- what there is to see --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Began:
-    """An epoch, before its first context; it will have `planned_rounds`, unless many candidates are dropped."""
-
-    epoch: Epoch
-    planned_rounds: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Asked:
-    """Decisions of an epoch that were just drawn: which of them are answered, and when, cannot matter yet."""
-
-    decisions: Decisions
-    epoch: Epoch
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Told:
-    """Decisions as they were told with their answers; `rewards` (n, m) by place."""
-
-    decisions: Decisions
-    epochs: Epochs
-    rewards: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Unanswered:
-    """Batches of decisions, and which rows of them were never answered in time."""
-
-    parts: list[tuple[Decisions, NDArray[np.int64]]]
-    epochs: Epochs
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Entered:
-    """Rounds of one epoch that enter the evidence, in the order of decisions; `n_rounds` are all of its so far."""
-
-    block: Block
-    epoch: Epoch
-    current: bool
-    n_rounds: int
-
-
-Moment = Began | Asked | Told | Unanswered | Entered
-
-
-# ---- guards ----------------------------------------------------------------------------------------------------------
-
-
-class Guard(ABC):
-    """Looks at what happens, and warns.
-
-    What it finds out it keeps in attributes that are *replaced*, not altered: a call that fails puts back those from
-    before. `state` and `restore` are for guards whose memory should be saved with the learner.
-
-    >>> import numpy as np
-    >>> import comband as cb
-    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
-    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
-    >>> policies = shop.candidates(4, seed=2)
-    >>> from comband.learners.certifying import Guard
-    >>> class Busy(Guard):
-    ...     seen = 0
-    ...     def observe(self, moment):
-    ...         self.seen = self.seen + 1
-    ...     @property
-    ...     def warning(self):
-    ...         return "that is a lot" if self.seen > 3 else ""
-    ...
-    >>> learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, guards=[Busy()], seed=3)
-    >>> result = cb.run(learner, shop, batch_size=500).result
-    >>> "that is a lot" in str(result)
-    True
-    """
-
-    @abstractmethod
-    def observe(self, moment: Moment) -> None:
-        """Something happened; see `Moment` for what there is to see."""
-
-    @property
-    @abstractmethod
-    def warning(self) -> str:
-        """What to look at; empty while there is nothing to warn of."""
-
-    def parts(self) -> tuple[object, ...]:
-        """The objects whose attributes it replaces."""
-        return (self,)
-
-    def state(self) -> State:
-        """What it remembers, for a file; see `comband.storage`."""
-        return {}
-
-    def restore(self, state: State) -> None:  # noqa: B027 (a guard may have nothing to remember)
-        """The inverse of `state`, checked."""
 
 
 class _ExposuresGuard(Guard):
@@ -357,16 +257,29 @@ class Watch:
         Further ones.
     problem:
         The setting.
+    names:
+        (P,) of the candidates.
+    period:
+        How many rounds enter the evidence together.
     """
 
-    def __init__(self, n_actions: int, guards: Sequence[Guard] = (), *, problem: Problem) -> None:
+    def __init__(
+        self,
+        n_actions: int,
+        guards: Sequence[Guard] = (),
+        *,
+        problem: Problem,
+        names: tuple[str, ...],
+        period: int = 1,
+    ) -> None:
         for guard in guards:
             if not isinstance(guard, Guard):
                 raise InputError(f"guards must be a sequence of Guard, got {type(guard).__name__} in it.")
         self.draws, self.unanswered, self.change = DrawsGuard(n_actions), UnansweredGuard(n_actions), ChangeGuard()
         self.further = tuple(guards)
-        self.places = PlacesGuard(problem)
-        self.guards: tuple[Guard, ...] = (self.draws, self.unanswered, self.change, self.places, *self.further)
+        self.places, self.orders = PlacesGuard(problem), OrdersGuard(problem, names, period=period)
+        own = (self.draws, self.unanswered, self.change, self.places, self.orders)
+        self.guards: tuple[Guard, ...] = (*own, *self.further)
 
     def observe(self, moment: Moment) -> None:
         """Let all guards see it."""
@@ -391,6 +304,7 @@ class Watch:
         "unanswered": ExposureGuard.SCHEMA,
         "change": ChangeGuard.SCHEMA,
         "places": PlacesGuard.SCHEMA,
+        "orders": OrdersGuard.SCHEMA,
         "further": Many(Part()),
     }
 
@@ -401,6 +315,7 @@ class Watch:
             "unanswered": self.unanswered.state(),
             "change": self.change.state(),
             "places": self.places.state(),
+            "orders": self.orders.state(),
             "further": [guard.state() for guard in self.further],
         }
 
@@ -408,16 +323,16 @@ class Watch:
         """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched; `front` are the
         rounds of all epochs.
         """
-        check(state, self.SCHEMA, K=self.draws.exposure.n_actions, m=self.places.problem.list_size)
+        K, m, P = self.draws.exposure.n_actions, self.places.problem.list_size, len(self.orders.names)
+        check(state, self.SCHEMA, K=K, m=m, P=P)
         further = state["further"]
         if len(further) != len(self.further):
             raise InputError(
                 f"it was saved with {len(further)} further guards, and {len(self.further)} are given; give as many, in "
                 "the same order, to load(…, guards=…)."
             )
-        for guard, part in zip(
-            self.guards, (state["draws"], state["unanswered"], state["change"], state["places"], *further), strict=True
-        ):
+        own = (state[name] for name in ("draws", "unanswered", "change", "places", "orders"))
+        for guard, part in zip(self.guards, (*own, *further), strict=True):
             guard.restore(part)
         self.change.entered = front - epochs.current.start
         change, first = state["change"], epochs.current.first_id
