@@ -327,6 +327,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "the variance from totals forgets half of the overlaps",
         ("tests/theory/test_totals.py::test_fill_moment_by_enumeration",),
     ),
+    Mutant(
+        "estimates/pseudo_inverse.py",
+        "min(2.0, math.sqrt(2 / (1 - problem.fill_share)))",
+        "1.0",
+        "lists of a known mixture: a difference of two values is bounded as one value is",
+        ("tests/logs/test_total_logs.py::test_the_law_and_the_bound_of_a_mixtures_lists",),
+    ),
+    Mutant(
+        "estimates/pseudo_inverse.py",
+        "result[rows] += (1 - mixture.floor) * (same @ weights) * lists_with",
+        "result[rows] += (same @ weights) * lists_with",
+        "lists of a known mixture: its own lists are taken to be shown in every round",
+        ("tests/logs/test_total_logs.py::test_the_law_and_the_bound_of_a_mixtures_lists",),
+    ),
+    Mutant(
+        "logs/checks.py",
+        "(totals <= rho + TOLERANCE * min(rho, 1.0))",
+        "(totals < np.inf)",
+        "lists of a log may have any total",
+        ("tests/logs/test_total_logs.py::test_faulty_rows_are_named",),
+    ),
     # ---- bets --------------------------------------------------------------------------------------------------------
     Mutant(
         "estimates/betting.py",
