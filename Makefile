@@ -5,8 +5,9 @@ MINIMUM ?= .venv-minimum
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/comband/__init__.py)
 
-.PHONY: demo serve-demo test test-all test-minimum mutants check format bench docs lock clean
+.PHONY: demo serve-demo test test-all test-minimum mutants check format bench docs linkcheck lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -53,9 +54,13 @@ format: $(STAMP)  ## apply the formatter and the safe lint fixes
 bench: $(STAMP)  ## the benchmarks, in their quick form
 	$(BIN)/python -m benchmarks --quick
 
-docs: $(STAMP)  ## the documentation as HTML in docs/_build/html; warnings are errors
-	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+docs: $(STAMP)  ## the documentation as HTML in docs/_build/html/VERSION, beside other versions; warnings are errors
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html/$(VERSION)
+	$(BIN)/python tools/doc_versions.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+linkcheck: $(STAMP)  ## whether all links of the documentation lead somewhere; needs a network
+	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/linkcheck
 
 lock:  ## renew requirements.lock and requirements-minimum.txt (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \

@@ -11,15 +11,48 @@ project = "comband"
 author = "The comband maintainers"
 copyright = "2026, The comband maintainers"
 version = release = comband.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 2
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery"]
 html_theme = "furo"
-html_title = "comband"
+html_title = f"comband {release}"
+html_static_path = ["_static"]
+html_css_files = ["comband.css"]
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 nitpicky = False
+linkcheck_anchors = False
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": "/plot_",
+    "image_scrapers": ("matplotlib",),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": 1e9,  # times are told in the benchmarks, where they are compared
+    "show_memory": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+}
 
 
 def command_reference() -> str:

@@ -1,9 +1,14 @@
-"""Running the code of a document: its python blocks in one namespace, its comband commands in between."""
+"""Running the code of a document: its python blocks in one namespace, its comband commands in between.
+
+A block of output must be what the python block before it prints.
+"""
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ from typer.testing import CliRunner
 from comband.cli import app
 
 ROOT = Path(__file__).parent.parent
-_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(python|console|output)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def blocks(path: Path) -> list[tuple[str, str, int]]:
@@ -25,10 +30,16 @@ def run_document(path: Path) -> int:
     """Run all blocks in the current folder, with no names but those the document makes; returns how many there were."""
     found = blocks(path)
     namespace: dict[str, Any] = {}
+    printed = ""
     for language, code, line in found:
+        if language == "output":
+            assert code == printed, f"{path.name}, line {line}: this was printed instead:\n{printed}"
+            continue
         if language == "python":
-            # Padded with empty lines, so that an error points into the document.
-            exec(compile("\n" * (line - 1) + code, str(path), "exec"), namespace)
+            with redirect_stdout(io.StringIO()) as stdout:
+                # Padded with empty lines, so that an error points into the document.
+                exec(compile("\n" * (line - 1) + code, str(path), "exec"), namespace)
+            printed = stdout.getvalue()
             continue
         for command in code.splitlines():
             if not command.startswith("$ comband "):

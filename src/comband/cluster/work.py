@@ -41,18 +41,18 @@ class Work(Protocol):
     tallies: dict[str, Tally]
 
     def each(self, what: str, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
-        """A handle of function(item, *shared) for each item, in their order; all are there when it returns.
+        """A handle of `function(item, *shared)` for each item, in their order; all are there when it returns.
 
         If some fail, what the first of them in that order raised is raised.
         """
         ...
 
     def total(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> Any:
-        """Σ function(parts, *shared) over lists that hold every part once; the sum must not depend on the lists."""
+        """Σ `function(parts, *shared)` over lists that hold every part once; the sum must not depend on the lists."""
         ...
 
     def gather(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> list[Any]:
-        """function(part, *shared) of each, here, in the order of the handles."""
+        """`function(part, *shared)` of each, here, in the order of the handles."""
         ...
 
     def ask(
