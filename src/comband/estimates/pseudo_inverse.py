@@ -31,7 +31,7 @@ _RANK = 1e-9  # of the largest eigenvalue: below it a direction is none
 
 
 def list_overlaps(lists: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.float64]:
-    """How many actions (n, J, L) are in both, of lists (n, J, m) and (n, L, m) of distinct actions.
+    """How many actions (n, J, L) are in both, of `lists` (n, J, m) and `others` (n, L, m) of distinct actions.
 
     >>> import numpy as np
     >>> from comband.estimates.pseudo_inverse import list_overlaps
@@ -121,6 +121,7 @@ def mixed_list_weights(
 def pseudo_inverse_values(decisions: Decisions, totals: ArrayLike, policies: PolicySet, mixture: Mixture) -> ValueSums:
     """Sums over rounds of T·π(x)ᵀC⁻¹a, unbiased for V(π), and of its square, where `mixture` drew the lists.
 
+    Of `decisions` with their `totals` (n,), for all `policies`.
     Its floor makes C invertible, so that every policy can be valued; a round is worth at most ρK/γ either way
     (`pseudo_inverse_bound`). `MidzunoLists` of the same mixture have a smaller variance where K is large
     (docs/open_problems.md); this is for logs of lists that were not drawn so.

@@ -29,6 +29,7 @@ from comband.totals import first_of_rounds
 def total_values(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:
     """Sums over rounds of X_t(π) = T(N − f·m)/((1−f)·q(a)), unbiased for V(π), and of its square.
 
+    For all `policies`, where `problem` says K and m.
     `events` are those of `TotalRounds.events`: all m actions of a rewarded round, each credited with T/((1−f)·q(a)).
     X may be negative; it lies in an interval of length `theory.estimate_range`.
 
@@ -56,7 +57,8 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
 
 
 def total_round_values(events: Events, policies: PolicySet, problem: Problem) -> Iterator[NDArray[np.float64]]:
-    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size.
+    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size; `events` and `problem` as for
+    `total_values`.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -85,7 +87,8 @@ class TotalValueBets:
     """`ValueBets` from totals: V(π) = E X(π) − f·m·E Z, with X(π) = T·N/((1−f)·q(a)) ≥ 0 and Z = T/((1−f)·q(a)).
 
     X holds an excess that is the same for all candidates, and bets on Z bound it: the intervals of either hold with
-    probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess.
+    probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess. `problem` says K,
+    m and s.
 
     >>> import comband as cb
     >>> from comband.estimates.totals import TotalValueBets
