@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import html.parser
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from tools.doc_versions import join
 
 import comband
 from tests.documents import ROOT
 from tests.test_docs import PUBLIC
 
 pytest.importorskip("sphinx_gallery")
+join = runpy.run_path(str(ROOT / "tools" / "doc_versions.py"))["join"]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
 
 

@@ -57,8 +57,9 @@ def total_values(events: Events, policies: PolicySet, problem: Problem) -> Value
 
 
 def total_round_values(events: Events, policies: PolicySet, problem: Problem) -> Iterator[NDArray[np.float64]]:
-    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size; `events` and `problem` as for
-    `total_values`.
+    """X_t(π) of all rewarded rounds t and policies π, in blocks (rounds, P) of bounded size.
+
+    `events` and `problem` as for `total_values`.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -87,8 +88,8 @@ class TotalValueBets:
     """`ValueBets` from totals: V(π) = E X(π) − f·m·E Z, with X(π) = T·N/((1−f)·q(a)) ≥ 0 and Z = T/((1−f)·q(a)).
 
     X holds an excess that is the same for all candidates, and bets on Z bound it: the intervals of either hold with
-    probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess. `problem` says K,
-    m and s.
+    probability 1 − δ/2. Where lists are not filled up (whole lists of candidates), there is no excess.
+    `problem` says K, m and s.
 
     >>> import comband as cb
     >>> from comband.estimates.totals import TotalValueBets
