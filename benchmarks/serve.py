@@ -1,6 +1,6 @@
 """The decision service under load, on loopback, with durability on, beside what it cannot be faster than.
 
-python -m benchmarks.serve [--quick] [--seconds S] [--postgres ADDRESS] [--json FILE]
+python -m benchmarks.serve [--quick] [--seconds S] [--postgres ADDRESS] [--json FILE] [--long N]
 
 A service runs in a process of its own; load comes from this one (asyncio over plain sockets, keep-alive). Rows:
 decisions one by one and in batches of 32, over 1, 16 and 64 connections, for 30 candidates of 10 text keys and 300
@@ -8,6 +8,9 @@ candidates of 10 numbers; and rewards in batches of 32. Each has decisions per s
 them, and the processor time that the service spent per decision (all its threads, the learner's too). The floors are
 from the same run: an empty handler on the same server, commits alone (as many rows by one writer), and the learner's
 own `ask` for the same lists.
+
+With `--long N` instead: N decisions in batches of 256, all of them answered and learnt from; the service's memory on the
+way, and how long it takes from its start to its first decision when it has ended, and when it was killed.
 
 Targets: processor time per single decision at most 4 × the empty handler's plus ask; per decision of a batch at most
 2 × ask; at least 2,000 rewards per second.
@@ -227,6 +230,48 @@ def serve_rows(server: Server, seconds: float, connections: list[int]) -> list[d
     return rows
 
 
+def long_run(store: str, port: int, n_decisions: int) -> dict[str, Any]:
+    """Memory over so many decisions, and the time to the first answer with all of them in the journal."""
+    server, rng, size = Server(store, port), np.random.default_rng(0), wire.MAX_BATCH
+    spec = wire.Spec(
+        name="long",
+        candidates=[f"ranker {i}" for i in range(8)],
+        list_size=3,
+        epsilon=1e-5,
+        sparsity=1,
+        fallback="ranker 0",
+    )
+    asyncio.run(call(server.port, [("POST", "/v1/experiments", wire.as_json(spec))], 1, 0.0))
+    path, done, memory = "/v1/experiments/long", 0, {}
+    while done < n_decisions:
+        asked = [{"lists": np.argpartition(rng.random((8, 12)), 3)[:, :3].tolist()} for _ in range(size)]
+        [answer] = asyncio.run(call(port, [("POST", f"{path}/decisions", wire.as_json(asked))], 1, 0.0))[1]
+        clicks = rng.random((size, 3)) < 0.05 * (np.arange(3) == rng.integers(0, 3, (size, 1)))
+        posts = [
+            {"decision": one["decision"], "rewards": list(zip(one["items"], row, strict=True))}
+            for one, row in zip(json.loads(answer)["decisions"], clicks.astype(float).tolist(), strict=True)
+        ]
+        asyncio.run(call(port, [("POST", f"{path}/rewards", wire.as_json(posts))], 1, 0.0))
+        done += size
+        if done // (n_decisions // 10) > (done - size) // (n_decisions // 10):
+            memory[done] = server.memory()
+            [status] = asyncio.run(call(port, [("GET", path, b"")], 1, 0.0))[1]
+            print(
+                f"  {done:>9,} decisions, {json.loads(status)['settled']:,} settled: {memory[done]:.0f} MB", flush=True
+            )
+    took = {}
+    for how, end in (("ended", signal.SIGTERM), ("killed", signal.SIGKILL)):
+        server.stop(end)
+        began = time.perf_counter()
+        server = Server(store, port)
+        asyncio.run(call(port, [("POST", f"{path}/decisions", wire.as_json(asked[0]))], 1, 0.0))
+        took[how] = time.perf_counter() - began
+        spent = server.processor()
+        print(f"  {how}: first decision after {took[how]:.2f} s ({spent:.2f} s of processor time)", flush=True)
+    server.stop()
+    return {"memory": memory, "first answer": took}
+
+
 def main() -> int:
     """Run them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -234,6 +279,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row")
     parser.add_argument("--postgres", help="address of an empty PostgreSQL database")
     parser.add_argument("--port", type=int, default=8391)
+    parser.add_argument("--long", type=int, help="so many decisions, and nothing else")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     arguments = parser.parse_args()
     seconds = 1.0 if arguments.quick else arguments.seconds
@@ -244,6 +290,9 @@ def main() -> int:
             stores["PostgreSQL"] = arguments.postgres
         for kind, store in stores.items():
             print(f"{kind}", flush=True)
+            if arguments.long:
+                found[kind] = long_run(store, arguments.port, arguments.long)
+                continue
             floor = store if kind != "SQLite" else f"sqlite:///{folder}/floor.db"
             rates = commits_alone(floor, min(seconds, 2.0))
             print("  " + ", ".join(f"{name}: {rate:,.0f} decisions per second" for name, rate in rates.items()))

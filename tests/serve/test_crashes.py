@@ -221,6 +221,11 @@ def test_killed_two_hundred_times_under_load(tmp_path: Path, kind: str) -> None:
             kill_and_compare(cluster.address, tmp_path, 200)
 
 
+def learns(http: httpx.Client, victim: Victim) -> bool:
+    """Whether it is the one that learns."""
+    return "comband_learning 1\n" in insist(http, "GET", f"{victim.address}/metrics").decode()
+
+
 def test_two_of_three_deciders_and_the_learner_are_killed(tmp_path: Path) -> None:
     """Whoever is left goes on, another learns within seconds, and nothing is counted twice."""
     with postgres.server() as cluster:
@@ -234,7 +239,10 @@ def test_two_of_three_deciders_and_the_learner_are_killed(tmp_path: Path) -> Non
                 insist(http, "POST", f"{victims[0].address}/v1/experiments", wire.as_json(spec(epsilon=0.01, block=16)))
                 for start in range(0, 320, 16):
                     if start == 160:
-                        for victim in victims[:2]:  # one of the three learns, and it may be one of these
+                        learning = [victim for victim in victims if learns(http, victim)]
+                        assert len(learning) == 1
+                        victims.sort(key=lambda victim: victim is not learning[0])  # it is the first to be killed
+                        for victim in victims[:2]:
                             victim.end()
                     left = victims if start < 160 else victims[2:]
                     for i in range(start, start + 16):

@@ -59,6 +59,8 @@ class Plan:
         How many changes of the field it knows of.
     idle:
         Whether there are candidates that are not needed.
+    wants_all:
+        Whether the lists of all are looked at.
     """
 
     epoch: int
@@ -68,6 +70,7 @@ class Plan:
     wanted: NDArray[np.bool_]
     changes: int
     idle: bool
+    wants_all: bool
 
     @classmethod
     def unpacked(cls, epoch: int, data: bytes, reader: Reader) -> Plan:
@@ -88,16 +91,19 @@ class Plan:
                 needed = wanted.copy()
             if isinstance(reader.fallback, int):
                 needed[reader.fallback] = wanted[reader.fallback] = True
-            return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all())
+            return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all(), bool(wanted.all()))
 
         return unpack(data, "plan", build, source=f"the plan of epoch {epoch}")
+
+
+_UNUSED = np.random.Philox(key=0)  # which nobody asks; making one takes longer than a draw
 
 
 class GivenNumbers(np.random.Generator):
     """Uniform numbers that were made beforehand, as a generator gives them out."""
 
     def __init__(self, numbers: NDArray[np.float64]) -> None:
-        super().__init__(np.random.Philox(key=0))  # which nobody asks
+        super().__init__(_UNUSED)
         self._numbers, self._next = numbers, 0
 
     def random(self, size: Any = None, *args: Any, **more: Any) -> Any:
@@ -120,7 +126,7 @@ def draw(
 ) -> list[NewDecision]:
     """A decision for each request, ready for the journal."""
     P, m = len(plan.wanted), spec.list_size
-    kept = [request.keep(plan.wanted) for request in requests]
+    kept = [one if plan.wants_all and len(one.given) == P else one.keep(plan.wanted) for one in requests]
     tables = np.stack([filled(request.given, request.rows, P, fallback) for request in kept])
     if plan.explorer is None:
         lists, propensities = tables[:, plan.winner], np.ones((len(kept), m))
@@ -134,14 +140,14 @@ def draw(
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)
         sizes = (lists >= 0).sum(axis=1).tolist()
-    shown, numbers = np.ascontiguousarray(lists, dtype=np.int32), propensities.tolist()
+    shown, numbers, places = np.ascontiguousarray(lists, dtype=np.int32), propensities.tolist(), lists.tolist()
     return [
         NewDecision(
             experiment,
             request.id,
             request.print,
             plan.epoch,
-            [request.keys[k] for k in shown[i, :size].tolist()],
+            [request.keys[k] for k in places[i][:size]],
             numbers[i][:size],
             pack_body(request, shown[i].tobytes(), propensities[i].tobytes(), covered[i]),
         )

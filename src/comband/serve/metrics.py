@@ -40,7 +40,12 @@ class Latencies:
 
 def metrics_text(service: Service, latencies: Latencies) -> str:
     """All figures."""
+    experiments, learners = service.experiments.all(), service.learners
+    here = 0 if learners is None else sum(learners.learning(one.experiment.id) is not None for one in experiments)
     lines = [
+        "# HELP comband_learning Experiments for which this process learns.",
+        "# TYPE comband_learning gauge",
+        f"comband_learning {here}",
         "# HELP comband_up_seconds Since the process started.",
         "# TYPE comband_up_seconds gauge",
         f"comband_up_seconds {time.time() - service.started:.3f}",
@@ -67,7 +72,7 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
         "survivors": "Candidates that may still be the best.",
         "certified": "The epsilon that is certified.",
     }
-    summaries = [service.telling.summary(running) for running in service.experiments.all()]
+    summaries = [service.telling.summary(running) for running in experiments]
     for name, text in gauges.items():
         lines += [f"# HELP comband_experiment_{name} {text}", f"# TYPE comband_experiment_{name} gauge"]
         for one in summaries:
