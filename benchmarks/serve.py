@@ -9,7 +9,7 @@ them, and the processor time that the service spent per decision (all its thread
 from the same run: an empty handler on the same server, commits alone (as many rows by one writer), and the learner's
 own `ask` for the same lists.
 
-With `--long N` instead: N decisions in batches of 256, all of them answered and learnt from; the service's memory on the
+With `--long N` instead: N decisions in batches of 256, all answered and learnt from; the service's memory on the
 way, and how long it takes from its start to its first decision when it has ended, and when it was killed.
 
 Targets: processor time per single decision at most 4 × the empty handler's plus ask; per decision of a batch at most

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmarks.certify import made_world
 from benchmarks.serve_winner import by_the_library, over_http
+
 from tests.serve.worlds import listening, service
 
 
