@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.logs.keys import ItemIndex
 from comband.problem import SMALLEST_PROPENSITY, SMALLEST_REWARD, InputError
+from comband.totals import TotalRounds
 
 N, K, M = 40, 12, 3
 SAMPLE, ALL = 60, 1200
@@ -111,6 +114,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.logs.Candi
     for kind in ("csv", "jsonl", "parquet"):
         cb.write_rounds(cb.Rounds(decisions, rewards), folder / f"log.{kind}")
         cb.write_candidates(policies, np.arange(N), folder / f"lists.{kind}")
+        uniform = {"lists": decisions.lists, "first_propensities": np.full((N, M), 1 / K)}
+        totals = replace(problem, feedback="total")
+        cb.write_rounds(
+            TotalRounds.from_log(np.arange(N), totals=rewards.sum(axis=1), problem=totals, **uniform),
+            folder / f"totals.{kind}",
+        )
     shown = decisions.lists.tolist()
     cascade = [1 / 12, 1 / 132, 1 / 1320]
     tables: dict[str, list[list[Any]]] = {
@@ -137,7 +146,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, cb.logs.Candi
 
 KINDS = [
     *("log.csv", "log.jsonl", "log.parquet", "lists.csv", "lists.jsonl", "lists.parquet"),
-    *("obd.csv", "obp.csv", "cascade.csv", "vw.dsjson"),
+    *("obd.csv", "obp.csv", "cascade.csv", "vw.dsjson", "totals.csv", "totals.jsonl", "totals.parquet"),
 ]
 
 
@@ -414,6 +423,8 @@ def check(name: str, path: Path, candidates: cb.logs.CandidateLists) -> str:
         assert lists.lists.shape == (len(lists.names), len(lists.contexts), lists.list_size)
         return "read"
     options: dict[str, Any] = {"format": "vw", "context": ["c.id"]} if name.startswith("vw") else {}
+    if name.startswith("totals"):
+        candidates = replace(candidates, items=ItemIndex(n_actions=K))
     try:
         reading = cb.read_log(path, candidates, on_error="skip", **options)
     except InputError as error:
