@@ -14,6 +14,8 @@ from comband.policies.placed import PlacedPolicies
 from comband.problem import check_count
 
 _SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
+_LOWER_SHARES = (0.5, 0.35)  # with places, where few candidates are left: stakes are far below what that allows
+_FEW = 16  # candidates for whom these are weighed; among more the bound on the stakes decides
 _UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
 _FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
 _LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
@@ -58,24 +60,32 @@ class DisagreementExploration:
             reading = PairExplorer
         elif problem.places is not None:
             reading = ExaminationExplorer
-        return reading(
-            standing.policies,
-            candidates,
-            leader=standing.leader,
-            attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
-            smallest_disputed=smallest_disputed(reading.room(standing)[0], room_needed(standing, reading)),
-            problem=problem,
-            memory=standing.recent.events,
-        )
+        room, needed = reading.room(standing)[0], room_needed(standing, reading)
+
+        def explorer(share: float) -> DisagreementExplorer:
+            return reading(
+                standing.policies,
+                candidates,
+                leader=standing.leader,
+                attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
+                smallest_disputed=smallest_disputed(room, needed, share),
+                problem=problem,
+                memory=standing.recent.events,
+            )
+
+        usual = explorer(_SHARE)
+        if standing.forecast is None or reading is DisagreementExplorer or len(candidates) > _FEW:
+            return usual
+        return min([usual, *(explorer(share) for share in _LOWER_SHARES)], key=standing.forecast)
 
 
-def smallest_disputed(room: float, needed: float) -> float:
+def smallest_disputed(room: float, needed: float, share: float = _SHARE) -> float:
     """The smallest propensity for rivals' actions, where a context has that much room and rivals need so much of it.
 
     Of one rival or two no more than leaves the leader's own actions as much: a comparison is as variable as its rarer
     side, and stakes are far below what the smallest propensity allows by then.
     """
-    return min(_SHARE * room / needed, room / (needed + min(needed, room)), 1.0)
+    return min(share * room / needed, room / (needed + min(needed, room)), 1.0)
 
 
 def room_needed(standing: Standing, reading: type[DisagreementExplorer] = DisagreementExplorer) -> float:

@@ -147,6 +147,9 @@ class Standing:
         The rewards seen so far in these rounds.
     recent:
         The most recent contexts.
+    forecast:
+        How many rounds the slowest rival would still take if an explorer drew the lists, by the rewards seen so far;
+        None before there are any.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -178,6 +181,7 @@ class Standing:
     first_epoch: int
     events: Events
     recent: RecentContexts
+    forecast: Callable[[Explorer], float] | None = None
 
 
 class Exploration(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.betting import Bets, best_stakes
-from comband.exploration.base import Exploration, Standing
+from comband.estimates.betting import SAFETY, Bets, best_stakes
+from comband.exploration.base import Exploration, Explorer, Standing
 from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
@@ -67,6 +67,16 @@ class Planner:
         leader = self._pick_leader(epochs, evidence, verdict, scores, aim)
         gaps = np.maximum(scores[leader] - scores, 0.0)
         against = evidence.against(int(candidates[leader]), aim, candidates)
+        missing = np.maximum(verdict.enough(candidates) - against, 0.0)
+
+        def forecast(explorer: Explorer) -> float:
+            bound = problem.max_reward / explorer.smallest_disputed
+            moments = evidence.second_moments(leader, bound, explorer.propensities)
+            targets = self._target_gaps(evidence, verdict, gaps, moments, aim)
+            stakes = np.minimum(best_stakes(targets, moments), SAFETY / bound)
+            rounds = missing / np.maximum(stakes * targets - stakes**2 * moments / 2, 1e-300)
+            return float(np.delete(rounds, leader).max(initial=0.0))
+
         explorer = self.exploration.plan(
             Standing(
                 policies=self.policies,
@@ -81,6 +91,7 @@ class Planner:
                 first_epoch=epochs.first_epoch,
                 events=evidence.seen.events,
                 recent=recent,
+                forecast=forecast if len(evidence.seen) else None,
             )
         )
         if problem.feedback == "total" and not getattr(explorer, "FROM_TOTALS", False):
