@@ -93,7 +93,7 @@ def show_speed(world: World, n_contexts: int = 1000, repeats: int = 15) -> None:
     examined = smallest(1.0, examination_needs(lists, 0, theta, K))
     paired = smallest(1.0, pair_needs(lists, 0, K))
     kernels: dict[str, Callable[[], Any]] = {
-        "no places": lambda: disagreement_lists(lists, 0, attention, sets, u, K, none),
+        "no places": lambda: disagreement_lists(lists, 0, attention, sets, u, K, none, np.zeros(len(attention))),
         "examination": lambda: examination_lists(lists, 0, attention, examined, theta, u, K, none),
         "pairs": lambda: pair_lists(lists, 0, attention, paired, u, K, none),
     }

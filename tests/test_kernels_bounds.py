@@ -43,6 +43,7 @@ LEVELS = np.zeros((2, 3), dtype=np.int64)
 STAKES = np.array([0.5, 0.25, 0.0])
 STARTS = np.arange(3)
 TWO = np.full((2, 2), 0.5)
+NONE_OWN = np.zeros(2)
 
 
 def outside(lists: np.ndarray) -> np.ndarray:
@@ -57,8 +58,9 @@ def disputed(
     attention: np.ndarray = HALF,
     u: np.ndarray = TWO,
     leader: int = 0,
+    own: np.ndarray = NONE_OWN,
 ) -> Any:
-    return disagreement.disagreement_lists(lists, leader, attention, FLOORS, u, 4, asked)
+    return disagreement.disagreement_lists(lists, leader, attention, FLOORS, u, 4, asked, own)
 
 
 def first(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, attention: np.ndarray = HALF, leader: int = 0) -> Any:
@@ -145,6 +147,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "exposure, more classes than actions": lambda: exposed(n_classes=5),
     "disagreement, numbers missing": lambda: disputed(u=TWO[:1]),
     "disagreement, one number for each": lambda: disputed(u=TWO[:, :1].copy()),
+    "disagreement, own lists only": lambda: disputed(own=HALF),
+    "disagreement, own shares missing": lambda: disputed(own=NONE_OWN[:1]),
     "disagreement, leader out of range": lambda: disputed(leader=2),
     "first actions, list out of range": lambda: first(lists=outside(LISTS)),
     "first actions, asked out of range": lambda: first(asked=BAD),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from comband.estimates.shrinkage import Shrunk, shrink
 
@@ -106,3 +107,12 @@ def test_one_candidate_alone() -> None:
     found = shrink(np.array([0.4]), np.array([0.1]), np.array([3.0]), error=0.1, least=0.01)
     assert found.guesses.tolist() == [0.0]
     assert np.isfinite(found.errors).all()
+
+
+def test_hopes_are_the_chances_of_being_best() -> None:
+    thought = Shrunk(np.array([0.02, 0.0, -9.0]), np.array([0.01, 0.02, 1e-6]), 1.0, 0.1)
+    hopes = thought.hopes(np.random.default_rng(0))
+    first = norm.cdf(0.02 / np.hypot(0.01, 0.02))
+    assert hopes.sum() == pytest.approx(1)
+    assert hopes[2] == 0
+    assert abs(hopes[0] - first) < 5 * np.sqrt(first * (1 - first) / 1000)

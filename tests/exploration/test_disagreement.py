@@ -97,17 +97,40 @@ def test_limits_are_kept_and_the_rest_is_in_proportion(size: int, seed: int, spr
     np.testing.assert_allclose(q, np.minimum(np.maximum(np.exp(low) * weight, lower), 1.0), atol=1e-12)
 
 
-def test_lists_come_with_their_propensities() -> None:
+def test_own_lists_are_shown_in_their_share_of_rounds() -> None:
+    """All probabilities are (1 − Σκ)·Q + Σ κ·1[listed], and so is the smallest."""
+    problem = cb.Problem(n_actions=12, list_size=3)
+    rng = np.random.default_rng(3)
+    policies = random_policies(7, 5, problem, rng)
+    own = np.array([0.3, 0, 0.25, 0, 0, 0.05, 0.2])
+    plain, mixed = (
+        DisagreementExplorer(
+            policies, np.arange(7), leader=2, attention=np.ones(7), smallest_disputed=0.1, problem=problem, own=shares
+        )
+        for shares in (None, own)
+    )
+    X = np.arange(5)
+    listed = np.zeros((5, 7, 12))
+    np.put_along_axis(listed, policies.predict(X).astype(np.int64), 1.0, axis=2)
+    expected = 0.2 * plain.propensities_of(X) + np.einsum("p,xpy->xy", own, listed)
+    np.testing.assert_allclose(mixed.propensities_of(X), expected, atol=1e-14)
+    assert mixed.smallest_disputed == pytest.approx(0.02)
+    with pytest.raises(cb.InputError, match="own lists must sum to less than 1"):
+        DisagreementExplorer.from_state({**plain.state(), "own": np.full(7, 0.2)}, policies, problem)
+
+
+@pytest.mark.parametrize("own", [None, [0.1, 0, 0.3, 0, 0.2, 0, 0.3]])
+def test_lists_come_with_their_propensities(own: list[float] | None) -> None:
     problem = cb.Problem(n_actions=12, list_size=3)
     rng = np.random.default_rng(0)
     policies = random_policies(7, 3, problem, rng)
     explorer = DisagreementExplorer(
-        policies, np.arange(7), leader=2, attention=rng.random(7), smallest_disputed=0.12, problem=problem
+        policies, np.arange(7), leader=2, attention=rng.random(7), smallest_disputed=0.12, own=own, problem=problem
     )
     n = 40_000
     shown = explorer.draw(np.repeat(np.arange(3), n), rng).decisions
     Q = explorer.propensities_of(np.arange(3))
-    radius = hoeffding_radius(n, 1e-7, tests=36)
+    radius = hoeffding_radius(n, 1e-7, tests=72)
     for x in range(3):
         frequency = np.bincount(shown.lists[x * n : (x + 1) * n].ravel(), minlength=12) / n
         assert np.abs(frequency - Q[x]).max() < radius

@@ -41,6 +41,15 @@ MAKERS: dict[str, Callable[[], Explorer]] = {
     "disagreement": lambda: DisagreementExplorer(
         POLICIES, SOME, leader=1, attention=[0.1, 0.5, 0.3, 0.2, 0.4], smallest_disputed=0.15, problem=PROBLEM
     ),
+    "disagreement and own lists": lambda: DisagreementExplorer(
+        POLICIES,
+        SOME,
+        leader=1,
+        attention=[0.1, 0.5, 0.3, 0.2, 0.4],
+        smallest_disputed=0.15,
+        own=[0.1, 0, 0.3, 0.2, 0],
+        problem=PROBLEM,
+    ),
     "arms": lambda: ArmExplorer(POLICIES, SOME, shown=np.array([0, 1, 2, 3, 5, 8]), problem=PROBLEM),
 }
 every_explorer = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())

@@ -401,3 +401,33 @@ def test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch(seed: int) ->
     decisions = learner.ask(np.zeros(1, dtype=int))
     learner.tell(decisions, np.zeros((1, 1)))
     assert [(one.index, one.leader) for one in learner.status().dropped] == [(new, policies.names[old])]
+
+
+def test_reward_as_the_objective_shows_the_lists_of_those_who_may_be_best() -> None:
+    """Most rounds show own lists, by how likely each is to be the best: less is lost in as many rounds."""
+    problem = cb.Problem(n_actions=30, list_size=3, sparsity=1)
+    world = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    policies, lost = world.candidates(12, seed=2), {}
+    for objective in ("rounds", "reward"):
+        rewards = 0.0
+        for seed in range(5):
+            learner = cb.AdaptiveComband(
+                problem, policies, epsilon=0.02, objective=objective, max_rounds=3000, seed=seed
+            )
+            cb.run(learner, world, batch_size=100, seed=seed)
+            rewards += learner.evidence.reward
+            explorer = learner.epochs.current.explorer
+            assert isinstance(explorer, DisagreementExplorer)
+            assert explorer.own.sum() == pytest.approx(0.85 if objective == "reward" else 0)
+        lost[objective] = -rewards
+    assert lost["reward"] < lost["rounds"] - 300  # of 15,000 rounds; it is about 1,500
+
+
+def test_objectives_that_cannot_be() -> None:
+    problem = cb.Problem(n_actions=30, list_size=3, sparsity=1)
+    policies = cb.SyntheticRecommender(problem, seed=1).candidates(4, seed=2)
+    with pytest.raises(cb.InputError, match='objective must be "rounds"'):
+        cb.AdaptiveComband(problem, policies, epsilon=0.1, objective="clicks")
+    placed = cb.Problem(n_actions=30, list_size=3, sparsity=1, places=[1, 0.5, 0.3])
+    with pytest.raises(cb.InputError, match="places do not matter"):
+        cb.AdaptiveComband(placed, policies, epsilon=0.1, objective="reward")

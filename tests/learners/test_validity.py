@@ -20,6 +20,7 @@ DELTA = 0.05
 Maker = tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]
 METHODS: dict[str, Maker] = {
     "AdaptiveComband": (cb.AdaptiveComband, {}),
+    "AdaptiveComband, reward": (cb.AdaptiveComband, {"objective": "reward"}),
     "UniformLists": (cb.UniformLists, {}),
     "UniformMixture": (cb.UniformMixture, {}),
     "ABTest": (cb.ABTest, {}),
@@ -98,10 +99,11 @@ def test_the_bound_is_the_one_of_the_promise() -> None:
     assert most_allowed(1000) == 86
 
 
+@pytest.mark.parametrize("method", ["AdaptiveComband", "AdaptiveComband, reward"])
 @pytest.mark.parametrize("kind", ["clustered", "needle", "equal", "crowd"])
-def test_adaptive_is_rarely_wrong(kind: str) -> None:
+def test_adaptive_is_rarely_wrong(kind: str, method: str) -> None:
     runs = 25
-    wrong = sum(ever_wrong(METHODS["AdaptiveComband"], kind, s, epsilon=0.08, max_rounds=1500) for s in range(runs))
+    wrong = sum(ever_wrong(METHODS[method], kind, s, epsilon=0.08, max_rounds=1500) for s in range(runs))
     assert wrong <= most_allowed(runs)
 
 

@@ -92,6 +92,20 @@ def systematic(union: Any, q: Any, size: int, u: float, shown: Any, propensities
 
 
 @njit(cache=True, nogil=True)
+def _drawn(shares: Any, u: float) -> int:
+    """Whose of the cumulated shares u falls into."""
+    edge = 0.0
+    last = 0
+    for p in range(len(shares)):
+        if shares[p] > 0:
+            edge += shares[p]
+            last = p
+            if u < edge:
+                break
+    return last
+
+
+@njit(cache=True, nogil=True)
 def disagreement_lists(
     lists: NDArray[np.int32],
     leader: int,
@@ -100,9 +114,10 @@ def disagreement_lists(
     u: NDArray[np.float64],
     n_actions: int,
     asked: NDArray[np.int32],
+    own: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementExplorer`,
-    and put it into random order.
+    or, with probabilities `own` (S,), take that of a policy; and put it into random order.
 
     lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) propensities of disputed actions
     outside the leader's list, disputed ones in it, and undisputed ones; u (n, 2) uniforms, or (0, 2) where no lists are
@@ -114,6 +129,9 @@ def disagreement_lists(
     n_drawn = len(u)
     if len(attention) != n_policies or len(smallest) != 3 or len(asked) != n:
         raise IndexError("disagreement_lists: shapes do not fit together")
+    owned = own.sum()
+    if len(own) != n_policies or not 0 <= owned < 1:
+        raise IndexError("disagreement_lists: the shares of policies' own lists must sum to less than 1")
     if u.shape[1] != 2 or (n_drawn != n and n_drawn != 0) or not 0 <= leader < n_policies:
         raise IndexError("disagreement_lists: two numbers per context, or none; and a leader among the policies")
     if not _all_actions(lists, n_actions, -1):
@@ -128,6 +146,7 @@ def disagreement_lists(
     care = np.zeros(n_actions + 1)
     leads = np.zeros(n_actions + 1, dtype=np.bool_)
     place = np.zeros(n_actions if asked.shape[1] else 0, dtype=np.int64)
+    mixed = np.zeros(n_actions + 1 if owned > 0 else 0)  # probabilities with which actions are shown in either way
     most = min(n_actions, n_policies * m)
     union = np.empty(most + 1, dtype=np.int64)
     weight, lower, q = np.empty(most), np.empty(most), np.empty(most)
@@ -164,8 +183,19 @@ def disagreement_lists(
             clipped(weight, lower, size, m, q)
         else:
             q[:size] = 1.0
+        if owned > 0:
+            for a in range(size):
+                mixed[union[a]] = (1 - owned) * q[a]
+            for p in range(n_policies):
+                for k in range(m if own[p] > 0 else 0):
+                    mixed[min(np.uint32(lists[i, p, k]), none)] += own[p]
         if n_drawn:
-            systematic(union, q, size, u[i, 0], shown[i], propensities[i])
+            if u[i, 0] < owned:
+                shown[i] = lists[i, _drawn(own, u[i, 0])]
+            else:
+                systematic(union, q, size, (u[i, 0] - owned) / (1 - owned), shown[i], propensities[i])
+            for k in range(m if owned > 0 else 0):
+                propensities[i, k] = mixed[shown[i, k]] if shown[i, k] >= 0 else 1.0
             shuffle_row(shown[i], propensities[i], u[i, 1])
         if asked.shape[1]:
             for a in range(size):
@@ -177,7 +207,7 @@ def disagreement_lists(
                 if y < 0:
                     of_asked[i, k] = 1.0
                 elif votes[y] > 0:
-                    of_asked[i, k] = q[place[y]]
+                    of_asked[i, k] = mixed[y] if owned > 0 else q[place[y]]
         for a in range(size):
             votes[union[a]], care[union[a]], leads[union[a]] = 0, 0.0, False
     return shown, propensities, covered, of_asked

@@ -19,6 +19,7 @@ _FEW = 16  # candidates for whom these are weighed; among more the bound on the 
 _UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
 _FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
 _LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
+_OWN_LISTS = 0.85  # share of rounds with a candidate's own list where reward is the objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class DisagreementExploration:
     The smallest propensity, which bounds the importance weights and so the stakes, is set from how much the candidates
     disagreed on recent contexts. While more than `max_evaluated` candidates are left they are not all asked on every
     context: uniform lists are mixed with the lists of the front runners.
+
+    Where reward is the objective, most rounds show a candidate's own list, drawn by how likely each is to be the best
+    (Thompson sampling), and the others the actions in dispute. What own lists bring speaks for all who share actions,
+    and they cost little where they are shown most; those others keep every importance weight bounded.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -60,6 +65,7 @@ class DisagreementExploration:
             reading = PairExplorer
         elif problem.places is not None:
             reading = ExaminationExplorer
+        own = None if standing.hopes is None or reading is not DisagreementExplorer else _OWN_LISTS * standing.hopes
         room, needed = reading.room(standing)[0], room_needed(standing, reading)
 
         def explorer(share: float) -> DisagreementExplorer:
@@ -70,6 +76,7 @@ class DisagreementExploration:
                 attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
                 smallest_disputed=smallest_disputed(room, needed, share),
                 problem=problem,
+                own=own,
                 memory=standing.recent.events,
             )
 

@@ -147,6 +147,9 @@ class Standing:
         The rewards seen so far in these rounds.
     recent:
         The most recent contexts.
+    hopes:
+        (S,) how likely each of the candidates is to be the best, as far as can be told, where little reward is to be
+        lost; None where as few rounds as possible are to be taken.
     forecast:
         How many rounds the slowest rival would still take if an explorer drew the lists, by the rewards seen so far;
         None before there are any.
@@ -181,6 +184,7 @@ class Standing:
     first_epoch: int
     events: Events
     recent: RecentContexts
+    hopes: NDArray[np.float64] | None = None
     forecast: Callable[[Explorer], float] | None = None
 
 
@@ -267,3 +271,10 @@ def explorer_from_state(state: State, policies: PolicySet, problem: Problem) -> 
     if kind is None:
         raise InputError(f"there is no explorer of the kind {state.get('kind')!r}; there are {sorted(EXPLORERS)}.")
     return kind.from_state(state, policies, problem)
+
+
+def check_objective(objective: str) -> str:
+    """The objective, if it is one of the two."""
+    if objective not in ("rounds", "reward"):
+        raise InputError(f'objective must be "rounds" (the fewest) or "reward" (the least lost), got {objective!r}.')
+    return objective

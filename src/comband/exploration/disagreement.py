@@ -47,6 +47,9 @@ class DisagreementExplorer:
     inclusion probabilities is drawn by systematic sampling. Uniform on U(x), m/#U(x) ≥ 1/S: never worse than a mixture
     of the S candidates.
 
+    With shares κ of candidates' `own` lists, these are shown in Σκ of the rounds: all probabilities are
+    (1 − Σκ)·Q(x, y) + Σ_π κ_π 1[y ∈ π(x)]. Less reward is lost while it is learned who is best, in more rounds.
+
     That is a promise made before the context is seen. Where U(x) is too large to keep it (`covered` is False) all
     probabilities are still positive and exact, but smaller.
 
@@ -59,9 +62,12 @@ class DisagreementExplorer:
     attention:
         (S,) α ≥ 0 for each candidate; the leader's is ignored.
     smallest_disputed:
-        The promised probability of disputed actions outside the leader's list.
+        The promised probability of disputed actions outside the leader's list, in those rounds in which nobody's own
+        list is shown.
     problem:
         The setting.
+    own:
+        (S,) the share of rounds in which each candidate's own list is shown; none by default.
     memory:
         Lists on rewarded contexts that are known already; none by default.
 
@@ -85,6 +91,7 @@ class DisagreementExplorer:
         attention: ArrayLike,
         smallest_disputed: float,
         problem: Problem,
+        own: ArrayLike | None = None,
         memory: EventLists | None = None,
     ) -> None:
         self.policies = policies
@@ -95,11 +102,13 @@ class DisagreementExplorer:
         self._given = np.array(attention, dtype=np.float64)
         self.attention = attention_shares(self._given, leader)
         self.problem = problem
-        self.smallest_disputed = smallest_disputed
+        self.own = np.zeros(len(self.candidates)) if own is None else np.array(own, dtype=np.float64)
+        drawn = 1 - float(self.own.sum())
+        self._smallest, self.smallest_disputed = smallest_disputed, drawn * smallest_disputed
         self.random_order = True
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
-        self.smallest = float(self._lowest.min())
+        self.smallest = drawn * float(self._lowest.min())
         self.smallest_of_leader = of_leader
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
@@ -177,7 +186,8 @@ class DisagreementExplorer:
             "candidates": self.candidates,
             "leader": self.leader,
             "attention": self._given,
-            "smallest_disputed": self.smallest_disputed,
+            "smallest_disputed": self._smallest,
+            "own": self.own,
         }
 
     SCHEMA: ClassVar = {
@@ -186,6 +196,7 @@ class DisagreementExplorer:
         "leader": Whole(0, "S-1"),
         "attention": Array("f8", ("S",), 0),
         "smallest_disputed": Real(0, 1),
+        "own": Array("f8", ("S",), 0),
     }
 
     @classmethod
@@ -193,6 +204,7 @@ class DisagreementExplorer:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA, P=len(policies))
         require(state["smallest_disputed"] > 0, "the smallest propensity must be above 0.")
+        require(float(state["own"].sum()) < 1, "shares of own lists must sum to less than 1.")
         return cls(
             policies,
             state["candidates"],
@@ -200,6 +212,7 @@ class DisagreementExplorer:
             attention=state["attention"],
             smallest_disputed=float(state["smallest_disputed"]),
             problem=problem,
+            own=state["own"],
         )
 
     def _lists_of(
@@ -271,7 +284,7 @@ class DisagreementExplorer:
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """As `_kernel`, in one thread; `numbers` are (n, 2) or (0, 2)."""
         return disagreement_lists(
-            predicted, self.leader, self.attention, self._lowest, numbers, self.problem.n_actions, asked
+            predicted, self.leader, self.attention, self._lowest, numbers, self.problem.n_actions, asked, self.own
         )
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from comband.exploration.adaptive import DisagreementExploration
+from comband.exploration.base import check_objective
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.policies.policy_set import PolicySet
-from comband.problem import Problem, has_totals
+from comband.problem import InputError, Problem, has_totals
 
 
 class AdaptiveComband(CertifyingLearner):
@@ -60,6 +61,9 @@ class AdaptiveComband(CertifyingLearner):
         An int, a SeedSequence or a Generator; the same seed gives the same run.
     max_evaluated:
         Up to how many candidates are evaluated on every context.
+    objective:
+        "rounds": as few as possible until the certificate. "reward": lose as little reward as possible meanwhile: most
+        rounds show a candidate's own list, drawn by how likely it is to be the best. The promise is the same.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=50, list_size=3, sparsity=1)
@@ -87,11 +91,17 @@ class AdaptiveComband(CertifyingLearner):
         recent: int | None = None,
         open_field: bool = False,
         max_evaluated: int = 1000,
+        objective: str = "rounds",
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
         exploration = DisagreementExploration(max_evaluated)
         self.max_evaluated = exploration.max_evaluated
+        if check_objective(objective) == "reward" and (has_totals(problem) or problem.places is not None):
+            raise InputError(
+                'objective="reward" is for rewards of single items whose places do not matter; leave it out, or state '
+                "the problem without places and with its items' rewards."
+            )
         super().__init__(
             problem,
             policies,
@@ -107,6 +117,7 @@ class AdaptiveComband(CertifyingLearner):
             period=period,
             recent=recent,
             open_field=open_field,
+            objective=objective,
             guards=guards,
             seed=seed,
         )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
 from comband.exploration.adaptive import DisagreementExploration
-from comband.exploration.base import Exploration
+from comband.exploration.base import Exploration, check_objective
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
@@ -88,6 +88,9 @@ class CertifyingLearner(Selector):
     open_field:
         Whether candidates may come and go (`add`, `withdraw`, `replace`) in ways that depend on the data. Half of delta
         is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
+    objective:
+        "rounds": as few as possible until the certificate. "reward": lose as little reward as possible meanwhile, in
+        more rounds, where the exploration can; the promise is the same.
     guards:
         Further guards, beside those that every certifying learner has; see `comband.learners.certifying.Guard`.
 
@@ -125,6 +128,7 @@ class CertifyingLearner(Selector):
         period: int = 1,
         recent: int | None = None,
         open_field: bool = False,
+        objective: str = "rounds",
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
@@ -159,6 +163,7 @@ class CertifyingLearner(Selector):
                 "are needed until anything can be certified."
             )
         self.open_field = check_flag("open_field", open_field)
+        self.objective = check_objective(objective)
         self._all = Parts(
             problem,
             policies,
@@ -168,6 +173,7 @@ class CertifyingLearner(Selector):
             delta=self.delta,
             beliefs=beliefs,
             max_rounds=self.max_rounds,
+            objective=self.objective,
             patience=self.patience,
             first_epoch=self.first_epoch,
             epoch_growth=self.epoch_growth,

@@ -37,7 +37,8 @@ class Parts:
 
     Parameters
     ----------
-    problem, policies, exploration, epsilon, delta, max_rounds, patience, first_epoch, epoch_growth, period, guards:
+    problem, policies, exploration, epsilon, delta, max_rounds, objective, patience, first_epoch, epoch_growth, period,
+    guards:
         As for `CertifyingLearner`.
     ledger:
         The learner's record of its decisions.
@@ -60,6 +61,7 @@ class Parts:
         delta: float,
         beliefs: Beliefs,
         max_rounds: int | None,
+        objective: str,
         patience: int | None,
         first_epoch: int,
         epoch_growth: float,
@@ -85,6 +87,7 @@ class Parts:
             problem=self._of_lists,
             beliefs=beliefs,
             max_rounds=max_rounds,
+            objective=objective,
             tie_seed=tie_seed,
         )
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.betting import SAFETY, Bets, best_stakes
+from comband.estimates.shrinkage import Shrunk
 from comband.exploration.base import Exploration, Explorer, Standing
 from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.beliefs import Beliefs
@@ -38,8 +39,8 @@ class Planner:
         How an epoch explores.
     beliefs:
         What is thought of the candidates.
-    max_rounds:
-        The budget, if there is one.
+    max_rounds, objective:
+        The budget, if there is one, and what is to be small.
     tie_seed:
         Decides ties.
     """
@@ -52,17 +53,19 @@ class Planner:
         problem: Problem,
         beliefs: Beliefs,
         max_rounds: int | None,
+        objective: str,
         tie_seed: int,
     ) -> None:
         self.policies, self.exploration, self.problem = policies, exploration, problem
-        self.beliefs, self.max_rounds, self.tie_seed = beliefs, max_rounds, tie_seed
+        self.beliefs, self.max_rounds, self.objective, self.tie_seed = beliefs, max_rounds, objective, tie_seed
 
     def next(
         self, epochs: Epochs, evidence: Evidence, verdict: Verdict, recent: RecentContexts, *, first_id: int
     ) -> Epoch:
         """The epoch that follows; its first decision will be `first_id`."""
         candidates, problem = verdict.candidates, self.problem
-        scores = self.beliefs.of(evidence, candidates).guesses
+        thought = self.beliefs.of(evidence, candidates)
+        scores = thought.guesses
         aim = self._aim(epochs, evidence, verdict, scores)
         leader = self._pick_leader(epochs, evidence, verdict, scores, aim)
         gaps = np.maximum(scores[leader] - scores, 0.0)
@@ -91,6 +94,7 @@ class Planner:
                 first_epoch=epochs.first_epoch,
                 events=evidence.seen.events,
                 recent=recent,
+                hopes=self._hopes(thought, epochs, evidence),
                 forecast=forecast if len(evidence.seen) else None,
             )
         )
@@ -120,6 +124,12 @@ class Planner:
             start=evidence.rounds,
             first_id=first_id,
         )
+
+    def _hopes(self, thought: Shrunk, epochs: Epochs, evidence: Evidence) -> NDArray[np.float64] | None:
+        if self.objective == "rounds":
+            return None
+        # With numbers of their own, like those that decide ties: looking changes nothing.
+        return thought.hopes(np.random.default_rng([self.tie_seed, evidence.rounds, len(epochs), 1]))
 
     def _aim(self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]) -> float:
         """The ε to work for: the one asked for, or, if none was, the one that the budget may suffice for.
