@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -144,3 +145,38 @@ def test_empty_places_and_the_fallback_are_keys_too() -> None:
     assert policies.predict(np.arange(2)).tolist() == [[[3, 1], [0, 1]]] * 2
     with pytest.raises(cb.InputError, match=r"Twice.predict: a list must not repeat"):
         cb.PolicySet([Twice()], catalogue=catalogue).predict(np.arange(2))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_logs_and_lists_are_written_by_key(ending: str, tmp_path: Path) -> None:
+    goods = cb.Catalogue(["tea", "=rice", "salt", "7"])
+    problem = cb.Problem(n_actions=4, list_size=2, sparsity=1)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[2, 3]]], problem, names=["old", "new"])
+    rounds = cb.Rounds.from_log(
+        np.zeros(4, dtype=int),
+        lists=[[0, 2], [1, 3], [0, 1], [3, 2]],
+        rewards=[[1, 0], [0, 1], [0, 0], [1, 0]],
+        propensities=np.full((4, 2), 0.5),
+        problem=problem,
+    )
+    log, lists = tmp_path / f"log.{ending}", tmp_path / f"lists.{ending}"
+    cb.write_rounds(rounds, log, catalogue=goods)
+    cb.write_candidates(policies, np.array([0]), lists, catalogue=goods)
+    reading = cb.read_log(log, cb.read_candidates(lists, catalogue=goods), sparsity=1)
+    assert reading.catalogue == goods
+    assert reading.events.actions.tolist() == [0, 3, 3]
+    by_number = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.5)
+    assert cb.evaluate_log(reading, min_propensity=0.5).evaluation == by_number
+
+
+def test_what_cannot_be_written_by_key_is_refused(tmp_path: Path) -> None:
+    problem = cb.Problem(n_actions=2, list_size=1)
+    policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem)
+    with pytest.raises(cb.InputError, match="whole numbers and text"):
+        cb.write_candidates(policies, np.array([0]), tmp_path / "lists.csv", catalogue=cb.Catalogue([(1, 2), (3, 4)]))
+    gaps = cb.PolicySet.from_lists([[[0]], [[-1]]], problem, fallback="nothing")
+    with pytest.raises(cb.InputError, match="empty places"):
+        cb.write_candidates(gaps, np.array([0]), tmp_path / "lists.csv", catalogue=cb.Catalogue(["a", "b"]))
+    with pytest.raises(cb.InputError, match="must be a Catalogue"):
+        cb.write_candidates(policies, np.array([0]), tmp_path / "lists.csv", catalogue=["a", "b"])  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

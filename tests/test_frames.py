@@ -13,6 +13,7 @@ import pytest
 import comband as cb
 from comband.contexts import concat_contexts, context_prints, n_contexts, private_contexts, take_contexts
 from comband.frames import make_frame, pick_columns
+from comband.planning import by_theorem
 from tests.logs.worlds import PROBLEM, small_log
 
 KINDS: dict[str, Any] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -224,3 +225,18 @@ def test_columns_are_picked_in_the_frames_own_kind(kind: str) -> None:
     picked = pick_columns(frame, ["c", "a"], "features")
     assert type(picked) is type(frame)
     assert pa.table(picked).column_names == ["c", "a"]
+
+
+def test_where_a_learner_stands_and_what_is_forecast_are_rows() -> None:
+    problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    learner = cb.AdaptiveComband(problem, shop.candidates(4, seed=2), epsilon=0.1, seed=3)
+    cb.run(learner, shop, batch_size=500, max_rounds=1000)
+    status = learner.status()
+    (row,) = status.to_frame("pandas").to_dict("records")
+    assert row["rounds"] == status.rounds
+    assert row["leader"] == status.leader
+    assert row["dropped"] == len(status.dropped)
+    assert "<table>" in status._repr_html_()
+    told = by_theorem(problem, n_policies=5, click_rate=0.1, epsilon=0.1, delta=0.05)
+    assert [one.to_frame("polars")["rounds"][0] for one in told] == [one.rounds for one in told]

@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
@@ -15,6 +16,10 @@ import comband
 from tests.documents import ROOT
 from tests.test_docs import PUBLIC
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+Scheme: TypeAlias = 'Literal["light", "dark"]'
 pytest.importorskip("sphinx_gallery")
 join = runpy.run_path(str(ROOT / "tools" / "doc_versions.py"))["join"]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
@@ -101,6 +106,19 @@ def test_every_page_says_its_version_and_the_folder_leads_to_the_newest(site: Pa
         assert f"<option selected>{comband.__version__}</option>" in path.read_text(encoding="utf-8"), path.name
     assert f"{comband.__version__}/index.html" in (site / "index.html").read_text(encoding="utf-8")
     assert comband.__version__ in (site / "versions.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_narrow_screen_and_pictures_go_with_the_light(site: Path, browser: Browser, scheme: Scheme) -> None:
+    root = site / comband.__version__
+    context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for name in ("index", "cli", "theory", "from_obp", "benchmarks", "api/learners", "auto_gallery/plot_movies"):
+        page.goto((root / f"{name}.html").as_uri(), wait_until="domcontentloaded")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
+        filters = page.evaluate("[...document.querySelectorAll('.content img')].map(e => getComputedStyle(e).filter)")
+        assert all((each == "none") == (scheme == "light") for each in filters), name
+    context.close()
 
 
 def test_versions_go_by_their_numbers(tmp_path: Path) -> None:

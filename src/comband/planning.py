@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from comband import theory
 from comband.environments import SyntheticRecommender
+from comband.frames import Tabular
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
 from comband.learners.certifying import CertifyingLearner
 from comband.problem import (
@@ -32,7 +34,7 @@ METHODS: dict[str, type[CertifyingLearner]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Tabular):
     """Rounds that a method needs until the best candidate is known up to epsilon.
 
     rounds:
@@ -48,6 +50,12 @@ class Forecast:
     interval: tuple[int | None, int | None] | None = None
     runs: int = 0
     cap: int | None = None
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row; the fewest and the most rounds of any run in columns of their own."""
+        fewest, most = self.interval or (None, None)
+        told = {"method": self.method, "basis": self.basis, "rounds": self.rounds, "fewest": fewest, "most": most}
+        return {name: [value] for name, value in {**told, "runs": self.runs, "cap": self.cap}.items()}
 
 
 def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> int:

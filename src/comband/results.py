@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from comband.frames import Tabular
@@ -310,7 +310,7 @@ ANSWER_THEM = "tell the open decisions too (zeros for those that stay without an
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class Status(Tabular):
     """Where a learner stands: for progress bars and histories; as text, for a person at a terminal.
 
     What is known and what is guessed are told apart.
@@ -348,6 +348,15 @@ class Status:
     certified: float | None = None
     expected: float | None = None
     forecast: float = math.inf
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row: where the learner stands; of those that were dropped, how many."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: [len(value) if isinstance(value, tuple) else value] for name, value in told.items()}
+
+    def headline(self) -> str:
+        """The same in words."""
+        return str(self)
 
     def __str__(self) -> str:
         leader = f"{visible(self.leader)} leads" if self.leader else "no leader yet"

@@ -132,3 +132,34 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, Any], words: str) -> 
         clipped_gaps(log, policies, best, **settings)
     with pytest.raises(cb.InputError, match="there must be rounds"):
         clipped_gaps(log[:0], policies, 0, logging=Uniform(np.ones((1, 6), dtype=bool)), max_reward=1.0)
+
+
+def _log() -> tuple[cb.Rounds, cb.PolicySet, cb.Mixture]:
+    problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    policies = shop.candidates(4, seed=2)
+    mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.05)
+    visitors = shop.sample(1500, np.random.default_rng(3))
+    decisions = mixture.draw(visitors.contexts, 4)
+    return cb.Rounds(decisions, visitors.answer(decisions.lists)), policies, mixture
+
+
+def test_evaluate_takes_the_rule_that_drew_the_lists() -> None:
+    rounds, policies, mixture = _log()
+    plain = cb.evaluate(rounds, policies, max_reward=1)
+    answer = cb.evaluate(rounds, policies, max_reward=1, logging=mixture)
+    gaps = clipped_gaps(rounds, policies, answer.best.index, logging=mixture, max_reward=1)
+    assert {one.index: one.gap_bound for one in answer.candidates} == dict(enumerate(gaps.tolist()))
+    assert answer.epsilon == answer.covered_epsilon == gaps.max() < plain.epsilon
+    assert [one.interval for one in answer.candidates] == [one.interval for one in plain.candidates]
+    assert "clipped" in answer.guarantee
+    assert all(hint.epsilon < answer.epsilon for hint in answer.hints)
+
+
+def test_evaluate_refuses_a_rule_where_it_cannot_help() -> None:
+    rounds, policies, mixture = _log()
+    with pytest.raises(cb.InputError, match="leave min_propensity out"):
+        cb.evaluate(rounds, policies, max_reward=1, logging=mixture, min_propensity=0.01)
+    for wrong in (rounds.events(), cb.evaluation.usual_estimates(rounds, policies).to_frame("pandas")):
+        with pytest.raises(cb.InputError, match="logging and reward_model are for Rounds"):
+            cb.evaluate(wrong, policies, max_reward=1, logging=mixture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -167,3 +168,28 @@ def test_rows_that_come_twice_without_an_id_are_remarked_on(tmp_path: Any) -> No
         assert reading.repeated == expected
         notes = cb.evaluate_log(reading).notes
         assert any("logged twice" in note for note in notes) == (expected > 0)
+
+
+def test_evaluate_has_doubly_robust_estimates_with_a_reward_model() -> None:
+    problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    policies = shop.candidates(3, seed=2)
+    mixture = cb.Mixture(policies, np.full(3, 1 / 3), problem=problem, floor=0.5)
+    visitors = shop.sample(800, np.random.default_rng(3))
+    decisions = mixture.draw(visitors.contexts, 4)
+    rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+
+    def model(X: Any, lists: Any) -> Any:
+        return np.full(lists.shape, 0.1)
+
+    plain = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125)
+    answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125, reward_model=model)
+    assert plain.usual is None
+    assert answer == plain  # nothing promised rests on the model
+    assert answer.usual is not None
+    again = usual_estimates(rounds, policies, reward_model=model)
+    assert sorted(answer.usual.estimates) == ["DM", "DR", "IPS", "SNIPS"]
+    assert np.array_equal(answer.usual.estimates["DR"], again.estimates["DR"])
+    told = json.loads(json.dumps(answer.as_dict(), allow_nan=False))
+    assert told["usual"]["method"].count("DR") == 3
+    assert plain.as_dict()["usual"] is None

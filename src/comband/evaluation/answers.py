@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.importance import ValueSums
+from comband.evaluation.usual import UsualEstimates
 from comband.frames import Tabular
 from comband.problem import InputError
 from comband.results import Candidate, ComparedCandidate, Comparison
@@ -231,6 +232,8 @@ class Evaluation(Tabular):
         of rounds fixed beforehand; not valid under peeking, and no promise.
     hints:
         Which assumptions would make epsilon smaller, and by how much.
+    usual:
+        IPS, SNIPS, DM and DR with plain normal intervals, where a reward model was given; no part of the promise.
     rewarded_rounds:
         Rounds with any reward.
     rewards:
@@ -272,6 +275,20 @@ class Evaluation(Tabular):
     notes: tuple[str, ...] = ()
     approximate_epsilon: float = 0.0
     hints: tuple[Hint, ...] = ()
+    usual: UsualEstimates | None = field(default=None, compare=False)
+
+    def with_gaps(self, gaps: NDArray[np.float64], guarantee: str) -> Evaluation:
+        """The same with other bounds (P,) on what candidates are better by than the best; `guarantee` says whence."""
+        candidates = tuple(replace(one, gap_bound=float(gaps[one.index])) for one in self.candidates)
+        epsilon = float(gaps.max())
+        return replace(
+            self,
+            candidates=candidates,
+            epsilon=epsilon,
+            covered_epsilon=epsilon,
+            guarantee=guarantee,
+            hints=tuple(hint for hint in self.hints if hint.epsilon < epsilon),
+        )
 
     @property
     def has_best(self) -> bool:
@@ -354,7 +371,9 @@ class Evaluation(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
-        return {"best": self.best.name if self.has_best else None, **asdict(self)}
+        told = asdict(replace(self, usual=None))
+        told["usual"] = None if self.usual is None else self.usual.columns()
+        return {"best": self.best.name if self.has_best else None, **told}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,13 @@ from numpy.typing import ArrayLike
 from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
+from comband.evaluation.clipped import Logging, clipped_gaps
 from comband.evaluation.coverage import ItemWeights
 from comband.evaluation.joining import Joined, check_context, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
+from comband.evaluation.usual import usual_estimates
 from comband.frames import is_frame
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, check_on_error
@@ -52,6 +54,11 @@ from comband.problem import InputError, check_fraction, check_places, check_posi
 from comband.rounds import Events, Rounds, check_rounds
 from comband.totals import TotalRounds
 
+CLIPPED = (
+    "betting bounds, valid at any number of rounds; epsilon from differences with clipped weights, whatever could not "
+    "be shown"
+)
+
 
 def evaluate(
     rounds: Any,
@@ -61,6 +68,8 @@ def evaluate(
     min_propensity: float | None = None,
     places: ArrayLike | None = None,
     law: Mixture | None = None,
+    logging: Logging | None = None,
+    reward_model: Any = None,
     delta: float = 0.05,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -100,6 +109,13 @@ def evaluate(
     law:
         For totals (`mixture_rounds`) the mixture that drew the lists as wholes: values are then by the pseudo-inverse,
         and min_propensity is known.
+    logging:
+        The rule that drew the lists, if it can be asked (`inclusion(X, items)`, as a `Mixture` has it), in place of
+        min_propensity: differences, and so `epsilon`, are then by `clipped_gaps`, which do not pay for the rarest item
+        and hold whatever could not be shown. Every candidate is asked on every round.
+    reward_model:
+        For the doubly robust estimates beside the others, in `Evaluation.usual`; as for `usual_estimates`, which says
+        what it must be. Nothing promised rests on it.
     delta:
         The probability allowed for a wrong statement.
     features, columns, format:
@@ -116,6 +132,7 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    _check_extras(rounds, places, min_propensity, logging, reward_model)
     if is_frame(rounds):
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
@@ -146,7 +163,7 @@ def evaluate(
     else:
         _need_propensity(min_propensity)
         sample, events = None, rounds
-    return _evaluate(
+    answer = _evaluate(
         events,
         policies,
         sample,
@@ -155,6 +172,24 @@ def evaluate(
         min_propensity=min_propensity,
         delta=delta,
     )
+    if logging is not None:
+        gaps = clipped_gaps(
+            rounds, policies, answer.candidates[0].index, logging=logging, max_reward=max_reward, delta=delta
+        )
+        answer = answer.with_gaps(gaps, CLIPPED)
+    if reward_model is not None:
+        answer = replace(answer, usual=usual_estimates(rounds, policies, reward_model=reward_model, delta=delta))
+    return answer
+
+
+def _check_extras(rounds: Any, places: Any, min_propensity: float | None, logging: Any, reward_model: Any) -> None:
+    """Refuse what goes with whole rounds of items only."""
+    if logging is None and reward_model is None:
+        return
+    if not isinstance(rounds, Rounds) or places is not None:
+        raise InputError("logging and reward_model are for Rounds without places: give these, or leave them out.")
+    if logging is not None and min_propensity is not None:
+        raise InputError("logging tells every item's propensity: leave min_propensity out.")
 
 
 def _read_frame(

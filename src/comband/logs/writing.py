@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband.catalogue import Catalogue, check_catalogue
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.logs.faults import LogError
 from comband.logs.tables import arrow, marked
@@ -33,6 +34,7 @@ def write_rounds(
     path: str | Path,
     *,
     context_ids: ArrayLike | None = None,
+    catalogue: Catalogue | None = None,
 ) -> None:
     """Write rounds, or batches of them, as comband's own log (.parquet, .csv or .jsonl; see `comband.logs.native`).
 
@@ -46,6 +48,8 @@ def write_rounds(
         All of them, or batches.
     context_ids:
         One for each round.
+    catalogue:
+        What the items are called: their keys, whole numbers or text, are written in place of their numbers.
     path:
         A .parquet, .csv or .jsonl file.
 
@@ -80,7 +84,7 @@ def write_rounds(
                     "id": decisions.ids[rows],
                     "epoch": decisions.epochs[rows],
                     "context": keys[rows],
-                    "items": decisions.lists[rows],
+                    "items": _keys_of(decisions.lists[rows], catalogue),
                     **_answers(part, rows),
                 }
 
@@ -101,7 +105,12 @@ def _answers(part: Rounds | TotalRounds, rows: slice) -> Block:
 
 
 def write_candidates(
-    policies: PolicySet, contexts: Contexts, path: str | Path, *, context_ids: ArrayLike | None = None
+    policies: PolicySet,
+    contexts: Contexts,
+    path: str | Path,
+    *,
+    context_ids: ArrayLike | None = None,
+    catalogue: Catalogue | None = None,
 ) -> None:
     """Write every candidate's list for every context (see `comband.logs.candidates`).
 
@@ -115,6 +124,8 @@ def write_candidates(
         For which they are asked.
     context_ids:
         One for each context.
+    catalogue:
+        As for `write_rounds`; give both the same.
     policies:
         The candidates.
     path:
@@ -154,7 +165,7 @@ def write_candidates(
         # A group of rows has its own header for each column of a Parquet file: many candidates want long groups.
         step = _GROUP // (len(policies) * m) if suffix in _PARQUET else _STEP // len(policies)
         for rows in _slices(n, max(1, step)):
-            lists = policies.predict(take_contexts(contexts, rows))
+            lists = _keys_of(policies.predict(take_contexts(contexts, rows)), catalogue)
             some = keys[rows]
             if suffix in _PARQUET:
                 yield {"context": some, **{name: lists[:, p] for p, name in enumerate(policies.names)}}
@@ -170,6 +181,21 @@ def write_candidates(
                 }
 
     _write(path, blocks())
+
+
+def _keys_of(lists: NDArray[Any], catalogue: Catalogue | None) -> NDArray[Any]:
+    """What stands in a file for item numbers."""
+    known = check_catalogue(catalogue)
+    if known is None:
+        return lists
+    if (lists < 0).any():
+        raise InputError("empty places (−1) have no key: write item numbers, without a catalogue.")
+    keys = np.asarray(known[lists])
+    if keys.dtype.kind not in "iuU" and not all(isinstance(key, (str, int)) for key in keys.ravel().tolist()):
+        raise InputError("files hold whole numbers and text; a catalogue with other keys cannot be written.")
+    keys = keys.astype(object) if keys.dtype.kind == "U" else keys
+    _check_texts(keys.ravel().tolist() if keys.dtype == object else (), "an item")
+    return keys
 
 
 def _context_ids(contexts: Contexts, given: ArrayLike | None, *, default: NDArray[Any]) -> NDArray[Any]:
@@ -253,11 +279,15 @@ def _flat_columns(block: Block) -> tuple[list[str], list[Sequence[Any]]]:
     for name, values in block.items():
         if values.ndim == 2:
             names += [f"{_SINGULAR[name]}_{j}" for j in range(values.shape[1])]
-            columns += [values[:, j].tolist() for j in range(values.shape[1])]
+            columns += [_csv_column(values[:, j]) for j in range(values.shape[1])]
         else:
             names.append(name)
-            columns.append([_csv_cell(value) for value in values] if values.dtype == object else values.tolist())
+            columns.append(_csv_column(values))
     return names, columns
+
+
+def _csv_column(values: NDArray[Any]) -> list[Any]:
+    return [_csv_cell(value) for value in values] if values.dtype == object else list(values.tolist())
 
 
 def _csv_cell(value: Any) -> Any:
