@@ -77,7 +77,7 @@ def test_policies_get_the_frames_own_kind(kind: str) -> None:
         ({}, "features must name the columns"),
         ({"features": ["age"]}, "features names column 'age'; the data frame has: id, context"),
         ({"features": "user"}, "must be the names of columns"),
-        ({"features": ["context"], "places": "pairs"}, "places are not read"),
+        ({"features": ["context"], "places": "pairs"}, "places and law are not for a data frame"),
         ({"features": ["context"], "format": "obd"}, "column click is missing"),
     ],
 )

@@ -31,13 +31,13 @@ from numpy.typing import ArrayLike
 from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
-from comband.evaluation.clipped import Logging, clipped_gaps
+from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights
+from comband.evaluation.extras import check_extras, with_extras
 from comband.evaluation.joining import Joined, check_context, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
-from comband.evaluation.usual import usual_estimates
 from comband.frames import is_frame
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, check_on_error
@@ -53,11 +53,6 @@ from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_places, check_positive
 from comband.rounds import Events, Rounds, check_rounds
 from comband.totals import TotalRounds
-
-CLIPPED = (
-    "betting bounds, valid at any number of rounds; epsilon from differences with clipped weights, whatever could not "
-    "be shown"
-)
 
 
 def evaluate(
@@ -132,7 +127,7 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
-    _check_extras(rounds, places, min_propensity, logging, reward_model)
+    check_extras(rounds, places, min_propensity, logging, reward_model)
     if is_frame(rounds):
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
@@ -172,24 +167,7 @@ def evaluate(
         min_propensity=min_propensity,
         delta=delta,
     )
-    if logging is not None:
-        gaps = clipped_gaps(
-            rounds, policies, answer.candidates[0].index, logging=logging, max_reward=max_reward, delta=delta
-        )
-        answer = answer.with_gaps(gaps, CLIPPED)
-    if reward_model is not None:
-        answer = replace(answer, usual=usual_estimates(rounds, policies, reward_model=reward_model, delta=delta))
-    return answer
-
-
-def _check_extras(rounds: Any, places: Any, min_propensity: float | None, logging: Any, reward_model: Any) -> None:
-    """Refuse what goes with whole rounds of items only."""
-    if logging is None and reward_model is None:
-        return
-    if not isinstance(rounds, Rounds) or places is not None:
-        raise InputError("logging and reward_model are for Rounds without places: give these, or leave them out.")
-    if logging is not None and min_propensity is not None:
-        raise InputError("logging tells every item's propensity: leave min_propensity out.")
+    return with_extras(answer, rounds, policies, logging=logging, reward_model=reward_model)
 
 
 def _read_frame(

@@ -1,0 +1,42 @@
+"""What `evaluate` adds if it is given more: the rule that drew the lists, or a model of rewards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from comband.evaluation.answers import Evaluation
+from comband.evaluation.clipped import Logging, clipped_gaps
+from comband.evaluation.usual import usual_estimates
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError
+from comband.rounds import Rounds
+
+_CLIPPED = (
+    "betting bounds, valid at any number of rounds; epsilon from differences with clipped weights, whatever could not "
+    "be shown"
+)
+
+
+def check_extras(rounds: Any, places: Any, min_propensity: float | None, logging: Any, reward_model: Any) -> None:
+    """Refuse what goes with whole rounds of items only."""
+    if logging is None and reward_model is None:
+        return
+    if not isinstance(rounds, Rounds) or places is not None:
+        raise InputError("logging and reward_model are for Rounds without places: give these, or leave them out.")
+    if logging is not None and min_propensity is not None:
+        raise InputError("logging tells every item's propensity: leave min_propensity out.")
+
+
+def with_extras(
+    answer: Evaluation, rounds: Any, policies: PolicySet, *, logging: Logging | None, reward_model: Any
+) -> Evaluation:
+    """The answer with bounds on differences by `clipped_gaps`, if a rule can be asked, and with the usual estimates."""
+    if logging is not None:
+        best, most = answer.candidates[0].index, answer.max_reward
+        gaps = clipped_gaps(rounds, policies, best, logging=logging, max_reward=most, delta=answer.delta)
+        answer = answer.with_gaps(gaps, _CLIPPED)
+    if reward_model is not None:
+        usual = usual_estimates(rounds, policies, reward_model=reward_model, delta=answer.delta)
+        answer = replace(answer, usual=usual)
+    return answer
