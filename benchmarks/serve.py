@@ -4,7 +4,7 @@ python -m benchmarks.serve [--quick] [--seconds S] [--postgres ADDRESS] [--json 
 
 A service runs in a process of its own; load comes from this one (asyncio over plain sockets, keep-alive). Rows:
 decisions one by one and in batches of 32, over 1, 16 and 64 connections, for 30 candidates of 10 text keys and 300
-candidates of 10 numbers; and rewards in batches of 32. Each has decisions per second, p50 and p99 as the caller sees
+candidates of 10 numbers; and rewards over 16. Each has decisions per second, p50 and p99 as the caller sees
 them, and the processor time that the service spent per decision (all its threads, the learner's too). The floors are
 from the same run: an empty handler on the same server, commits alone (as many rows by one writer), and the learner's
 own `ask` for the same lists.
@@ -211,8 +211,14 @@ def serve_rows(server: Server, seconds: float, connections: list[int]) -> list[d
         batches = [("POST", path, wire.as_json(pool[i : i + BATCH])) for i in range(0, POOL - BATCH, BATCH)]
         for many in connections:
             rows.append(measure(server, f"{shape}, one by one", single, many, seconds, 1)[0])
-        row, answers = measure(server, f"{shape}, batches of {BATCH}", batches, 4, seconds, BATCH)
-        rows.append(row)
+        answers: list[bytes] = []
+        for many in connections:
+            row, some = measure(server, f"{shape}, batches of {BATCH}", batches, many, seconds, BATCH)
+            rows.append(row)
+            answers += some
+        row = next(
+            one for one in rows if "batches" in one["what"] and shape in one["what"] and one["connections"] == 16
+        )
         ask, asked = ask_alone(n_candidates, 1), ask_alone(n_candidates, BATCH)
         of_one = next(one for one in rows if one["what"] == f"{shape}, one by one" and one["connections"] == 16)
         print(
@@ -224,9 +230,12 @@ def serve_rows(server: Server, seconds: float, connections: list[int]) -> list[d
         rows.append({"what": f"{shape}, ask alone", "cpu us": ask, "cpu us in batches": asked})
         decisions = [one for answer in answers for one in json.loads(answer)["decisions"]]
         posts = [{"decision": one["decision"], "rewards": [[one["items"][0], 1]]} for one in decisions]
-        path = f"/v1/experiments/{name}/rewards"
-        rewards = [("POST", path, wire.as_json(posts[i : i + BATCH])) for i in range(0, len(posts) - BATCH + 1, BATCH)]
-        rows.append(measure(server, f"{shape}, rewards in batches of {BATCH}", rewards, 4, 0.0, BATCH)[0])
+        path, half = f"/v1/experiments/{name}/rewards", len(posts) // 2
+        each = [("POST", path, wire.as_json(post)) for post in posts[:half][: int(500 * seconds)]]
+        rest = posts[half:]
+        rewards = [("POST", path, wire.as_json(rest[i : i + BATCH])) for i in range(0, len(rest) - BATCH + 1, BATCH)]
+        rows.append(measure(server, f"{shape}, rewards one by one", each, 16, 0.0, 1)[0])
+        rows.append(measure(server, f"{shape}, rewards in batches of {BATCH}", rewards, 16, 0.0, BATCH)[0])
     return rows
 
 

@@ -967,6 +967,20 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # ---- the service -------------------------------------------------------------------------------------------------
     Mutant(
+        "serve/learning.py",
+        "one.number == self.changes and one.after <= self.position",
+        "one.number == self.changes",
+        "a replay lets candidates come before they came",
+        ("tests/serve/test_field.py::test_a_changing_field_is_the_librarys_and_the_same_after_restarts",),
+    ),
+    Mutant(
+        "_kernels/requests.py",
+        "if last_list[key] == n_lists:",
+        "if last_list[key] == -7:",
+        "a list may hold an item twice",
+        ("tests/test_kernels_requests.py::test_what_is_read_is_what_a_parser_reads",),
+    ),
+    Mutant(
         "serve/stores.py",
         "PRAGMA synchronous=FULL",
         "PRAGMA synchronous=OFF",
@@ -975,8 +989,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/learning.py",
-        "overdue = [time + window < clock for _, time in times]",
-        "overdue = [time < clock for _, time in times]",
+        "overdue = [time + window < clock for _, time, _ in times]",
+        "overdue = [time < clock for _, time, _ in times]",
         "decisions count as unrewarded before their window is over",
         ("tests/serve/test_stores.py::test_both_stores_come_to_the_same",),
     ),

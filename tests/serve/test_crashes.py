@@ -31,25 +31,77 @@ from tests.serve.test_service import same, state_of
 from tests.serve.worlds import QUICK, M, World, caught_up, spec
 
 JSON = {"content-type": "application/json"}
-RUN = """
-import sys
+# One process has everything loaded, and forks whoever is to be killed: what takes long is not what is tested.
+NURSERY = """
+import os, signal, sys
 from comband.serve.running import serve
 from comband.serve.settings import Settings
-serve(Settings(store=sys.argv[1], port=int(sys.argv[2]), log="error", lease=.3, poll=.05, snapshot=.3))
+
+for line in sys.stdin:
+    what, *more = line.split()
+    if what == "start":
+        pid = os.fork()
+        if pid == 0:
+            os.close(0)
+            try:
+                serve(Settings(store=more[0], port=int(more[1]), log="error", lease=.3, poll=.05, snapshot=.3))
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        print(pid, flush=True)
+    else:
+        status = os.waitpid(int(more[0]), 0)[1]
+        print(os.waitstatus_to_exitcode(status), flush=True)
 """
+
+
+class Nursery:
+    """Starts services."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ},
+        )
+
+    def ask(self, *words: object) -> int:
+        """One command, and the number that it answers."""
+        with self._lock:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            print(*words, file=self._process.stdin, flush=True)
+            return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it; its children are ended by those who asked for them."""
+        with self._process:
+            self._process.kill()
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 class Victim:
     """A service that is killed and started again, on one port."""
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, nursery: Nursery) -> None:
         import socket
 
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.store, self.kills = store, 0
-        self._lock, self._process = threading.Lock(), self._start()
+        self.store, self.kills, self._nursery = store, 0, nursery
+        self._lock, self._pid = threading.Lock(), self._start()
 
     @property
     def address(self) -> str:
@@ -68,24 +120,29 @@ class Victim:
     def kill(self) -> None:
         """At whatever it is doing; then start again."""
         with self._lock:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
+            self._end(signal.SIGKILL)
             self.kills += 1
-            self._process = self._start()
+            self._pid = self._start()
 
     def stop(self) -> int:
         """SIGTERM: finish, commit, close."""
         with self._lock:
-            self._process.terminate()
-            return self._process.wait(timeout=60)
+            return self._end(signal.SIGTERM)
 
     def end(self) -> None:
         """Whatever it does."""
-        self._process.kill()
-        self._process.wait()
+        with self._lock:
+            self._end(signal.SIGKILL)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", RUN, self.store, str(self.port)], env={**os.environ})
+    def _end(self, how: signal.Signals) -> int:
+        if self._pid == 0:
+            return 0
+        os.kill(self._pid, how)
+        status, self._pid = self._nursery.ask("wait", self._pid), 0
+        return status
+
+    def _start(self) -> int:
+        return self._nursery.ask("start", self.store, self.port)
 
 
 def insist(http: httpx.Client, method: str, path: str, body: bytes | None = None) -> bytes:
@@ -130,8 +187,8 @@ def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire
 
 @contextmanager
 def killing(victim: Victim, most: int) -> Iterator[None]:
-    """Kill it so often, each time at a random moment up to twice as long after its first answer as that took: on a busy
-    machine it must have time to get anywhere.
+    """Kill it so often, each time at a random moment after its first answer, up to a while and twice as long as that
+    took: on a busy machine it must have time to get anywhere.
     """
     stop, rng = threading.Event(), np.random.default_rng()
 
@@ -139,7 +196,7 @@ def killing(victim: Victim, most: int) -> Iterator[None]:
         while not stop.is_set() and victim.kills < most:
             began = time.monotonic()
             victim.wait(stop)
-            if not stop.wait(rng.uniform(0, 2 * (time.monotonic() - began))):
+            if not stop.wait(rng.uniform(0, 0.3 + 2 * (time.monotonic() - began))):
                 victim.kill()
 
     thread = threading.Thread(target=go)
@@ -188,9 +245,9 @@ def check(store: str, reference: Path, world: World, told: dict[int, wire.Decisi
     asyncio.run(compare())
 
 
-def kill_and_compare(store: str, folder: Path, kills: int) -> None:
+def kill_and_compare(store: str, folder: Path, kills: int, nursery: Nursery) -> None:
     """Go on until it was killed so often."""
-    world, victim = World(best=0.02), Victim(store)
+    world, victim = World(best=0.02), Victim(store, nursery)
     told: dict[int, wire.Decision] = {}
     try:
         with killing(victim, kills):
@@ -206,19 +263,19 @@ def kill_and_compare(store: str, folder: Path, kills: int) -> None:
     check(store, reference, world, told)
 
 
-def test_killed_under_load(tmp_path: Path) -> None:
+def test_killed_under_load(tmp_path: Path, nursery: Nursery) -> None:
     """Some kills; the long form makes two hundred."""
-    kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 3)
+    kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 10, nursery)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_killed_two_hundred_times_under_load(tmp_path: Path, kind: str) -> None:
+def test_killed_two_hundred_times_under_load(tmp_path: Path, kind: str, nursery: Nursery) -> None:
     if kind == "sqlite":
-        kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 200)
+        kill_and_compare(f"sqlite:///{tmp_path}/journal.db", tmp_path, 200, nursery)
     else:
         with postgres.server() as cluster:
-            kill_and_compare(cluster.address, tmp_path, 200)
+            kill_and_compare(cluster.address, tmp_path, 200, nursery)
 
 
 def learns(http: httpx.Client, victim: Victim) -> bool:
@@ -226,11 +283,11 @@ def learns(http: httpx.Client, victim: Victim) -> bool:
     return "comband_learning 1\n" in insist(http, "GET", f"{victim.address}/metrics").decode()
 
 
-def test_two_of_three_deciders_and_the_learner_are_killed(tmp_path: Path) -> None:
+def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> None:
     """Whoever is left goes on, another learns within seconds, and nothing is counted twice."""
     with postgres.server() as cluster:
         world = World(best=0.02)
-        victims = [Victim(cluster.address) for _ in range(3)]
+        victims = [Victim(cluster.address, nursery) for _ in range(3)]
         told: dict[int, wire.Decision] = {}
         try:
             with httpx.Client(headers=JSON, timeout=20) as http:
