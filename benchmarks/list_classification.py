@@ -322,7 +322,8 @@ def _has_vw() -> bool:
     try:
         import vowpalwabbit  # noqa: F401
     except ImportError:
-        print("Vowpal Wabbit is not installed and is left out (pip install 'comband[vw]').", file=sys.stderr)
+        hint = "pip install 'comband[vw]', or '.[vw]' in a clone"
+        print(f"Vowpal Wabbit is not installed and is left out ({hint}).", file=sys.stderr)
         return False
     return True
 

@@ -81,6 +81,19 @@ def test_every_parameter_is_spelt_out() -> None:
     assert missing == []
 
 
+def test_hints_at_extras_are_right_for_a_clone_and_for_an_index() -> None:
+    hints = []
+    for path in MENTIONING:
+        text = path.read_text(encoding="utf-8")
+        for match in re.finditer(r"comband\[([a-z]+)\]", text):
+            hints.append(match[1])
+            assert f".[{match[1]}]' in a clone" in text[match.end() : match.end() + 60].replace("`", ""), (
+                path,
+                match[0],
+            )
+    assert len(hints) >= 5
+
+
 def _exists(name: str) -> bool:
     """Whether a dotted name below comband can be reached, modules included."""
     found: object = comband

@@ -79,7 +79,7 @@ _MOST_SCHEMA = 1 << 26
 
 
 def save_model(model: BanditListClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier to one skops file (needs the extra: pip install 'comband[models]').
+    """Write a fitted classifier to one skops file (pip install 'comband[models]', or '.[models]' in a clone).
 
     Parameters
     ----------

@@ -21,7 +21,8 @@ class RankingOracle:
     Every context with a positive estimate is one query: its positive actions against `negatives` random others,
     LambdaMART with the metric cut at m. A pair's weight is its estimate r̂. How far this is from ERM: LambdaMART climbs
     a smooth surrogate of NDCG@m greedily, one tree after another; there is no guarantee of a maximiser even on the
-    training set, and the sampled negatives add variance. So `exact` is False. Needs the extra `comband[ranking]`.
+    training set, and the sampled negatives add variance. So `exact` is False. Needs the extra
+    `ranking` (LightGBM).
 
     Parameters
     ----------
