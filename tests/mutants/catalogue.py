@@ -978,7 +978,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if last_list[key] == n_lists:",
         "if last_list[key] == -7:",
         "a list may hold an item twice",
-        ("tests/test_kernels_requests.py::test_what_is_read_is_what_a_parser_reads",),
+        ("tests/test_kernels_requests.py::test_the_rest_is_left_to_a_parser",),
     ),
     Mutant(
         "serve/stores.py",
