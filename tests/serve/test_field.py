@@ -18,6 +18,7 @@ from comband.serve.deciding import GivenNumbers, uniform_numbers
 from comband.serve.journal import NotRunningError
 from comband.serve.service import FieldClosedError, Service
 from comband.serve.wire import DecisionRequest, FieldChange, RewardPost
+from tests.serve import postgres
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, service, spec
 
@@ -300,3 +301,20 @@ def test_lists_that_end_early_go_on_with_the_fallbacks_items(tmp_path: Path) -> 
             assert receipt.accepted == M
 
     asyncio.run(run())
+
+
+def test_a_changing_field_is_the_librarys_on_postgresql_too() -> None:
+    async def run(store: str) -> Any:
+        made = Service(store, timing=QUICK)
+        try:
+            await made.create(open_spec())
+            await play(made, World(3, best=0.05), 0, 320)
+            return state_of(made)["learnt"]
+        finally:
+            made.close()
+
+    with postgres.server() as cluster:
+        learnt = asyncio.run(run(cluster.address))
+    mine = of_the_library(World(3, best=0.05)).state()["learnt"]
+    np.testing.assert_array_equal(mine["evidence"]["log_wealth"], learnt["evidence"]["log_wealth"])
+    assert same(mine["field"], learnt["field"])
