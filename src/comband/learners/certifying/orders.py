@@ -16,7 +16,7 @@ from comband.storage import State, Whole, check
 _REWARDED = 10  # rounds that must have had a reward before anybody is worth watching
 _RIVALS = 2  # of an epoch's leader: those whom it is expected to take longest to tell from it
 _PAIRS = 16  # at one time
-_LOOK_AGAIN = 1.02  # when so many times the rounds are in
+_LOOK_AGAIN, _LOOK_AFTER = 1.02, 100  # when so many times the rounds are in, and so many more: a look takes a while
 
 
 class OrdersGuard(Guard):
@@ -45,7 +45,7 @@ class OrdersGuard(Guard):
                 return
             self._pending = (*self._pending, moment)
             self.entered += moment.block.n_rounds
-            if self.entered >= max(_LOOK_AGAIN * self.looked, 1):
+            if self.entered >= max(_LOOK_AGAIN * self.looked, self.looked + _LOOK_AFTER):
                 self._take_in()
                 self.order.look()
                 self.looked = self.entered
