@@ -99,6 +99,20 @@ def test_a_column_of_mixed_things_is_refused_in_words() -> None:
         cb.evaluate(pd.DataFrame(columns), policies, max_reward=1.0, features=["id"])
 
 
+def test_candidates_come_from_any_frame_with_any_text() -> None:
+    """Polars hands over views of text, and categories of them, which Arrow can neither take nor join."""
+    rows: dict[str, Any] = {"context": [1, 1, 2, 2], "candidate": ["a", "b", "a", "b"]}
+    columns = {**rows, "item_0": ["x", "y", "y", "z"], "item_1": ["y", "x", "z", "x"]}
+    lists = {**rows, "items": [["x", "y"], ["y", "x"], ["y", "z"], ["z", "x"]]}
+    expected = cb.read_candidates(pd.DataFrame(columns))
+    categories = pl.DataFrame(columns).with_columns(pl.col("candidate", "item_0", "item_1").cast(pl.Categorical))
+    nested = pl.DataFrame(lists).with_columns(pl.col("items").cast(pl.List(pl.Categorical)))
+    for frame in (pl.DataFrame(columns), categories, pl.DataFrame(lists), nested, pa.table(lists)):
+        found = cb.read_candidates(frame)
+        assert found.names == expected.names
+        assert found.lists.tolist() == expected.lists.tolist()
+
+
 def test_contexts_are_taken_joined_and_printed_alike() -> None:
     for columns in ({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]}, {"a": [1, 2, 3], "b": ["x", "y", "z"]}):
         frames = [make(columns) for make in KINDS.values()]

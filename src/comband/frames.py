@@ -34,12 +34,28 @@ def as_table(frame: Any) -> Any:
     except ImportError:
         raise InputError(missing_extra("reading a data frame", "pyarrow", "logs")) from None
     try:
-        return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else narwhal(frame).to_arrow()
+        table = pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else narwhal(frame).to_arrow()
+        plain = pa.schema([pa.field(field.name, _plain_type(field.type)) for field in table.schema])
+        return table if plain.types == table.schema.types else table.cast(plain)
     except (pa.ArrowException, TypeError, ValueError) as error:
         reason = visible((str(error).splitlines() or [type(error).__name__])[0])
         raise InputError(
             f"a data frame must have columns of one type each, such as numbers, text or lists; Arrow says: {reason}"
         ) from None
+
+
+def _plain_type(kind: Any) -> Any:
+    """Text and lists as Arrow can sort and join them: the views that polars hands over have no such functions yet."""
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain_type(kind.value_type), kind.ordered)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _plain_type(kind.value_type)
+        return kind if inner == kind.value_type else pa.large_list(inner)
+    return kind
 
 
 def narwhal(frame: Any) -> Any:

@@ -69,7 +69,7 @@ ColumnsOption = Annotated[
     Path | None,
     typer.Option(
         "--columns",
-        help="The same in a TOML file, in tables [log] and [candidates]; --column adds.",
+        help="The same in a TOML file, in tables \\[log] and \\[candidates]; --column adds.",
         show_default=False,
     ),
 ]

@@ -273,10 +273,7 @@ def _all_good(values: NDArray[Any]) -> Converted:
 
 
 def _without_dictionary(column: Column) -> Column:
-    pa = arrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.string()) if str(column.type) == "string_view" else column
+    return column.dictionary_decode() if arrow().types.is_dictionary(column.type) else column
 
 
 def plain(value: Any) -> Any:
