@@ -97,6 +97,26 @@ def test_limits_are_kept_and_the_rest_is_in_proportion(size: int, seed: int, spr
     np.testing.assert_allclose(q, np.minimum(np.maximum(np.exp(low) * weight, lower), 1.0), atol=1e-12)
 
 
+@pytest.mark.parametrize("own", [None, np.array([0.1, 0, 0.3, 0, 0.2, 0, 0.3])])
+def test_no_rivals_action_is_rarer_than_promised(own: np.ndarray | None) -> None:
+    """Where it is covered; and with all attention on one rival the actions of others are as rare as that."""
+    problem = cb.Problem(n_actions=20, list_size=3)
+    policies = random_policies(7, 40, problem, np.random.default_rng(8))
+    attention = np.where(np.arange(7) == 3, 1.0, 1e-9)
+    explorer = DisagreementExplorer(
+        policies, np.arange(7), leader=2, attention=attention, smallest_disputed=0.12, own=own, problem=problem
+    )
+    X = np.arange(40)
+    covered = explorer.draw(X, np.random.default_rng(0)).decisions.covered
+    Q, lists = explorer.propensities_of(X), policies.predict(X)
+    rarest = min(Q[x, y] for x in np.flatnonzero(covered) for y in np.setdiff1d(lists[x].ravel(), lists[x, 2]).tolist())
+    assert covered.sum() >= 10
+    least = explorer.smallest_disputed
+    assert least * (1 - 1e-12) <= rarest
+    if own is None:
+        assert rarest == pytest.approx(least)
+
+
 def test_own_lists_are_shown_in_their_share_of_rounds() -> None:
     """All probabilities are (1 − Σκ)·Q + Σ κ·1[listed], and so is the smallest."""
     problem = cb.Problem(n_actions=12, list_size=3)

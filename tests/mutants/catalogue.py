@@ -415,10 +415,31 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- what is shown, and with which probability -------------------------------------------------------------------
     Mutant(
         "exploration/disagreement.py",
-        "self.smallest_disputed = smallest_disputed",
-        "self.smallest_disputed = 1.2 * smallest_disputed",
+        "= smallest_disputed, drawn * smallest_disputed",
+        "= smallest_disputed, 1.2 * drawn * smallest_disputed",
         "the promised smallest propensity is a fifth too high",
-        (ADAPTIVE,),
+        (f"{DISAGREEMENT}::test_no_rivals_action_is_rarer_than_promised",),
+    ),
+    Mutant(
+        "exploration/disagreement.py",
+        "= smallest_disputed, drawn * smallest_disputed",
+        "= smallest_disputed, smallest_disputed",
+        "the promised smallest propensity does not know of own lists",
+        (f"{DISAGREEMENT}::test_own_lists_are_shown_in_their_share_of_rounds",),
+    ),
+    Mutant(
+        "_kernels/disagreement.py",
+        "mixed[union[a]] = (1 - owned) * q[a]",
+        "mixed[union[a]] = q[a]",
+        "propensities do not know in how many rounds own lists are shown",
+        (f"{DISAGREEMENT}::test_own_lists_are_shown_in_their_share_of_rounds",),
+    ),
+    Mutant(
+        "_kernels/disagreement.py",
+        "(u[i, 0] - owned) / (1 - owned)",
+        "u[i, 0]",
+        "where own lists are shown, the others are not drawn with their propensities",
+        (f"{DISAGREEMENT}::test_lists_come_with_their_propensities",),
     ),
     Mutant(
         "exploration/mixture.py",
