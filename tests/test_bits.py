@@ -52,3 +52,15 @@ def test_numbers_may_be_of_any_sign() -> None:
     np.testing.assert_allclose(rows.squares(2, np.ones(9)), ((cells - cells[:, [2]]) ** 2).sum(axis=0))
     np.testing.assert_allclose(rows.shortfall(None, np.ones(9)), np.maximum(1 - cells, 0).sum(axis=0))
     np.testing.assert_allclose(rows.spread(np.full(4, 0.25)), cells.var(axis=1))
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 1), (1, 1), (0, 1), (0, 3, 1), (0, 1, 1, 1, 0)])
+def test_single_rows_are_joined_to_nothing(sizes: tuple[int, ...]) -> None:
+    """An empty matrix has no stride of its own, and numpy may then lay out single rows below each other by columns."""
+    cells = np.random.default_rng(5).random((sum(sizes), 130)) < 0.5
+    ends = np.cumsum(sizes)
+    rows = join_rows([rows_of(cells[end - size : end]) for end, size in zip(ends, sizes, strict=True)])
+    np.testing.assert_array_equal(rows.cells(), cells)
+    shares = np.random.default_rng(6).dirichlet(np.ones(130))
+    np.testing.assert_allclose(rows @ shares, cells @ shares)
+    np.testing.assert_allclose(rows.weighted_sum(np.ones(len(cells))), cells.sum(axis=0))

@@ -31,7 +31,7 @@ class PackedRows:
     """A matrix with one row per event and one column per candidate."""
 
     def __init__(self, bits: Words, n_columns: int) -> None:
-        self.bits, self.n_columns = bits, n_columns
+        self.bits, self.n_columns = np.ascontiguousarray(bits), n_columns  # kernels go by addresses
 
     @classmethod
     def from_cells(cls, inside: Bools) -> PackedRows:
@@ -48,7 +48,7 @@ class PackedRows:
         return self.bits.nbytes
 
     def __getitem__(self, rows: Any) -> PackedRows:
-        return PackedRows(np.ascontiguousarray(self.bits[rows]), self.n_columns)
+        return PackedRows(self.bits[rows], self.n_columns)
 
     def __matmul__(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Σ_j weights[j] over the ones of each row."""

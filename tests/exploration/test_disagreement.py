@@ -97,7 +97,7 @@ def test_limits_are_kept_and_the_rest_is_in_proportion(size: int, seed: int, spr
     np.testing.assert_allclose(q, np.minimum(np.maximum(np.exp(low) * weight, lower), 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("own", [None, np.array([0.1, 0, 0.3, 0, 0.2, 0, 0.3])])
+@pytest.mark.parametrize("own", [None, np.array([0.1, 0, 0.3, 0, 0.2, 0, 0.3]), np.where(np.arange(7) == 5, 0.8, 0)])
 def test_no_rivals_action_is_rarer_than_promised(own: np.ndarray | None) -> None:
     """Where it is covered; and with all attention on one rival the actions of others are as rare as that."""
     problem = cb.Problem(n_actions=20, list_size=3)
@@ -113,6 +113,9 @@ def test_no_rivals_action_is_rarer_than_promised(own: np.ndarray | None) -> None
     assert covered.sum() >= 10
     least = explorer.smallest_disputed
     assert least * (1 - 1e-12) <= rarest
+    disputed = [np.flatnonzero(np.bincount(lists[x].ravel(), minlength=20) < 7) for x in range(40)]
+    of_leader = min(Q[x, y] for x in np.flatnonzero(covered) for y in np.intersect1d(lists[x, 2], disputed[x]).tolist())
+    assert explorer.smallest_of_leader * (1 - 1e-12) <= of_leader
     if own is None:
         assert rarest == pytest.approx(least)
 

@@ -431,3 +431,24 @@ def test_objectives_that_cannot_be() -> None:
     placed = cb.Problem(n_actions=30, list_size=3, sparsity=1, places=[1, 0.5, 0.3])
     with pytest.raises(cb.InputError, match="places do not matter"):
         cb.AdaptiveComband(placed, policies, epsilon=0.1, objective="reward")
+
+
+def test_many_candidates_and_rewards_that_come_one_by_one() -> None:
+    """More than 64 candidates, two words of bits: told one round at a time, they are those of rounds told at once."""
+    problem = cb.Problem(n_actions=60, list_size=4, sparsity=1)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    policies = shop.candidates(100, seed=2)
+    single, whole = (cb.AdaptiveComband(problem, policies, epsilon=0.01, first_epoch=100, seed=4) for _ in range(2))
+    visitors = shop.sample(101, np.random.default_rng(3))
+    asked = [single.ask(visitors.contexts[[i]]).lists for i in range(100)]
+    rewards = visitors.answer(np.concatenate([*asked, asked[-1]]))[:100]
+    decisions = whole.ask(visitors.contexts[:100])
+    np.testing.assert_array_equal(decisions.lists, np.concatenate(asked))
+    single = cb.AdaptiveComband(problem, policies, epsilon=0.01, first_epoch=100, seed=4)
+    for i in range(100):
+        single.tell(single.ask(visitors.contexts[[i]]), rewards[[i]])
+    whole.tell(decisions, rewards)
+    np.testing.assert_array_equal(single.ask(visitors.contexts[100:]).lists, whole.ask(visitors.contexts[100:]).lists)
+    assert len(single.epochs) == 2
+    np.testing.assert_allclose(single.evidence.values.means, whole.evidence.values.means, rtol=1e-12)
+    assert (rewards.sum(axis=1) > 0).sum() > 2

@@ -109,7 +109,7 @@ class DisagreementExplorer:
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
         self.smallest = drawn * float(self._lowest.min())
-        self.smallest_of_leader = of_leader
+        self.smallest_of_leader = drawn * of_leader
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context, in random order; `covered` says where the smallest propensity could be kept.
