@@ -451,6 +451,10 @@ class CertificationStatus(Status):
         Who was dropped, in order.
     reward_lost:
         What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+    to_lose:
+        What it will cost further, if it loses as much per round until the certificate as it did so far.
+    loss, loss_error:
+        What it cost so far beside the candidate in production, where one was named, with the standard error.
     waiting, missing, late:
         Decisions not answered yet; decisions that were never answered in time and count as without reward; answers
         that came after that.
@@ -478,6 +482,9 @@ class CertificationStatus(Status):
 
     dropped: tuple[Dropped, ...] = ()
     reward_lost: float = 0.0
+    to_lose: float = 0.0
+    loss: float | None = None
+    loss_error: float | None = None
     waiting: int = 0
     missing: int = 0
     late: int = 0

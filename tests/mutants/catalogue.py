@@ -158,8 +158,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/report.py",
-        "reward_lost=float(value * evidence.rounds - evidence.reward)",
-        "reward_lost=float(evidence.reward - value * evidence.rounds)",
+        "lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)",
+        "lost = float(evidence.reward - evidence.values.means[claim.leader] * evidence.rounds)",
         "the sign of reward_lost: what exploration cost reads as a gain",
         (LISTS,),
     ),
@@ -426,6 +426,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "= smallest_disputed, smallest_disputed",
         "the promised smallest propensity does not know of own lists",
         (f"{DISAGREEMENT}::test_own_lists_are_shown_in_their_share_of_rounds",),
+    ),
+    Mutant(
+        "exploration/disagreement.py",
+        "self.smallest_of_leader = drawn * of_leader",
+        "self.smallest_of_leader = of_leader",
+        "how rare the leader's items may be does not know of own lists",
+        (f"{DISAGREEMENT}::test_no_rivals_action_is_rarer_than_promised",),
+    ),
+    Mutant(
+        "learners/certifying/traffic.py",
+        "return self.estimate + _SURE * self.error",
+        "return self.estimate - _SURE * self.error",
+        "a cap on the reward lost is taken to be kept until it is surely broken",
+        ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "out[self.kept] = False",
+        "pass",
+        "production is dropped, though visitors go on seeing it",
+        ("tests/learners/certifying/test_traffic.py::test_production_is_never_dropped_and_the_promise_is_kept",),
     ),
     Mutant(
         "_kernels/disagreement.py",

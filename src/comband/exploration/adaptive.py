@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comband.exploration.base import Explorer, Standing
 from comband.exploration.disagreement import DisagreementExplorer
@@ -33,7 +34,9 @@ class DisagreementExploration:
 
     Where reward is the objective, most rounds show a candidate's own list, drawn by how likely each is to be the best
     (Thompson sampling), and the others the actions in dispute. What own lists bring speaks for all who share actions,
-    and they cost little where they are shown most; those others keep every importance weight bounded.
+    and they cost little where they are shown most; those others keep every importance weight bounded. Where only a
+    share of the visitors takes part, the others see the own list of the candidate in production, which is one more
+    part of the same distribution.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -56,16 +59,18 @@ class DisagreementExploration:
         if len(candidates) > self.max_evaluated:
             front = np.argsort(standing.gaps, kind="stable")[:_FRONT_RUNNERS]
             weights = np.zeros(len(standing.policies))
-            weights[candidates[front]] = 1 / len(front)
-            return mixture_explorer(
-                standing.policies, candidates, weights=weights, floor=_LISTS_AT_FIRST, problem=problem
-            )
+            weights[candidates[front]] = standing.exposure * (1 - _LISTS_AT_FIRST) / len(front)
+            if standing.production is not None:
+                weights[candidates[standing.production]] += 1 - standing.exposure
+            floor = standing.exposure * _LISTS_AT_FIRST
+            weights /= 1 - floor
+            return mixture_explorer(standing.policies, candidates, weights=weights, floor=floor, problem=problem)
         reading: type[DisagreementExplorer] = DisagreementExplorer
         if isinstance(standing.policies, PlacedPolicies):
             reading = PairExplorer
         elif problem.places is not None:
             reading = ExaminationExplorer
-        own = None if standing.hopes is None or reading is not DisagreementExplorer else _OWN_LISTS * standing.hopes
+        own = _own_lists(standing) if reading is DisagreementExplorer else None
         room, needed = reading.room(standing)[0], room_needed(standing, reading)
 
         def explorer(share: float) -> DisagreementExplorer:
@@ -84,6 +89,16 @@ class DisagreementExploration:
         if standing.forecast is None or reading is DisagreementExplorer or len(candidates) > _FEW:
             return usual
         return min([usual, *(explorer(share) for share in _LOWER_SHARES)], key=standing.forecast)
+
+
+def _own_lists(standing: Standing) -> NDArray[np.float64]:
+    """The share of rounds in which each candidate's own list is shown."""
+    own = np.zeros(len(standing.candidates))
+    if standing.hopes is not None:
+        own += standing.exposure * _OWN_LISTS * standing.hopes
+    if standing.production is not None:
+        own[standing.production] += 1 - standing.exposure
+    return own
 
 
 def smallest_disputed(room: float, needed: float, share: float = _SHARE) -> float:

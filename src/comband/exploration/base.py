@@ -150,6 +150,9 @@ class Standing:
     hopes:
         (S,) how likely each of the candidates is to be the best, as far as can be told, where little reward is to be
         lost; None where as few rounds as possible are to be taken.
+    production, exposure:
+        Whose own list (a position among the candidates) is shown to all but this share of the visitors, where not all
+        take part.
     forecast:
         How many rounds the slowest rival would still take if an explorer drew the lists, by the rewards seen so far;
         None before there are any.
@@ -185,6 +188,8 @@ class Standing:
     events: Events
     recent: RecentContexts
     hopes: NDArray[np.float64] | None = None
+    production: int | None = None
+    exposure: float = 1.0
     forecast: Callable[[Explorer], float] | None = None
 
 

@@ -11,7 +11,8 @@ from comband.exploration.base import check_objective
 from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
-from comband.policies.policy_set import PolicySet
+from comband.learners.certifying.traffic import Traffic
+from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, has_totals
 
 
@@ -61,6 +62,12 @@ class AdaptiveComband(CertifyingLearner):
         An int, a SeedSequence or a Generator; the same seed gives the same run.
     max_evaluated:
         Up to how many candidates are evaluated on every context.
+    production, exposure:
+        The name of the candidate that visitors see today, and the share of visitors who take part: all others see its
+        list. The promise is the same, in more rounds.
+    max_loss:
+        Explore no further when the reward lost so far, beside showing production's list to all, may have reached so
+        much: when the upper 95% limit of its estimate does. See `comband.learners.certifying.traffic`.
     objective:
         "rounds": as few as possible until the certificate. "reward": lose as little reward as possible meanwhile: most
         rounds show a candidate's own list, drawn by how likely it is to be the best. The promise is the same.
@@ -92,16 +99,24 @@ class AdaptiveComband(CertifyingLearner):
         open_field: bool = False,
         max_evaluated: int = 1000,
         objective: str = "rounds",
+        production: str | None = None,
+        exposure: float = 1.0,
+        max_loss: float | None = None,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
         exploration = DisagreementExploration(max_evaluated)
         self.max_evaluated = exploration.max_evaluated
-        if check_objective(objective) == "reward" and (has_totals(problem) or problem.places is not None):
-            raise InputError(
-                'objective="reward" is for rewards of single items whose places do not matter; leave it out, or state '
-                "the problem without places and with its items' rewards."
-            )
+        traffic = Traffic.among(check_policies(policies, gaps=True), production, exposure, max_loss)
+        if has_totals(problem) or problem.places is not None:
+            asked = ['objective="reward"'] * (check_objective(objective) == "reward")
+            asked += [f"exposure={exposure:g}"] * (traffic.exposure < 1)
+            if asked:
+                raise InputError(
+                    f"{asked[0]} is for rewards of single items whose places do not matter; leave it out, or state "
+                    "the problem without places and with its items' rewards."
+                )
+        self.production, self.exposure, self.max_loss = production, traffic.exposure, traffic.max_loss
         super().__init__(
             problem,
             policies,
@@ -118,6 +133,7 @@ class AdaptiveComband(CertifyingLearner):
             recent=recent,
             open_field=open_field,
             objective=objective,
+            traffic=traffic,
             guards=guards,
             seed=seed,
         )

@@ -24,6 +24,7 @@ from comband.learners.certifying.moments import Asked, Entered, Guard, Told, Una
 from comband.learners.certifying.parts import Parts
 from comband.learners.certifying.planner import first_aim
 from comband.learners.certifying.queue import Queue
+from comband.learners.certifying.traffic import EVERYBODY, Traffic
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Watch
 from comband.learners.ledger import Admission
@@ -91,6 +92,9 @@ class CertifyingLearner(Selector):
     objective:
         "rounds": as few as possible until the certificate. "reward": lose as little reward as possible meanwhile, in
         more rounds, where the exploration can; the promise is the same.
+    traffic:
+        Who takes part, and what it may cost; an exploration of your own must then look at `Standing.exposure`. See
+        `comband.learners.certifying.traffic`.
     guards:
         Further guards, beside those that every certifying learner has; see `comband.learners.certifying.Guard`.
 
@@ -129,6 +133,7 @@ class CertifyingLearner(Selector):
         recent: int | None = None,
         open_field: bool = False,
         objective: str = "rounds",
+        traffic: Traffic = EVERYBODY,
         guards: Sequence[Guard] = (),
         seed: Seed = 0,
     ) -> None:
@@ -174,6 +179,7 @@ class CertifyingLearner(Selector):
             beliefs=beliefs,
             max_rounds=self.max_rounds,
             objective=self.objective,
+            traffic=traffic,
             patience=self.patience,
             first_epoch=self.first_epoch,
             epoch_growth=self.epoch_growth,
@@ -218,8 +224,9 @@ class CertifyingLearner(Selector):
     @property
     @alone
     def done(self) -> bool:
-        """Whether the promise is kept, or the budget spent."""
+        """Whether the promise is kept, or the budget spent: that of rounds, or that of reward that may be lost."""
         spent = self.max_rounds is not None and self.rounds >= self.max_rounds
+        spent = spent or self._all.planner.traffic.spent(self._all.evidence)
         return self._all.verdict.certified is not None or spent
 
     @alone
@@ -302,6 +309,7 @@ class CertifyingLearner(Selector):
                 raise InputError(f"there is no candidate {name!r} to withdraw; there are {', '.join(here)}.")
         if len(here) + len(arrivals) == len(leaving):
             raise InputError(f"{leaving[0]!r} is the only candidate: add another before it is withdrawn.")
+        parts.planner.traffic.check_leaving([self.policies.names.index(name) for name in leaving])
         before = Checkpoint(self, *parts.changing(epoch=True))
         try:
             policies = self.policies
@@ -405,4 +413,4 @@ class CertifyingLearner(Selector):
         self._moved = True
 
 
-_OBJECTS = {"problem", "policies", "seed", "exploration", "guards"}  # no plain values: not saved
+_OBJECTS = {"problem", "policies", "seed", "exploration", "traffic", "guards"}  # no plain values: not saved

@@ -19,6 +19,7 @@ from comband.learners.certifying.planner import Planner
 from comband.learners.certifying.possible import check_evidence
 from comband.learners.certifying.queue import Queue
 from comband.learners.certifying.report import Report
+from comband.learners.certifying.traffic import Traffic
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Watch
 from comband.learners.ledger import Ledger
@@ -37,8 +38,8 @@ class Parts:
 
     Parameters
     ----------
-    problem, policies, exploration, epsilon, delta, max_rounds, objective, patience, first_epoch, epoch_growth, period,
-    guards:
+    problem, policies, exploration, epsilon, delta, max_rounds, objective, traffic, patience, first_epoch, epoch_growth,
+    period, guards:
         As for `CertifyingLearner`.
     ledger:
         The learner's record of its decisions.
@@ -62,6 +63,7 @@ class Parts:
         beliefs: Beliefs,
         max_rounds: int | None,
         objective: str,
+        traffic: Traffic,
         patience: int | None,
         first_epoch: int,
         epoch_growth: float,
@@ -78,7 +80,7 @@ class Parts:
         self.queue = Queue(ledger, patience=patience, period=period)
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         field = Field(len(policies), delta=delta, is_open=open_field)
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field)
+        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field, kept=traffic.production)
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem, names=policies.names, period=period)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
@@ -88,6 +90,7 @@ class Parts:
             beliefs=beliefs,
             max_rounds=max_rounds,
             objective=objective,
+            traffic=traffic,
             tie_seed=tie_seed,
         )
 

@@ -12,6 +12,7 @@ from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
 from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.traffic import Traffic
 from comband.learners.certifying.verdict import Verdict
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
@@ -39,8 +40,8 @@ class Planner:
         How an epoch explores.
     beliefs:
         What is thought of the candidates.
-    max_rounds, objective:
-        The budget, if there is one, and what is to be small.
+    max_rounds, objective, traffic:
+        The budget, if there is one, what is to be small, and who takes part.
     tie_seed:
         Decides ties.
     """
@@ -54,8 +55,10 @@ class Planner:
         beliefs: Beliefs,
         max_rounds: int | None,
         objective: str,
+        traffic: Traffic,
         tie_seed: int,
     ) -> None:
+        self.traffic = traffic
         self.policies, self.exploration, self.problem = policies, exploration, problem
         self.beliefs, self.max_rounds, self.objective, self.tie_seed = beliefs, max_rounds, objective, tie_seed
 
@@ -95,6 +98,8 @@ class Planner:
                 events=evidence.seen.events,
                 recent=recent,
                 hopes=self._hopes(thought, epochs, evidence),
+                production=self._production(candidates),
+                exposure=self.traffic.exposure,
                 forecast=forecast if len(evidence.seen) else None,
             )
         )
@@ -124,6 +129,10 @@ class Planner:
             start=evidence.rounds,
             first_id=first_id,
         )
+
+    def _production(self, candidates: NDArray[np.int64]) -> int | None:
+        production = self.traffic.production
+        return None if production is None else int(np.searchsorted(candidates, production))
 
     def _hopes(self, thought: Shrunk, epochs: Epochs, evidence: Evidence) -> NDArray[np.float64] | None:
         if self.objective == "rounds":

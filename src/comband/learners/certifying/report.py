@@ -118,7 +118,8 @@ class Report:
         """Where the learner stands now."""
         verdict, evidence = self.verdict, self.verdict.evidence
         claim = verdict.claim()
-        value = evidence.values.means[claim.leader]
+        lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)
+        forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
@@ -126,8 +127,11 @@ class Report:
             survivors=int(verdict.alive.sum()),
             dropped=tuple(verdict.dropped),
             expected=self.expected(),
-            forecast=self.forecast(),
-            reward_lost=float(value * evidence.rounds - evidence.reward),
+            forecast=forecast,
+            reward_lost=lost,
+            to_lose=lost / evidence.rounds * forecast if lost > 0 else 0.0,
+            loss=None if loss is None else loss.estimate,
+            loss_error=None if loss is None else loss.error,
             waiting=self.queue.waiting,
             missing=self.queue.missing,
             late=self.queue.late,
@@ -180,6 +184,8 @@ class Report:
         if verdict.certified is None:
             so_far = f"this is the best epsilon known after {queue.front:,} rounds"
             notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
+            if self.planner.traffic.spent(verdict.evidence):
+                notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
         behind = queue.behind
         if behind:
             notes.append(

@@ -192,10 +192,19 @@ class Seen:
         """The standard error of the mean over so many rounds of what a column earned, by importance weighting."""
         if len(self) == 0:
             return float("inf")
+        return float(np.sqrt((self._earned(candidate) ** 2).sum())) / n_rounds
+
+    def loss_error(self, candidate: int, n_rounds: int) -> float:
+        """The standard error of the mean over so many rounds of what a column earned more than was earned."""
+        events = self.events
+        more = self._earned(candidate) - np.bincount(events.rows, events.rewards)
+        return float(np.sqrt((more**2).sum())) / n_rounds
+
+    def _earned(self, candidate: int) -> NDArray[np.float64]:
+        """What a column earned in each round that has events, by importance weighting."""
         events = self.events
         earned = self.rows.column(int(np.searchsorted(self.columns, candidate))) * events.rewards
-        per_round = np.bincount(events.rows, earned / events.propensities)
-        return float(np.sqrt((per_round**2).sum())) / n_rounds
+        return np.asarray(np.bincount(events.rows, earned / events.propensities), dtype=np.float64)
 
     def _parts(
         self, candidates: NDArray[np.int64], n_rounds: NDArray[np.int64], unit: float, first: int = 0

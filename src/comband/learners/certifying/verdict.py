@@ -44,6 +44,8 @@ class Verdict:
         (P,) of the candidates.
     epsilon, field:
         The promise, with its δ, and whom it is about.
+    kept:
+        Who is not dropped, whatever the evidence, because visitors go on seeing it; None: nobody.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -56,8 +58,10 @@ class Verdict:
     (True, True)
     """
 
-    def __init__(self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field) -> None:
-        self.evidence, self.names, self.epsilon, self.field = evidence, names, epsilon, field
+    def __init__(
+        self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field, kept: int | None = None
+    ) -> None:
+        self.evidence, self.names, self.epsilon, self.field, self.kept = evidence, names, epsilon, field, kept
         self.delta = field.delta
         self.alive = field.present
         self._thresholds: float | NDArray[np.float64] = field.thresholds(np.zeros(len(names)))
@@ -109,6 +113,8 @@ class Verdict:
         against = evidence.against_being_best(self.alive, self._thresholds)
         out = against >= self._thresholds
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
+        if self.kept is not None:
+            out[self.kept] = False
         for i in np.flatnonzero(out):
             self.dropped.append(Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])))
         self.alive &= ~out

@@ -1,0 +1,102 @@
+"""Who takes part in an experiment, and what it may cost beside the candidate in production."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from comband.learners.certifying.evidence import Evidence
+from comband.policies.policy_set import PolicySet
+from comband.problem import InputError, check_number, check_positive
+from comband.text import visible
+
+_SURE = 1.645  # standard errors: a normal variable stays below in 95 of 100 cases
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What an experiment has cost so far: the estimate, its standard error, and the limit that the truth stays below
+    in about 95 of 100 experiments (`most`).
+
+    >>> Loss(estimate=100, error=20).most
+    132.9
+    """
+
+    estimate: float
+    error: float
+
+    @property
+    def most(self) -> float:
+        """The upper limit, by a normal approximation: no promise."""
+        return self.estimate + _SURE * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """All visitors, or a share of them, the others seeing production's own list; and how much reward may be lost.
+
+    Whoever takes part is drawn anew in each round, whatever the context: production's list is one more part of the
+    distribution that lists are drawn from, with exact propensities, so the promise is about all visitors and has the
+    same proof. Production stays a candidate to the end, however much evidence there is against its being the best.
+
+    Parameters
+    ----------
+    production:
+        Its position among the policies; None where nobody is.
+    exposure:
+        The share of visitors who take part.
+    max_loss:
+        Exploration ends when the reward lost, beside showing production to all, may have reached so much.
+
+    >>> Traffic(production=2, exposure=0.2).exposure
+    0.2
+    """
+
+    production: int | None = None
+    exposure: float = 1.0
+    max_loss: float | None = None
+
+    @classmethod
+    def among(cls, policies: PolicySet, production: str | None, exposure: float, max_loss: float | None) -> Traffic:
+        """As the user said it, checked."""
+        share = check_number("exposure", exposure)
+        if not 0 < share <= 1:
+            raise InputError(f"exposure is the share of visitors who take part, above 0 and at most 1, got {exposure}.")
+        cap = None if max_loss is None else check_positive("max_loss", max_loss)
+        if production is None:
+            if share < 1 or cap is not None:
+                raise InputError(
+                    "exposure and max_loss are about the candidate that visitors see without this experiment: say "
+                    "which one it is, production=<its name>."
+                )
+            return cls()
+        if production not in policies.names:
+            known = ", ".join(visible(name) for name in policies.names[:5])
+            more = ", …" if len(policies) > 5 else ""
+            raise InputError(f"production must be the name of a candidate ({known}{more}), got {production!r}.")
+        return cls(policies.names.index(production), share, cap)
+
+    def loss(self, evidence: Evidence) -> Loss | None:
+        """What showing production in all rounds so far would have earned, by importance weighting, less what was."""
+        if self.production is None:
+            return None
+        rounds, mean = evidence.rounds, float(evidence.values.means[self.production])
+        error = evidence.seen.loss_error(self.production, max(evidence.counted, 1)) if rounds else 0.0
+        return Loss(mean * rounds - evidence.reward, error * rounds)
+
+    def spent(self, evidence: Evidence) -> bool:
+        """Whether the reward lost may have reached what it may be."""
+        if self.max_loss is None:
+            return False
+        loss = self.loss(evidence)
+        return loss is not None and loss.most >= self.max_loss
+
+    def check_leaving(self, withdrawn: list[int]) -> None:
+        """Production cannot be withdrawn."""
+        if self.production in withdrawn:
+            raise InputError(
+                "the candidate in production cannot be withdrawn: the others are compared with it, and visitors who do "
+                "not take part see it."
+            )
+
+
+EVERYBODY = Traffic()
