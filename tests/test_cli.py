@@ -110,7 +110,11 @@ def test_table_page_and_json_have_the_same_notes(tmp_path: Path) -> None:
         (["evaluate", "{log}", "-c", "{lists}", "--sparsity", "0"], 1, "sparsity must be above 0"),
         (["evaluate", "{log}", "-c", "{lists}", "--html", "{folder}/no/r.html"], 1, "No such file or directory"),
         (["simulate", "--learner", "oracle of Delphi"], 1, "learner must be one of"),
-        (["simulate", "--slots", "200"], 1, "--slots must not exceed n_actions"),
+        (["simulate", "--slots", "200"], 1, "--slots must not exceed --items, got --slots=200 with --items=100"),
+        (["simulate", "--html", "{folder}/no/r.html"], 1, "No such file or directory"),
+        (["simulate", "--log", "{folder}"], 1, "Is a directory"),
+        (["demo", "--report", "{folder}/no/r.html"], 1, "No such file or directory"),
+        (["design", "{log}", "-c", "{lists}", "--n-actions", "9", "-o", "{folder}/no/m.npz"], 1, "No such file"),
         (["bench", "nonsense"], 1, "there is no benchmark 'nonsense'"),
     ],
 )
@@ -122,6 +126,7 @@ def test_exit_codes_and_one_sentence(tmp_path: Path, arguments: list[str], code:
     assert outcome.stdout == ""
     assert message in " ".join(outcome.stderr.split())
     assert "Traceback" not in outcome.stderr
+    assert outcome.stderr.count("\n") == 1 or code == 2  # nothing was done before
 
 
 def test_every_command_helps_with_an_example() -> None:
@@ -259,6 +264,7 @@ def test_quiet_stands_before_or_after_a_command_and_shows_no_progress(
         assert quiet.exit_code == 0, quiet.output
         assert shown == []
         assert quiet.stdout == loud.stdout
+        assert quiet.stderr == ""
 
 
 def interrupt_at(batch: int, monkeypatch: pytest.MonkeyPatch) -> list[cb.Batch]:
@@ -342,6 +348,37 @@ def test_width_is_what_columns_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         shown = CliRunner().invoke(app, command)
         assert max(map(len, shown.stdout.splitlines())) <= most
     assert max(map(len, shown.stdout.splitlines())) > 100
+
+
+@pytest.mark.parametrize("columns", ["30", "50", "70", "90"])
+def test_no_number_is_cut_however_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    log, lists = write_both(tmp_path, "jsonl", n=60)
+    command = ["evaluate", str(log), "-c", str(lists), "--sparsity", "1"]
+    answer = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = CliRunner().invoke(app, command).stdout
+    assert max(map(len, shown.splitlines())) <= int(columns)
+    assert "…" not in shown
+    for one in answer["candidates"]:
+        for number in (one["value"], *one["interval"], one["gap_bound"]):
+            assert f"{number:.5g}" in shown.split() or number == 0
+
+
+def test_a_log_without_clicks_has_no_column_for_what_is_better(tmp_path: Path) -> None:
+    rounds, policies = small_log(60)
+    cb.write_rounds(cb.Rounds(rounds.decisions, np.zeros_like(rounds.rewards)), tmp_path / "log.parquet")
+    cb.write_candidates(policies, np.arange(30), tmp_path / "lists.parquet")
+    command = ["evaluate", str(tmp_path / "log.parquet"), "-c", str(tmp_path / "lists.parquet")]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0
+    assert "no candidate is best, nothing is promised" in " ".join(shown.stdout.split())
+    assert "better" not in shown.stdout
+    assert "epsilon" not in shown.stdout
+
+
+def test_the_package_is_the_command_too() -> None:
+    shown = subprocess.run([sys.executable, "-m", "comband", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("comband ")
 
 
 @pytest.mark.parametrize(

@@ -223,8 +223,30 @@ def test_min_propensity_must_hold_and_only_widens() -> None:
     assert known.covered_epsilon == known.epsilon
     assert not any("smallest in the log" in note for note in known.notes)
     assert cautious.epsilon >= known.epsilon
-    with pytest.raises(cb.InputError, match="must not exceed any propensity"):
-        cb.evaluate(rounds, policies, max_reward=1, min_propensity=smallest * 1.1)
+    shown = policies.predict(rounds.decisions.contexts)
+    shared = (shown[:, :, :, None] == rounds.decisions.lists[:, None, None, :]).any(axis=(1, 2))
+    least = float(rounds.decisions.propensities[shared].min())
+    assert cb.evaluate(rounds, policies, max_reward=1, min_propensity=least).epsilon <= known.epsilon
+    with pytest.raises(cb.InputError, match="must not exceed that of any item that a candidate shows"):
+        cb.evaluate(rounds, policies, max_reward=1, min_propensity=least * 1.001)
+
+
+def test_min_propensity_is_about_items_that_candidates_show() -> None:
+    """A rare item of nobody's does not contradict it, in rewarded rounds or others; a rare one of somebody's does."""
+    problem = cb.Problem(4, 2, sparsity=1)
+    policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 2]]], problem)
+    lists, rewards = np.array([[0, 1], [1, 2], [2, 3], [0, 3]] * 50), np.array([[1, 0], [0, 0], [0, 1], [0, 0]] * 50)
+    propensities = np.where(lists == 3, 0.01, 0.6)
+    log = {"lists": lists, "rewards": rewards, "problem": problem}
+    rounds = cb.Rounds.from_log(np.zeros(200, dtype=int), propensities=propensities, **log)
+    for given in (rounds, rounds.events()):
+        answer = cb.evaluate(given, policies, max_reward=1, min_propensity=0.6)
+        assert answer.min_propensity == 0.6
+        assert answer.best.name == policies.names[0]
+    propensities = np.where(lists == 2, 0.5, propensities)
+    rare = cb.Rounds.from_log(np.zeros(200, dtype=int), propensities=propensities, **log)
+    with pytest.raises(cb.InputError, match=r"must not exceed that of any item .* got 0.6 where the log has 0.5"):
+        cb.evaluate(rare, policies, max_reward=1, min_propensity=0.6)
 
 
 @pytest.mark.parametrize("bad", [{"delta": 0}, {"delta": 1}, {"max_reward": 0}, {"min_propensity": -1}])

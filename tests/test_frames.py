@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -254,3 +255,57 @@ def test_where_a_learner_stands_and_what_is_forecast_are_rows() -> None:
     assert "<table>" in status._repr_html_()
     told = by_theorem(problem, n_policies=5, click_rate=0.1, epsilon=0.1, delta=0.05)
     assert [one.to_frame("polars")["rounds"][0] for one in told] == [one.rounds for one in told]
+
+
+@pytest.mark.parametrize("where", ["log", "lists", "contexts"])
+def test_lazy_frames_are_to_be_collected(where: str) -> None:
+    log, lists = pl.DataFrame(TEA).lazy(), pl.DataFrame(TEA_LISTS).lazy()
+    calls = {
+        "log": lambda: cb.evaluate(log, lists.collect()),
+        "lists": lambda: cb.evaluate(log.collect(), lists),
+        "contexts": lambda: cb.PolicySet([cb.ConstantPolicy([0, 1, 2], PROBLEM)]).predict(log),
+    }
+    with pytest.raises(cb.InputError, match=r"LazyFrame has no rows yet: collect it first"):
+        calls[where]()
+
+
+TEA = {"round": ["r1", "r1"], "context": [1, 1], "item": ["tea", "salt"], "reward": [1, 0], "propensity": [0.5, 0.5]}
+TEA_LISTS = {"context": [1, 1], "candidate": ["old", "new"], "item_0": ["tea", "rice"], "item_1": ["salt", "salt"]}
+
+
+@pytest.mark.parametrize("column", ["round", "context"])
+@pytest.mark.parametrize("when", [datetime.date(2024, 1, 1), pd.Timestamp("2024-01-01 10:00")])
+def test_dates_are_no_keys_and_the_message_says_what_to_do(column: str, when: Any) -> None:
+    log, lists = pd.DataFrame(TEA).assign(**{column: when}), pd.DataFrame(TEA_LISTS)
+    if column == "context":
+        lists["context"] = when
+    with pytest.raises(cb.LogError, match=f"wrong type .*{column} must be whole .*2024.*make text of dates and times"):
+        cb.evaluate(log, lists)
+    texts = [
+        frame.assign(**{column: frame[column].astype(str)}) if column in frame else frame for frame in (log, lists)
+    ]
+    assert cb.evaluate(*texts).best.name == "old"
+
+
+def test_a_log_takes_whatever_its_candidates_are_in() -> None:
+    log, lists = pd.DataFrame(TEA), pd.DataFrame(TEA_LISTS)
+    assert cb.evaluate_log(cb.read_log(log, lists)).evaluation.best.name == "old"
+    with pytest.raises(cb.InputError, match="candidates must be given too"):
+        cb.read_log(log)
+
+
+def test_a_column_of_another_name_is_asked_for() -> None:
+    log, lists = pd.DataFrame(TEA), pd.DataFrame(TEA_LISTS)
+    with pytest.raises(cb.LogError, match=r"column item is missing .*--column item=NAME, columns=\{'item': NAME\}"):
+        cb.evaluate(log.rename(columns={"item": "sku"}), lists)
+    with pytest.raises(cb.LogError, match=r"column context is missing.*--column candidates.context=NAME"):
+        cb.evaluate(log, lists.rename(columns={"context": "user"}))
+
+
+def test_keys_without_a_catalogue_are_told_of_it() -> None:
+    class Tea:
+        def predict(self, X: Any) -> Any:
+            return np.full((len(X), 1), "tea")
+
+    with pytest.raises(cb.InputError, match=r"Tea.predict: .*catalogue=Catalogue\(keys\)"):
+        cb.PolicySet([Tea()]).predict(np.zeros((2, 1)))

@@ -23,8 +23,12 @@ _SHOWN = 20  # rows of a table in a notebook
 
 
 def is_frame(value: Any) -> bool:
-    """Whether this is a data frame of some library (or a column of one, or an Arrow table)."""
-    return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__"))
+    """Whether this is a data frame of some library (or a column of one, or an Arrow table); a lazy one is refused."""
+    if any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__")):
+        return True
+    if hasattr(value, "collect_schema") and hasattr(value, "collect"):
+        raise InputError(f"a {type(value).__name__} has no rows yet: collect it first, frame.collect().")
+    return False
 
 
 def as_table(frame: Any) -> Any:

@@ -46,7 +46,9 @@ def check_lists(
         np.issubdtype(array.dtype, np.floating) and bool((array == np.floor(array)).all())
     )
     if not whole:
-        raise InputError(f"lists must hold whole numbers (actions), got dtype {array.dtype}.")
+        named = array.dtype.kind in "USOT"
+        hint = "; if items have keys of their own, say which there are: catalogue=Catalogue(keys)" if named else ""
+        raise InputError(f"lists must hold whole numbers (actions), got dtype {array.dtype}{hint}.")
     bad = (array < (-1 if gaps else 0)) | (array >= K)
     if bad.any():
         row, column = np.argwhere(bad)[0]

@@ -101,7 +101,7 @@ ROWS = [
     ("no id", _set(11, id=None), "missing value", "row 11: no id"),
     ("no context", _set(12, context=None), "missing value", "row 12: no context"),
     ("unknown context", _set(12, context=777), "unknown context", "row 12: no candidate has a list for context 777"),
-    ("list as context", _set(12, context=[1]), "missing value", "row 12: no context"),
+    ("list as context", _set(12, context=[1]), "wrong type", "row 12: context must be whole numbers or text, got [1]"),
     ("rewards not a list", _set(6, rewards=1), "wrong type", "row 6: rewards must be a list, got 1"),
 ]
 

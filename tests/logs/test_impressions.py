@@ -149,7 +149,8 @@ def test_faulty_rounds_are_named(tmp_path: Path) -> None:
     cases = {
         r"incomplete round \(1\): row 1: round r0 has 2 rows, 3 expected": rows[:2] + rows[3:],
         r"incomplete round \(1\): row 1: round r0 has 1 row, 3 expected": rows[:1] + rows[3:],
-        r"list length \(1\): row 1: round r0 has 4 rows, 3 expected": rows + rows[:1],
+        r"duplicate rows \(1\): row 1: round r0 has 4 rows, 3 expected, and some repeat an item: drop": rows + rows[:1],
+        r"list length \(1\): row 1: round r0 has 4 rows, 3 expected\.": [*rows, {**rows[0], "item": 77}],
         r"several contexts \(1\): row 1: round r0": [{**rows[0], "context": 29 - rows[0]["context"]}, *rows[1:]],
         r"repeated item \(1\)": [{**rows[0], "item": rows[1]["item"]}, *rows[1:]],
     }
@@ -160,7 +161,7 @@ def test_faulty_rounds_are_named(tmp_path: Path) -> None:
         assert reading.events.n_rounds == 59
         assert reading.faults.total == 1
     doubled = pd.DataFrame(rows[:3] + rows)
-    with pytest.raises(cb.LogError, match="round r0 has 6 rows, 3 expected"):
+    with pytest.raises(cb.LogError, match=r"duplicate rows .*round r0 has 6 rows, 3 expected"):
         cb.read_log(doubled, lists)
 
 

@@ -84,6 +84,7 @@ def test_no_winner_is_named_where_there_is_none() -> None:
         assert drawn(page)["comparison"]["candidates"][0]["named"] is named
         assert ("class=best" in page) is named
         assert ("Best:" in page) is named
+        assert ("better than best" in page) is named
 
 
 def test_selection_report_begins_with_differences_and_has_all_numbers() -> None:

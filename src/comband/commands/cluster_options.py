@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from comband.cluster import InProcess, Work, connect
-from comband.commands.common import is_quiet, remarks, table, working
+from comband.commands.common import is_quiet, print_table, remarks, working
 
 ClusterOption = Annotated[
     str | None,
@@ -38,7 +38,7 @@ def working_on(cluster: str | None) -> Iterator[Work]:
             (worker, f"{tally.parts:,}", f"{tally.rows:,}", f"{tally.seconds:.1f}")
             for worker, tally in sorted(work.tallies.items())
         ]
-        remarks().print(table(("worker", "parts", "rows", "seconds"), rows))
+        print_table(remarks(), ("worker", "parts", "rows", "seconds"), rows)
 
 
 def _forecast(step: Callable[[str], None]) -> Callable[[str, int, int], None]:

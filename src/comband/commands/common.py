@@ -6,6 +6,7 @@ as text (nothing is markup) and spell out control characters.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -29,6 +31,7 @@ REFUSED = 1
 INTERRUPTED = 130  # as shells have it
 _QUIET = "--quiet"
 _quiet = False
+_NARROWEST = 8  # of a column with text
 _options: dict[str, str] = {}  # of the command that runs, by the names of its arguments
 # What the library calls some of them.
 _OPTIONS = {
@@ -61,8 +64,7 @@ class Commands(TyperGroup):
             with _readable_usage_errors():
                 return super().invoke(ctx)
         except InputError as error:
-            message = str(error)
-            message = _with_option(message)
+            message = _with_options(str(error))
         except KeyboardInterrupt:
             typer.echo("comband: stopped.", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -89,11 +91,19 @@ class Later(TyperCommand):
         return command.make_context(info_name, *args, **kwargs)
 
 
-def _with_option(message: str) -> str:
-    """A refusal that begins with the name of an argument, with the option in its place that a user typed."""
+def _with_options(message: str) -> str:
+    """A refusal that names arguments, with the options in their place that a user typed.
+
+    The first word may be any argument; further on only the library's own names (n_actions=3) are surely meant.
+    """
     name, space, rest = message.partition(" ")
+    own = "|".join(_OPTIONS)
+    return _option(name) + space + re.sub(rf"(?<![-\w])(?:{own})(?!\w)", lambda found: _option(found[0]), rest)
+
+
+def _option(name: str) -> str:
     option = _options.get(name) or _options.get(_OPTIONS.get(name, ""))
-    return f"{option}{space}{rest}" if option is not None and option.startswith("--") else message
+    return option if option is not None and option.startswith("--") else name
 
 
 @contextmanager
@@ -125,6 +135,25 @@ def console() -> Console:
 def remarks() -> Console:
     """Where progress and remarks go."""
     return _PlainConsole(stderr=True)
+
+
+def say(text: str) -> None:
+    """A remark for whoever looks on."""
+    if not is_quiet():
+        remarks().print(text, soft_wrap=True)
+
+
+def can_write(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before the work is done that it is for."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def is_quiet() -> bool:
@@ -167,17 +196,27 @@ def stoppable(what: str) -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> Table:
-    """A table whose first `texts` columns hold text and fold where it is long; the others hold numbers."""
+def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
+    """A table whose first `texts` columns hold text and fold where it is long; the others hold numbers.
+
+    No number is ever cut: where they do not fit beside each other, each row becomes a paragraph.
+    """
     made = Table(header_style="bold", box=None, pad_edge=False)
     for i, name in enumerate(columns):
         if i < texts:
             made.add_column(name, overflow="fold")
         else:
-            made.add_column(name, justify="right")
+            made.add_column(name, justify="right", min_width=max((len(row[i]) for row in rows), default=1))
     for row in rows:
         made.add_row(*(visible(cell) for cell in row))
-    return made
+    least = sum(max([1, *(len(row[i]) for row in rows)]) for i in range(texts, len(columns)))
+    if least + texts * _NARROWEST + 2 * len(columns) <= out.width:
+        out.print(made)
+        return
+    for row in rows:
+        out.print(visible(row[0]))
+        for name, cell in list(zip(columns, row, strict=True))[1:]:
+            out.print(f"  {name}: {visible(cell)}")
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.text import Text
 
-from comband.commands.common import console, is_quiet, print_json, remarks, stoppable, table
+from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
 from comband.environments import SyntheticRecommender
 from comband.evaluation import PAIRED
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
@@ -52,12 +52,12 @@ def demo(
     Example: comband demo --epsilon 0.03 --cap 20000
     """
     check_count("cap", cap, least=0)
+    can_write(report)
     problem = Problem(n_actions=items, list_size=slots, sparsity=1)
     shop = SyntheticRecommender(problem, click_rate=click_rate, seed=seed)
     policies = PolicySet(
         list(shop.candidates(candidates, seed=seed + 1)), names=[f"candidate {i}" for i in range(candidates)]
     )
-    say = remarks().print
     say(
         f"A shop has {items:,} items and shows {slots} to each visitor, who clicks at most one of them, mostly none.\n"
         f"{candidates:,} candidates compete, each with its own lists. Which is best, to within {epsilon:g} clicks per "
@@ -126,7 +126,7 @@ def demo(
         certified = "nothing yet" if row.epsilon is None else f"within {row.epsilon:.3g}"
         times = f"{more}{row.rounds / learner.rounds:.1f}"
         rows.append((row.method, f"{more}{row.rounds:,}", certified, times))
-    out.print(table(("rounds to the same certainty", "rounds", "certified by then", "times comband's"), rows))
+    print_table(out, ("rounds to the same certainty", "rounds", "certified by then", "times comband's"), rows)
     say(f"The report is in {visible(report)}.")
 
 

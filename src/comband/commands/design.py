@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from comband.commands.cluster_options import ClusterOption, working_on
-from comband.commands.common import console, print_json, remarks, table, working
+from comband.commands.common import can_write, console, print_json, print_table, say, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -70,6 +70,7 @@ def design(
             "a design draws uniform lists, so it must know all items: give --n-actions N if they are the whole numbers "
             "0 … N−1, otherwise --items FILE with all of them, one per line."
         )
+    can_write(out)
     how = LogOptions(
         format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
     )
@@ -93,7 +94,7 @@ def design(
         for source in faults:
             print_faults(source)
     result.mixture.save(out)
-    remarks().print(f"mixture written to {visible(out)}")
+    say(f"mixture written to {visible(out)}")
     if as_json:
         print_json(_as_dict(result))
     else:
@@ -126,7 +127,7 @@ def _as_dict(result: Design) -> dict[str, object]:
 def _print(result: Design, top: int) -> None:
     weights = _weights(result)
     out = console()
-    out.print(table(("candidate", "weight"), [(name, f"{weight:.4f}") for name, weight in weights[: top or None]]))
+    print_table(out, ("candidate", "weight"), [(name, f"{weight:.4f}") for name, weight in weights[: top or None]])
     if top and len(weights) > top:
         out.print(f"… and {len(weights) - top:,} more (--top 0 shows all)")
     drawn = (

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from comband.commands.cluster_options import ClusterOption, working_on
-from comband.commands.common import REFUSED, console, print_json, remarks, table, working
+from comband.commands.common import REFUSED, can_write, console, print_json, print_table, remarks, say, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesOption,
@@ -79,6 +79,7 @@ def evaluate(
 
     The exit code is 1 when a file is refused or its propensities cannot be right.
     """
+    can_write(html)
     how = LogOptions(
         format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
     )
@@ -103,7 +104,7 @@ def evaluate(
             remarks().print(f"skipped in {visible(log[0])}: {line}", soft_wrap=True)
     if html is not None:
         write_text(html, evaluation_page(answer, source=log[0].name))
-        remarks().print(f"report written to {visible(html)}")
+        say(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())
     else:
@@ -115,25 +116,24 @@ def evaluate(
 def _print_table(answer: LogEvaluation, top: int) -> None:
     result = answer.evaluation
     shown = result.candidates[: top or None]
-    rows = [
-        (
-            candidate.name,
-            f"{candidate.value:.5g}",
-            f"{candidate.interval[0]:.5g}",
-            f"{candidate.interval[1]:.5g}",
-            f"{candidate.standard_error:.2g}",
-            "the best" if result.has_best and candidate is result.best else f"{candidate.gap_bound:.5g}",
-            "cannot be judged" if candidate.unjudged else f"{candidate.effective_rewards:,.0f}",
-        )
-        for candidate in shown
-    ]
-    columns = ("candidate", "value", "at least", "at most", "±", "better than best by at most", "effective rewards")
+    named = answer.trusted and result.has_best
+    cells = {
+        "candidate": [one.name for one in shown],
+        "value": [f"{one.value:.5g}" for one in shown],
+        "at least": [f"{one.interval[0]:.5g}" for one in shown],
+        "at most": [f"{one.interval[1]:.5g}" for one in shown],
+        "±": [f"{one.standard_error:.2g}" for one in shown],
+        "better than best by at most": ["the best", *(f"{one.gap_bound:.5g}" for one in shown[1:])],
+        "effective rewards": ["cannot be judged" if one.unjudged else f"{one.effective_rewards:,.0f}" for one in shown],
+    }
+    if not named:  # there is nothing to be better than
+        del cells["better than best by at most"]
     out = console()
     notes = answer.notes
     if not answer.trusted:
         out.print(f"WARNING: {visible(notes[0])}.\n")
         notes = notes[1:]
-    out.print(table(columns, rows))
+    print_table(out, tuple(cells), list(zip(*cells.values(), strict=True)))
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()

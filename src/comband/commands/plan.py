@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import console, print_json, stoppable, table, working
+from comband.commands.common import console, print_json, print_table, stoppable, working
 from comband.planning import Forecast, by_simulation, by_theorem
 from comband.problem import Problem, check_choice, check_epsilon, check_positive
 
@@ -100,7 +100,7 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
         basis = f"simulation, {forecast.runs} shops" if forecast.runs else "worst case, by theorem"
         rows.append((forecast.method, basis, _count(forecast.rounds, cap), low, high, days))
     out = console()
-    out.print(table(("method", "basis", "rounds", "fewest", "most", "days"), rows, texts=2))
+    print_table(out, ("method", "basis", "rounds", "fewest", "most", "days"), rows, texts=2)
     out.print(f"\nUntil no candidate is better by more than {epsilon:g}, with probability {1 - delta:g}.")
     runs = forecasts[0].runs
     if runs > 1:

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from comband.commands.common import console, is_quiet, print_json, remarks, stoppable
+from comband.commands.common import can_write, console, is_quiet, print_json, say, stoppable
 from comband.commands.log_options import PlacesOption, as_places
 from comband.environments import SyntheticRecommender
 from comband.learners import (
@@ -96,6 +96,8 @@ def simulate(
     if learner not in LEARNERS:
         raise InputError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}.")
     check_count("rounds", rounds)
+    for path in (log, lists, html):
+        can_write(path)
     problem = Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places))
     effect = as_places(place_effect, "--place-effect")
     world = SyntheticRecommender(problem, click_rate=click_rate, place_effect=effect, seed=seed)
@@ -134,7 +136,7 @@ def simulate(
             stopped=early,
         )
         write_text(html, page)
-        remarks().print(f"report written to {visible(html)}")
+        say(f"report written to {visible(html)}")
     truth = world.values(policies, shuffled=problem.places is None and learner != "ab-test")
     if as_json:
         print_json(

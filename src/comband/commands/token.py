@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from comband.commands.common import console, print_json, remarks, table
+from comband.commands.common import console, print_json, print_table, remarks
 from comband.problem import InputError, check_choice
 from comband.text import missing_extra
 
@@ -66,7 +66,7 @@ def token(
             if as_json:
                 print_json({"tokens": [dict(zip(("id", "name", "roles", "state"), row, strict=True)) for row in rows]})
             else:
-                console().print(table(("id", "name", "roles", ""), rows, texts=4))
+                print_table(console(), ("id", "name", "roles", ""), rows, texts=4)
     except StoreError as error:
         raise InputError(str(error)) from None
     finally:

@@ -42,10 +42,10 @@ def evaluate_parts(
     stated = min_propensity is not None
     if min_propensity is None:
         min_propensity = known.smallest
-    elif check_positive("min_propensity", min_propensity) > known.smallest * (1 + 1e-9):
+    elif check_positive("min_propensity", min_propensity) > known.shared * (1 + 1e-9):
         raise InputError(
-            f"min_propensity must not exceed any propensity of the log, got {min_propensity:g} where the log has "
-            f"{known.smallest:g}."
+            f"min_propensity must not exceed that of any item that a candidate shows, got {min_propensity:g} where the "
+            f"log has {known.shared:g}."
         )
     P, bound = len(names), max_reward / min_propensity
     look: FirstLook = work.total("values", first_look, parts, bound, max(slots, 1) / min_propensity)
@@ -79,7 +79,7 @@ def evaluate_parts(
         )
         high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
     epsilon = float(gaps.max())
-    hints = [] if stated else [Hint("min_propensity", float(min_propensity), covered)]
+    hints = [] if stated or not known.rewards else [Hint("min_propensity", float(min_propensity), covered)]
     sparsity = float(max(1, np.ceil(known.most - 1e-9)))
     if P > 1 and sparsity < max_reward and known.rewards:
         sparse: SecondLook = work.total(
@@ -119,7 +119,7 @@ def evaluate_parts(
 
 def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
     notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
-    if not stated:
+    if not stated and result.has_best:
         notes.append(
             "epsilon and intervals assume nothing about items that the log does not show; if every candidate's items "
             f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "

@@ -54,6 +54,9 @@ class Part:
         blocks = SharedActions.blocks(policies, events.contexts, events.rows, events.actions) if len(events) else ()
         self.blocks = [block.kept() for block in blocks]
         self.sample = None if shown is None else Sample(shown, policies, slots=slots)
+        self.shared = _least_shared(self.blocks, self.propensities)
+        if self.sample is not None:
+            self.shared = min(self.shared, _least_shared(self.sample.blocks, self.sample.propensities.ravel()))
 
     @property
     def weights(self) -> Floats:
@@ -61,10 +64,21 @@ class Part:
         return np.asarray(self.rewards / self.propensities)
 
 
+def _least_shared(blocks: Sequence[SharedActions], propensities: Floats) -> float:
+    """The smallest propensity among shown items that a candidate shows too."""
+    least = np.inf
+    for block in blocks:
+        shown = block.packed().bits.any(axis=1)
+        least = min(least, float(propensities[block.events[shown]].min(initial=np.inf)))
+    return least
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What all looks need to know of the whole log; `a + b` is of both.
 
+    smallest, shared:
+        The smallest propensity; of items that a candidate shows too, as far as candidates were asked.
     weighed:
         The largest sum of losses and gains of a round of the sample.
     sampled:
@@ -77,6 +91,7 @@ class Facts:
     rewarded_rounds: int
     rewards: int
     smallest: float
+    shared: float
     weighed: float
     sampled: int | None
     most: float
@@ -87,6 +102,7 @@ class Facts:
             self.rewarded_rounds + other.rewarded_rounds,
             self.rewards + other.rewards,
             min(self.smallest, other.smallest),
+            min(self.shared, other.shared),
             max(self.weighed, other.weighed),
             None if self.sampled is None or other.sampled is None else self.sampled + other.sampled,
             max(self.most, other.most),
@@ -106,6 +122,7 @@ def facts(parts: Sequence[Part], max_reward: float) -> Facts:
             part.n_rewarded,
             len(part.rewards),
             part.smallest,
+            part.shared,
             weighed,
             None if part.sample is None else len(part.sample),
             part.most,

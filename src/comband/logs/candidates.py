@@ -19,7 +19,7 @@ from comband.catalogue import Catalogue, Keys
 from comband.logs.checks import check_candidate_lists
 from comband.logs.columns import Column, as_keys, as_matrix, plain
 from comband.logs.faults import Faults, LogError, OnError, check_on_error
-from comband.logs.formats import need_lists
+from comband.logs.formats import need_lists, note_bad_keys
 from comband.logs.keys import ItemIndex, unify_keys
 from comband.logs.registry import rename_columns
 from comband.logs.tables import TableFile, arrow, json_records, open_table
@@ -131,24 +131,22 @@ def _batches(table: TableFile, names: dict[str, int], items: ItemIndex, faults: 
         yield from _nested(table, names, items, faults)
         return
     if "context" not in table.names:
-        raise table.lacks("context")
+        raise table.lacks("context", part="candidates.")
     if "candidate" in table.names:
         yield from _long(table, names, items, faults)
     elif table.kind in ("parquet", "frame"):
         yield from _wide(table, names, items, faults)
     else:
-        raise table.lacks("candidate", why="and so is lists" if table.kind == "jsonl" else "")
+        raise table.lacks("candidate", why="and so is lists" if table.kind == "jsonl" else "", part="candidates.")
 
 
 def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
-    columns = need_lists(table, "items", "item")
+    columns = need_lists(table, "items", "item", part="candidates.")
     size = _list_size(table, columns)
     for piece in table.pieces(["context", "candidate", *columns], faults):
         contexts = as_keys(piece.columns["context"])
         who = as_keys(piece.columns["candidate"])
-        good = ~contexts.bad & ~who.bad
-        bad = np.flatnonzero(~good)
-        faults.add("missing value", [(int(piece.rows[i]), "no context or no candidate") for i in bad])
+        good = ~note_bad_keys(piece, {"context": contexts, "candidate": who}, faults)
         picked = _pick([piece.columns[name] for name in columns], good)
         matrix = as_matrix(picked, as_keys, list_size=size, what="items")
         rows = piece.rows[good]
@@ -170,8 +168,7 @@ def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
     size = _list_size(table, who[:1])
     for piece in table.pieces(["context", *who], faults):
         contexts = as_keys(piece.columns["context"])
-        good = ~contexts.bad
-        faults.add("missing value", [(int(piece.rows[i]), "no context") for i in np.flatnonzero(~good)])
+        good = ~note_bad_keys(piece, {"context": contexts}, faults)
         rows = piece.rows[good]
         lists = np.zeros((len(who), len(rows), size), dtype=np.int32)
         usable = np.zeros((len(who), len(rows)), dtype=bool)

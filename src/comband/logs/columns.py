@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,17 @@ def as_keys(column: Column) -> Converted:
     return Converted(values, missing, wrong)
 
 
+def bad_keys(column: Column, found: Converted, what: str) -> list[tuple[int, str, str]]:
+    """The entries that `as_keys` found to be no keys: (position, kind of fault, what is wrong)."""
+    told = [(int(i), "missing value", f"no {what}") for i in np.flatnonzero(found.missing)]
+    for i in np.flatnonzero(found.wrong):
+        value = plain(column[int(i)])
+        told.append(
+            (int(i), "wrong type", f"{what} must be whole numbers or text, got {quoted(value)}{_dates([value])}")
+        )
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """Lists of one length as (n, m): only the `kept` rows of the piece; `dropped` says why the others are not here."""
@@ -146,8 +158,9 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
     else:
         wrong_or_missing = wrong
     for i in np.flatnonzero(wrong):
-        raw = quoted([plain(flat[int(i) * list_size + j]) for j in range(list_size)])
-        dropped.append((int(kept[i]), "wrong type", f"{what} must be {_needs(values)}, got {raw}"))
+        raw = [plain(flat[int(i) * list_size + j]) for j in range(list_size)]
+        text = f"{what} must be {_needs(values)}, got {quoted(raw)}{_dates(raw)}"
+        dropped.append((int(kept[i]), "wrong type", text))
     if wrong_or_missing.any():
         good = ~wrong_or_missing
         values, kept = values[good], kept[good]
@@ -156,6 +169,11 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
 
 def _needs(values: NDArray[Any]) -> str:
     return "numbers" if values.dtype == np.float64 else "whole numbers or text"
+
+
+def _dates(values: list[Any]) -> str:
+    """What to do with dates and times where keys are needed."""
+    return "; make text of dates and times" if any(isinstance(value, (date, time)) for value in values) else ""
 
 
 def _is_lists(column: Column, list_size: int) -> bool:

@@ -7,7 +7,7 @@ registered with `comband.logs.register`, it has a name and is found by its colum
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.catalogue import Keys
-from comband.logs.columns import Converter, as_keys, as_matrix, list_columns
+from comband.logs.columns import Converted, Converter, as_keys, as_matrix, bad_keys, list_columns
 from comband.logs.faults import Faults, LogError
 from comband.logs.tables import Piece, TableFile, closest
 from comband.problem import InputError
@@ -196,10 +196,7 @@ def matrices(
 def context_keys(piece: Piece, columns: Sequence[str], faults: Faults) -> tuple[Keys, NDArray[np.bool_]]:
     """The id of each row's context, from one column or several joined with "|"; and which rows have one."""
     parts = [as_keys(piece.columns[name]) for name in columns]
-    bad = np.zeros(len(piece), dtype=bool)
-    for part in parts:
-        bad |= part.bad
-    faults.add("missing value", [(int(piece.rows[i]), f"no {' or '.join(columns)}") for i in np.flatnonzero(bad)])
+    bad = note_bad_keys(piece, dict(zip(columns, parts, strict=True)), faults)
     if len(parts) == 1:
         return parts[0].values, ~bad
     joined = np.empty(len(piece), dtype=object)
@@ -207,18 +204,34 @@ def context_keys(piece: Piece, columns: Sequence[str], faults: Faults) -> tuple[
     return joined, ~bad
 
 
+def note_bad_keys(piece: Piece, columns: Mapping[str, Converted], faults: Faults) -> NDArray[np.bool_]:
+    """Which rows lack a key in one of these columns, or have something else there: each is noted once."""
+    bad = np.zeros(len(piece), dtype=bool)
+    for name, found in columns.items():
+        for i, kind, text in bad_keys(piece.columns[name], found, name):
+            if not bad[i]:  # a row is one fault
+                faults.add(kind, [(int(piece.rows[i]), text)])
+        bad |= found.bad
+    return bad
+
+
 def need_columns(table: TableFile, columns: Sequence[str], what: str) -> None:
     """Refuse a file that lacks columns."""
     for name in columns:
         if name not in table.names:
-            raise table.lacks(name, why=f"it is read as {what}")
+            raise table.lacks(name, why=f"it is read as {what}", part="")
 
 
-def need_lists(table: TableFile, plural: str, singular: str, *, list_size: int | None = None) -> list[str]:
-    """The column or columns that hold lists; a file where they are missing, too few or too many is refused."""
+def need_lists(
+    table: TableFile, plural: str, singular: str, *, list_size: int | None = None, part: str = ""
+) -> list[str]:
+    """The column or columns that hold lists; a file where they are missing, too few or too many is refused.
+
+    `part` as for `TableFile.lacks`.
+    """
     columns = list_columns(table.names, plural, singular)
     if columns is None:
-        raise table.lacks(plural, why=f"and so are {singular}_0, {singular}_1, …")
+        raise table.lacks(plural, why=f"and so are {singular}_0, {singular}_1, …", part=part)
     if columns == [plural]:
         if plural in table.scalars and list_size != 1:
             raise LogError(

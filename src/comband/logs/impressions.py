@@ -92,11 +92,20 @@ class _Rows:
         _, first, place, count = np.unique(self.rounds, return_index=True, return_inverse=True, return_counts=True)
         sizes = count[place]
         long = np.flatnonzero(count > list_size)
-        described = [
-            (int(self.rows[first[r]]), f"round {self.rounds[first[r]]} has {count[r]} rows, {list_size} expected")
-            for r in long[:3]
-        ]
-        faults.add("list length", described, count=len(long))
+        if len(long):
+            kinds, item = np.unique(self.columns[3], return_inverse=True)
+            different = np.bincount(np.unique(place * len(kinds) + item) // len(kinds), minlength=len(count))
+            for kind, some in (
+                ("duplicate rows", long[different[long] < count[long]]),
+                ("list length", long[different[long] == count[long]]),
+            ):
+                why = ", and some repeat an item: drop duplicates, or give each request a round of its own"
+                text = "round {} has {} rows, {} expected" + why * (kind == "duplicate rows")
+                described = [
+                    (int(self.rows[first[r]]), text.format(self.rounds[first[r]], count[r], list_size))
+                    for r in some[:3]
+                ]
+                faults.add(kind, described, count=len(some))
         complete = np.flatnonzero(sizes == list_size)
         order = np.argsort(first[place[complete]], kind="stable")  # rows of a round stay in their order
         return self.take(complete[order]), self.take(np.flatnonzero(sizes < list_size))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from comband.catalogue import Catalogue
 from comband.contexts import context_prints
-from comband.logs.candidates import CandidateLists
+from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.checks import check_rounds, known_contexts, new_ids
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
@@ -88,7 +88,7 @@ class LogReading:
 
 def read_log(
     source: Any,
-    candidates: CandidateLists,
+    candidates: Any = None,
     *,
     format: str | LogFormat = "auto",
     sparsity: float | None = None,
@@ -106,7 +106,8 @@ def read_log(
     source:
         A .parquet, .csv or .jsonl file, or a data frame (pandas, polars, pyarrow).
     candidates:
-        From `read_candidates`: which contexts and items there are.
+        Which candidates, contexts and items there are: what `read_candidates` gave, or the file or data frame that it
+        would read.
     format:
         "comband", "impressions" or "impressions-by-position" (one row per shown item), "totals" (one number per list),
         "obd" (Open Bandit dataset), "obp" (its slates), "vw" (CCB dsjson) or any other that was registered, "auto" (by
@@ -141,13 +142,18 @@ def read_log(
     ...     }
     ... )
     >>> names = {"round": "request", "item": "sku", "reward": "clicked"}
-    >>> reading = cb.read_log(clicks, cb.read_candidates(lists), columns=names)
+    >>> reading = cb.read_log(clicks, lists, columns=names)
     >>> reading.format.name, reading.events.n_rounds, reading.smallest_propensity
     ('impressions', 2, 0.6)
     """
     how = check_on_error(on_error)
+    if candidates is None:
+        raise InputError(
+            "candidates must be given too, since a log is read for what it says of them: a file or data frame of each "
+            "candidate's list for each context, or what read_candidates gave. (Rounds.from_log takes a log alone.)"
+        )
     if not isinstance(candidates, CandidateLists):
-        raise InputError(f"candidates must be what read_candidates gave, got {type(candidates).__name__}.")
+        candidates = read_candidates(candidates, on_error=how)
     if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):
         raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
     if progress is not None and not callable(progress):

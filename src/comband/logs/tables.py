@@ -102,18 +102,28 @@ class TableFile:
         return replace(self, names=(*kept, *own), scalars=frozenset(scalars), own=tuple(own.items()))
 
     def lacks(
-        self, column: str, *, why: str = "", names: Sequence[str] | None = None, used: Sequence[str] = ()
+        self,
+        column: str,
+        *,
+        why: str = "",
+        names: Sequence[str] | None = None,
+        used: Sequence[str] = (),
+        part: str | None = None,
     ) -> LogError:
         """The refusal of a file without a column, once for all rows.
 
-        `names` are those there are; the one that may be meant is not among the `used`.
+        `names` are those there are; the one that may be meant is not among the `used`. Where the column may go by
+        another name the message says how to tell it, with what `--column` puts in front for this file: `part`.
         """
         there = [shorten(name, 60) or "(unnamed)" for name in (self.names if names is None else names)]
         likely = closest(column, [name for name in there if name not in used])
         listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
+        named = ""
+        if part is not None and there:
+            named = f" (--column {part}{column}=NAME, columns={{{column!r}: NAME}} tell another name)"
         return LogError(
-            f"{self.path}: column {column} is missing{f' ({why})' if why else ''}; "
-            f"the file has: {listed or 'no columns'}{'.' if likely is None else f'; did you mean {likely}?'}"
+            f"{self.path}: column {column} is missing{f' ({why})' if why else ''}; the file has: "
+            f"{listed or 'no columns'}{named}{'.' if likely is None else f'; did you mean {likely}?'}"
         )
 
 

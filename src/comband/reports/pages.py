@@ -280,25 +280,18 @@ def _dropped_table(dropped: Sequence[Dropped]) -> str:
 
 
 def _evaluated_table(candidates: Sequence[EvaluatedCandidate], *, named: bool) -> str:
-    rows = [
-        (
-            _text(c.name),
-            f"{c.value:.5g}",
-            f"{c.interval[0]:.5g}",
-            f"{c.interval[1]:.5g}",
-            "" if i == 0 and named else f"{c.gap_bound:.5g}",
-            f"{c.standard_error:.2g}",
-            "cannot be judged" if c.unjudged else f"{c.effective_rewards:,.0f}",
-        )
-        for i, c in enumerate(candidates)
-    ]
-    columns = (
-        "candidate",
-        "value",
-        "at least",
-        "at most",
-        "better than best by at most",
-        "standard error (approximate)",
-        "effective rewards",
-    )
-    return _table(columns, rows, best=named)
+    """Where no winner is named there is nothing to be better than."""
+    columns = {
+        "candidate": [_text(one.name) for one in candidates],
+        "value": [f"{one.value:.5g}" for one in candidates],
+        "at least": [f"{one.interval[0]:.5g}" for one in candidates],
+        "at most": [f"{one.interval[1]:.5g}" for one in candidates],
+        "better than best by at most": ["", *(f"{one.gap_bound:.5g}" for one in candidates[1:])],
+        "standard error (approximate)": [f"{one.standard_error:.2g}" for one in candidates],
+        "effective rewards": [
+            "cannot be judged" if one.unjudged else f"{one.effective_rewards:,.0f}" for one in candidates
+        ],
+    }
+    if not named:
+        del columns["better than best by at most"]
+    return _table(tuple(columns), list(zip(*columns.values(), strict=True)), best=named)
