@@ -1,14 +1,18 @@
 """Rounds until a winner is certified: AdaptiveComband against its baselines on real multi-label sets.
 
 python -m benchmarks.certify [--data DIR] [--sets NAME ...] [--seeds N] [--first-seed S] [--workers W] [--quick]
-    [--json FILE]
+    [--priors] [--json FILE]
 
 DIR holds pairs NAME_X.npz (features) and NAME_Y.npz (0/1 labels), scipy sparse. Candidates are scorers of widely
 varying quality trained on a third of the rows; rounds are drawn from the others. A round's reward is one click at most:
 a random true label, clicked with probability ½ if it is shown. Lists have 5 places (3 with fewer than 20 labels).
-Needle and all-nearly-equal worlds are synthetic. All methods have the same evidence and stopping rule. Every seed draws
-its own rows, candidates and rounds. The learner's constants were chosen with candidates of seed 0 and rounds of seeds
-0 … 14: the default first seed is far from them.
+Needle, all-nearly-equal and small-catalogue worlds are synthetic. All methods have the same evidence and stopping rule.
+Every seed draws its own rows, candidates and rounds. The learner's constants were chosen with candidates of seed 0 and
+rounds of seeds 0 … 14: the default first seed is far from them.
+
+With --priors: AdaptiveComband with what offline scores might say, beside itself without any. Held-out scores are hit
+rates over 500 visitors of whom all clicks are known; reversed ones are these the wrong way round, random ones have the
+same spread and know nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ METHODS: dict[str, tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]] =
     "A/B/n": (cb.ABTest, {}),
     "A/B/n eliminating": (cb.ABTest, {"eliminate": True}),
 }
+SCORES = ("held-out", "random", "reversed")
 NOT_ADAPTIVE = ("uniform lists", "uniform mixture", "A/B/n")
 
 
@@ -137,9 +142,11 @@ def real_world(folder: Path, name: str, n_candidates: int, seed: int = 0) -> Wor
 
 
 def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
-    """Needle: one good candidate among random ones. Nearly equal: all know the truth up to a little noise."""
+    """Needle: one good candidate among random ones. Nearly equal: all know the truth up to a little noise. Small
+    catalogue: 14 to 24 items, lists of 2 to 5, candidates from good to bad.
+    """
     rng = np.random.default_rng(seed)
-    N, K, m = 2000, 60, 4
+    N, K, m = (2000, int(rng.integers(14, 25)), int(rng.integers(2, 6))) if kind == "small" else (2000, 60, 4)
     problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
     taste = rng.standard_normal((N, K))
     ranked = np.argsort(-taste, axis=1)
@@ -148,11 +155,11 @@ def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
     lists = np.empty((n_candidates, N, m), dtype=np.int32)
     for p in range(n_candidates):
         good = p == n_candidates // 2 if kind == "needle" else True
-        noise = 0.15 if kind == "nearly equal" else 0.3
+        noise = {"nearly equal": 0.15, "small": 0.2 + 1.8 * p / n_candidates}.get(kind, 0.3)
         scores = (taste if good else 0) + (noise if good else 1.0) * rng.standard_normal((N, K))
         lists[p] = np.argsort(-scores, axis=1)[:, :m]
     world = World(kind, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)
-    share = 0.03 if kind == "nearly equal" else 0.15
+    share = {"nearly equal": 0.03, "small": 0.05}.get(kind, 0.15)
     world.epsilon = share * float(world.values(world.policies).max())
     return world
 
@@ -188,14 +195,37 @@ def oracle_rounds(world: World, delta: float, steps: int = 200) -> float:
     return lowest
 
 
+def offline_scores(world: World, kind: str, seed: int, n_visitors: int = 500) -> tuple[Array, float]:
+    """What was known of the candidates beforehand, and the standard error that is stated of it."""
+    rng = np.random.default_rng([seed, 9])
+    held_out = world.sample(n_visitors, rng)
+    lists = world.policies.predict(held_out.contexts)
+    hits = np.array([held_out.answer(lists[:, p]).sum(axis=1) for p in range(len(world.policies))])
+    scores, error = hits.mean(axis=1), float(hits.std(axis=1).mean()) / np.sqrt(n_visitors)
+    if kind == "reversed":
+        scores = -scores
+    if kind == "random":
+        scores = rng.permutation(scores)
+    return scores, error
+
+
 def certify(
-    world: World, method: str, seed: int, max_rounds: int, delta: float = 0.05, stop: float = np.inf
+    world: World,
+    method: str,
+    seed: int,
+    max_rounds: int,
+    delta: float = 0.05,
+    stop: float = np.inf,
+    scores: str | None = None,
 ) -> dict[str, Any]:
     """One run: looked at after every batch, which gets longer with the run (3%).
 
     `max_rounds` is what the learner plans for; it is not told that the run may be left unfinished at `stop`.
     """
     kind, options = METHODS[method]
+    if scores is not None:
+        known, error = offline_scores(world, scores, seed)
+        options = {**options, "prior_scores": known, "prior_error": error}
     learner = kind(
         world.problem, world.policies, epsilon=world.epsilon, delta=delta, max_rounds=max_rounds, seed=seed, **options
     )
@@ -228,13 +258,23 @@ class Task:
     methods: tuple[str, ...]
     max_rounds: int
 
+    def world(self) -> World:
+        """The world."""
+        if self.folder:
+            return real_world(self.folder, self.name, self.n_candidates, self.seed)
+        return made_world(self.name, self.n_candidates, self.seed)
+
+    def with_scores(self) -> dict[str, Any]:
+        """AdaptiveComband without and with offline scores, on the same rounds."""
+        world = self.world()
+        return {
+            str(scores): certify(world, "adaptive", self.seed, self.max_rounds, scores=scores)
+            for scores in (None, *SCORES)
+        }
+
     def run(self) -> dict[str, Any]:
         """All its methods on one draw of candidates."""
-        world = (
-            real_world(self.folder, self.name, self.n_candidates, self.seed)
-            if self.folder
-            else made_world(self.name, self.n_candidates, self.seed)
-        )
+        world = self.world()
         runs: dict[str, dict[str, Any]] = {}
         for method in self.methods:
             budget = self.max_rounds
@@ -290,6 +330,22 @@ def show(row: dict[str, Any]) -> None:
     )
 
 
+def show_scores(name: str, draws: list[dict[str, Any]]) -> dict[str, Any]:
+    """By what factor scores save rounds: geometric means over draws, with their standard errors."""
+    rounds = {scores: np.array([draw[scores]["rounds"] for draw in draws]) for scores in draws[0]}
+    print(f"\n{name}: {len(draws)} draws, median {np.median(rounds['None']):,.0f} rounds without scores")
+    for scores in SCORES:
+        logs = np.log(rounds["None"] / rounds[scores])
+        error = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+        wrong = sum(draw[scores]["wrong"] for draw in draws)
+        print(
+            f"  {scores + ' scores':16} {np.median(rounds[scores]):9,.0f} rounds, {np.exp(logs.mean()):.2f}x fewer "
+            f"(± {np.exp(logs.mean()) * error:.2f}), {wrong} wrong",
+            flush=True,
+        )
+    return {"world": name, "rounds": {scores: counts.tolist() for scores, counts in rounds.items()}}
+
+
 def main() -> None:
     """Print one table a world."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -300,6 +356,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--cluster", help="a Dask cluster instead: a scheduler's address, or local:N")
     parser.add_argument("--quick", action="store_true", help="few seeds, few candidates, a small budget")
+    parser.add_argument("--priors", action="store_true", help="what offline scores are worth instead")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     seeds, P, budget = (3, 40, 20_000) if arguments.quick else (arguments.seeds, 120, 400_000)
@@ -307,9 +364,11 @@ def main() -> None:
     if arguments.data:
         found = sorted(path.name.removesuffix("_X.npz") for path in arguments.data.glob("*_X.npz"))
         names = arguments.sets or [name for name in found if name in EPSILONS] or found
-        worlds += [(arguments.data, name) for name in names]
+        worlds += [(arguments.data if name in found else None, name) for name in names]
+    else:
+        worlds += [(None, name) for name in arguments.sets or ()]
     if not arguments.sets:
-        worlds += [(None, "needle"), (None, "nearly equal")]
+        worlds += [(None, "needle"), (None, "nearly equal"), (None, "small")]
     rows = []
     with ExitStack() as stack:
         pool: Any = (
@@ -323,8 +382,11 @@ def main() -> None:
                 few = i >= max(2, seeds // 5)  # A/B/n runs take longest and vary least
                 methods = tuple(method for method in METHODS if not (few and method.startswith("A/B/n")))
                 tasks.append(Task(folder, name, P, arguments.first_seed + i, methods, budget))
-            rows.append(compare(name, P, list(pool.map(Task.run, tasks))))
-            show(rows[-1])
+            if arguments.priors:
+                rows.append(show_scores(name, list(pool.map(Task.with_scores, tasks))))
+            else:
+                rows.append(compare(name, P, list(pool.map(Task.run, tasks))))
+                show(rows[-1])
             if arguments.json:
                 arguments.json.write_text(json.dumps(rows, indent=2))
 

@@ -1,7 +1,7 @@
 """What an experiment costs its visitors: reward lost to exploration, until the certificate and at fixed horizons.
 
 python -m benchmarks.loss [--data DIR] [--sets NAME …] [--candidates P] [--seeds N] [--first-seed S] [--most ROUNDS]
-    [--json FILE]
+    [--quick] [--json FILE]
 
 The worlds are those of `benchmarks.certify`, and "rare", in which about 3% of lists are clicked. Beside AdaptiveComband
 with either objective: the uniform mixture with the same certificate, and what is done without one: successive halving
@@ -118,8 +118,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=5000)
     parser.add_argument("--most", type=int, default=200_000, help="rounds after which nobody waits for a certificate")
+    parser.add_argument("--quick", action="store_true", help="one made world, few draws, a small budget")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.sets, arguments.seeds, arguments.most = ["needle"], 2, 20_000
     real = ["bibtex", "Corel5k", "enron", "msweb"] if arguments.data else []
     rows: list[dict[str, Any]] = []
     for name in arguments.sets or [*real, "needle", "rare"]:
