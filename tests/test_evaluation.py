@@ -237,7 +237,7 @@ def test_min_propensity_is_about_items_that_candidates_show() -> None:
     policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 2]]], problem)
     lists, rewards = np.array([[0, 1], [1, 2], [2, 3], [0, 3]] * 50), np.array([[1, 0], [0, 0], [0, 1], [0, 0]] * 50)
     propensities = np.where(lists == 3, 0.01, 0.6)
-    log = {"lists": lists, "rewards": rewards, "problem": problem}
+    log: dict[str, Any] = {"lists": lists, "rewards": rewards, "problem": problem}
     rounds = cb.Rounds.from_log(np.zeros(200, dtype=int), propensities=propensities, **log)
     for given in (rounds, rounds.events()):
         answer = cb.evaluate(given, policies, max_reward=1, min_propensity=0.6)

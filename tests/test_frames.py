@@ -260,7 +260,7 @@ def test_where_a_learner_stands_and_what_is_forecast_are_rows() -> None:
 @pytest.mark.parametrize("where", ["log", "lists", "contexts"])
 def test_lazy_frames_are_to_be_collected(where: str) -> None:
     log, lists = pl.DataFrame(TEA).lazy(), pl.DataFrame(TEA_LISTS).lazy()
-    calls = {
+    calls: dict[str, Any] = {
         "log": lambda: cb.evaluate(log, lists.collect()),
         "lists": lambda: cb.evaluate(log.collect(), lists),
         "contexts": lambda: cb.PolicySet([cb.ConstantPolicy([0, 1, 2], PROBLEM)]).predict(log),

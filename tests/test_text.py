@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import app
-from comband.commands.common import console, table, working
+from comband.commands.common import console, print_table, working
 from comband.reports import evaluation_page
 from comband.results import Candidate
 from comband.running import progress_bar
@@ -128,7 +128,7 @@ def test_progress_and_results_are_shown_as_text() -> None:
         step("[/] \x1b[2J")  # must not be parsed
     out = console()
     with out.capture() as capture:
-        out.print(table(("[bold]name", "n"), [("[/]\n\x1b", "[red]1")]))
+        print_table(out, ("[bold]name", "n"), [("[/]\n\x1b", "[red]1")])
         out.print("[/] \x1b", Text("plain"))
     assert "[bold]name" in capture.get()
     assert "[/]\\n\\x1b" in capture.get()
