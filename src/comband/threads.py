@@ -36,7 +36,7 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
     in turn do their work on the thread they are on.
     """
     helpers = min(_pool.n_threads, len(parts)) - 1
-    if helpers < 1 or getattr(_inside, "busy", False):
+    if helpers < 1 or not may_share():
         for part in parts:
             work(part)
         return
@@ -45,8 +45,7 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
     lock = threading.Lock()
 
     def go_on() -> None:
-        _inside.busy = True
-        try:
+        with on_this_thread():
             while not errors:
                 with lock:
                     k = next(queue, None)
@@ -56,8 +55,6 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
                     work(parts[k])
                 except BaseException as error:
                     errors[k] = error
-        finally:
-            _inside.busy = False
 
     futures = []
     with suppress(RuntimeError):  # no threads are given any more: the number was just set anew, or Python ends
@@ -69,6 +66,22 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
             future.result()
     if errors:
         raise errors[min(errors)]
+
+
+def may_share() -> bool:
+    """Whether work of this thread may be given to others: there are some, and this one is not itself given a part."""
+    return _pool.n_threads > 1 and not getattr(_inside, "busy", False)
+
+
+@contextmanager
+def on_this_thread() -> Iterator[None]:
+    """Nothing is given to other threads meanwhile: for whoever is one of many that share the processors already."""
+    before = getattr(_inside, "busy", False)
+    _inside.busy = True
+    try:
+        yield
+    finally:
+        _inside.busy = before
 
 
 def cut(n: int, least: int) -> list[tuple[int, int]]:

@@ -62,6 +62,23 @@ def test_lists_in_a_folder_or_a_large_file(
         design_log(log, tmp_path / "large.parquet", n_actions=20)
 
 
+def test_lists_in_files_by_context_with_columns_in_any_order(tmp_path: Path) -> None:
+    whole, _, lists = write_log(tmp_path)
+    log, parts, table = pq.read_table(whole), tmp_path / "lists", pq.read_table(lists)
+    order = np.argsort(log["context"].to_numpy(), kind="stable")
+    pq.write_table(log.take(order), whole, row_group_size=200)  # a shard needs the lists of few files
+    expected = document(whole, lists)
+    parts.mkdir()
+    names = table.column_names
+    for k in range(6):
+        some = table.slice(5 * k, 5).select([names[0], *np.roll(names[1:], k)])
+        pq.write_table(some, parts / f"{k}.parquet")
+    assert document(whole, parts) == expected
+    pq.write_table(table.slice(25, 5).drop_columns(names[2]), parts / "5.parquet")
+    with pytest.raises(LogError, match=r"5\.parquet: column with space is missing \(other files have lists of that"):
+        evaluate_log(whole, parts)
+
+
 def test_only_groups_of_rows_that_may_hold_the_contexts_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,20 @@ def test_policies_are_asked_instead_of_lists(tmp_path: Path) -> None:
         evaluate_log(folder, "tests.evaluation.worlds:N_CONTEXTS")
 
 
+def test_policies_are_given_contexts_as_the_log_calls_them(tmp_path: Path) -> None:
+    whole, folder, lists = write_log(tmp_path)
+    expected = as_bytes(evaluate_log(folder, lists, n_actions=20))
+    table = pq.read_table(whole)
+    users = pa.array([f"u{i}" for i in table["context"].to_numpy()])
+    named = table.drop_columns("context").append_column("user", users)
+    split(named, tmp_path / "named", 3, 100)
+    for client in (None, Scrambled(2)):
+        found = evaluate_log(tmp_path / "named", "tests.evaluation.worlds:make_named", context=("user",), client=client)
+        assert as_bytes(found) == expected
+    split(table.rename_columns({"context": "user"}), tmp_path / "numbered", 3, 100)
+    assert as_bytes(evaluate_log(tmp_path / "numbered", POLICIES, context=("user",))) == expected
+
+
 def test_policies_are_given_columns_of_the_log(tmp_path: Path) -> None:
     whole = write_log(tmp_path, files=1)[0]
     rng = np.random.default_rng(2)

@@ -61,6 +61,19 @@ def make_policies() -> cb.PolicySet:
     return cb.PolicySet([Table(lists[:, p], problem) for p in range(len(policies))], policies.names)
 
 
+class Named(Table):
+    """One whose contexts are called u0, u1, …"""
+
+    def predict(self, X: Any) -> np.ndarray:
+        return super().predict(np.array([int(name[1:]) for name in X]))
+
+
+def make_named() -> cb.PolicySet:
+    """The same policies for contexts that are text."""
+    made = make_policies()
+    return cb.PolicySet([Named(policy.lists, policy.problem) for policy in made], made.names)  # type: ignore[attr-defined]
+
+
 def make_linear() -> cb.PolicySet:
     """Policies of two features."""
     rng = np.random.default_rng(5)

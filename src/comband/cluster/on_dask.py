@@ -7,14 +7,17 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 from distributed import Client, Future, KilledWorker, as_completed, wait
 
 from comband.cluster.work import Progress, Tally
 from comband.problem import InputError
+from comband.threads import on_this_thread
 
 _WIDTH = 8  # so many are added up at a time
-_GROUPS = 4  # lists of parts for each worker: small enough that its threads share them, and to do again
+_GROUPS = 4  # lists of parts for each worker, at least: small enough that its threads share them, and to do again
+_BYTES = 64 << 20  # a list of parts that are looked at together; a worker may have put most of its parts on disk
 
 
 class OnDask:
@@ -32,29 +35,24 @@ class OnDask:
     def each(self, what: str, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Future]:
         """See `Work`."""
         with _readable(self.client):
-            futures = [self.client.submit(function, item, *shared, pure=False) for item in items]
+            futures = [self._submit(function, item, *shared) for item in items]
             return self._finished(what, futures)
 
     def total(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> Any:
         """See `Work`."""
         with _readable(self.client):
             groups = self._groups(handles)
-            sums = [self.client.submit(function, [handles[i] for i in group], *shared, pure=False) for group in groups]
+            sums = [self._submit(function, [handles[i] for i in group], *shared) for group in groups]
             self._finished(what, sums)
             while len(sums) > 1:
-                sums = [
-                    self.client.submit(_add_up, sums[i : i + _WIDTH], pure=False) for i in range(0, len(sums), _WIDTH)
-                ]
+                sums = [self._submit(_add_up, sums[i : i + _WIDTH]) for i in range(0, len(sums), _WIDTH)]
             return sums[0].result()
 
     def gather(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> list[Any]:
         """See `Work`."""
         with _readable(self.client):
             groups = self._groups(handles)
-            futures = [
-                self.client.submit(_list_of, function, [handles[i] for i in group], *shared, pure=False)
-                for group in groups
-            ]
+            futures = [self._submit(_list_of, function, [handles[i] for i in group], *shared) for group in groups]
             found: list[Any] = [None] * len(handles)
             for group, answers in zip(groups, self.client.gather(self._finished(what, futures)), strict=True):
                 for i, answer in zip(group, answers, strict=True):
@@ -67,15 +65,19 @@ class OnDask:
         """See `Work`."""
         with _readable(self.client):
             futures = [
-                self.client.submit(function, handle, question, pure=False)
-                for handle, question in zip(handles, questions, strict=True)
+                self._submit(function, handle, question) for handle, question in zip(handles, questions, strict=True)
             ]
             return list(self.client.gather(self._finished(what, futures)))
 
     def share(self, value: Any) -> Future:
         """See `Work`: it goes to the scheduler, which gives it again to a worker that takes another's place."""
         with _readable(self.client):
-            return self.client.submit(_same, value, pure=False)
+            return self._submit(_same, value)
+
+    def _submit(self, function: Callable[..., Any], *given: Any) -> Future:
+        """A task with a name of its own: what was computed is never taken for what is asked now."""
+        name = f"{function.__name__.strip('_')}-{uuid4().hex}"
+        return self.client.submit(_on_one_thread, function, *given, key=name)
 
     def _finished(self, what: str, futures: list[Future]) -> list[Future]:
         """Wait for all; if some fail, wait for those before the first of them, so that the error is always the same."""
@@ -95,20 +97,28 @@ class OnDask:
         return futures
 
     def _groups(self, handles: Sequence[Any]) -> list[list[int]]:
-        """The numbers of the parts, those of one worker together."""
+        """The numbers of the parts, those of one worker together, and not more than can be in memory at once."""
         where = self.client.who_has(list(handles))
+        sizes = self.client.nbytes([handle.key for handle in handles], summary=False)
         by_worker: dict[str, list[int]] = {}
         for i, handle in enumerate(handles):
             by_worker.setdefault(min(where.get(handle.key) or ("",)), []).append(i)
         groups = []
         for held in by_worker.values():
-            size = -(-len(held) // _GROUPS)
+            heavy = sum(sizes.get(handles[i].key, 0) for i in held)
+            size = -(-len(held) // max(_GROUPS, -(-heavy // _BYTES)))
             groups += [held[i : i + size] for i in range(0, len(held), size)]
         return groups
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(what, done, total)
+
+
+def _on_one_thread(function: Callable[..., Any], *given: Any) -> Any:
+    """A worker has as many threads as it was given, and each of them one task."""
+    with on_this_thread():
+        return function(*given)
 
 
 def _add_up(parts: list[Any]) -> Any:

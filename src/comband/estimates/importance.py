@@ -56,6 +56,11 @@ class SharedActions:
         return replace(self, inside=self.packed())
 
     @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return sum(array.nbytes for array in (self.rounds, self.events, self.places, self.inside))
+
+    @property
     def starts(self) -> NDArray[np.int64]:
         """(R + 1,) where each round's events begin, and the end: events are sorted by round."""
         return np.searchsorted(self.places, np.arange(len(self.rounds) + 1))

@@ -12,7 +12,7 @@ import numpy as np
 from comband.cluster import Work, as_work
 from comband.cluster.work import Progress
 from comband.design import Design, design_exploration
-from comband.evaluation.joining import Joined, check_context, log_name, read_totals
+from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.parts import Part, facts
 from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat
@@ -134,6 +134,7 @@ def design_log(
         n_actions=n_actions,
         items=items,
         features=features,
+        context=context,
         on_error=check_on_error(on_error),
         columns=list_columns,
     )
@@ -142,9 +143,10 @@ def design_log(
     policies = joined.source.policies
     if policies is None:
         raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
-    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
+    parts, faults = joined.parts(log_name(log))
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
+    del parts  # the columns stay, the shards need not
     return design_exploration(events, policies, problem=problem, floor=floor), (joined.source.faults, faults)
 
 

@@ -34,7 +34,7 @@ from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityChec
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights
 from comband.evaluation.extras import check_extras, with_extras
-from comband.evaluation.joining import Joined, check_context, log_name, read_totals
+from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.totals import evaluate_totals
@@ -384,10 +384,11 @@ def evaluate_log(
         n_actions=n_actions,
         items=items,
         features=features,
+        context=context,
         on_error=how,
         columns=list_columns,
     )
-    parts, faults = joined.parts(context=check_context(context), source=log_name(log))
+    parts, faults = joined.parts(log_name(log))
     evaluation = evaluate_parts(
         work,
         parts,

@@ -93,6 +93,10 @@ class FilteredLists:
             if _CONTEXT not in table.names:
                 raise table.lacks(_CONTEXT)
             names.update(dict.fromkeys(_names(table)))
+        for table in tables:
+            absent = [] if "candidate" in table.names else [name for name in names if name not in table.names]
+            if absent:
+                raise table.lacks(absent[0], why="other files have lists of that candidate")
         first = tables[0]
         lists = need_lists(first, "items", "item") if "candidate" in first.names else [next(iter(names))]
         return cls(
@@ -134,7 +138,7 @@ class FilteredLists:
         for path in self.paths:
             plain = rename_columns(open_table(path), dict(self.columns))
             fields = {name: getattr(plain, name) for name in TableFile.__dataclass_fields__}
-            batches += list(_batches(_Picked(**fields, keys=keys), names, items, faults))
+            batches += list(_batches(_Picked(**fields, keys=keys), names, items, faults, self.list_size))
         if not items.closed and not items.numeric:
             raise LogError(f"{faults.source}: items are text; name them all in a file (--items).")
         return _assemble(batches, tuple(names), items, faults, "refuse")

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from comband.cluster import Work
 from comband.evaluation.filtered import FilteredLists, is_large
 from comband.evaluation.sharded import read_parts
@@ -34,10 +32,12 @@ class Joined:
         n_actions: int | None,
         items: str | Path | None,
         features: Sequence[str] = (),
+        context: Sequence[str] = (),
         on_error: OnError = "refuse",
         columns: Mapping[str, str] | None = None,
     ) -> None:
         self._work, self._shards, self._on_error = work, shards, on_error
+        self._context = check_context(context)
         kind = shards[0].format
         self._candidates = _described(
             candidates,
@@ -45,6 +45,7 @@ class Joined:
             n_actions=n_actions,
             items=items,
             features=features,
+            context=self._context,
             on_error=on_error,
             columns=columns,
         )
@@ -58,7 +59,7 @@ class Joined:
         if not self.max_reward > 0:
             raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
 
-    def parts(self, *, context: Sequence[str], source: str) -> tuple[list[Any], Faults]:
+    def parts(self, source: str) -> tuple[list[Any], Faults]:
         """Handles of the parts of the log, and the faults of its rows."""
         given: Any = self._candidates
         if isinstance(given, Source):
@@ -68,7 +69,7 @@ class Joined:
             self._shards,
             given,
             max_reward=self.max_reward,
-            context=context,
+            context=self._context,
             on_error=self._on_error,
             source=source,
         )
@@ -105,6 +106,7 @@ def _described(
     n_actions: int | None,
     items: str | Path | None,
     features: Sequence[str],
+    context: Sequence[str],
     on_error: OnError,
     columns: Mapping[str, str] | None,
 ) -> Description | Source:
@@ -116,7 +118,7 @@ def _described(
     if isinstance(candidates, str) and ":" in candidates and not Path(candidates).exists():
         if kind.positional or (features and not kind.row_by_row):
             raise LogError(f"policies cannot be asked about a log in format {kind.name}; give lists.")
-        return Made(candidates, _path(items), tuple(features), _whole_numbers(shards[0]))
+        return Made(candidates, shards[0], _path(items), tuple(features), tuple(context))
     if not isinstance(candidates, (str, os.PathLike)):
         raise InputError(
             "candidates must be a file of lists, module:factory, or what read_candidates gave, got "
@@ -135,14 +137,6 @@ def _described(
     return ListsFile(
         str(candidates), n_actions, _path(items), on_error, kind.positional, tuple((columns or {}).items())
     )
-
-
-def _whole_numbers(shard: Shard) -> bool:
-    """Whether the contexts of a log are whole numbers, by the first rounds that there are."""
-    for batch in shard.format.batches(shard.table, 1, (), Faults(shard.name)):
-        if len(batch):
-            return batch.contexts.dtype != np.dtype(object)
-    return True
 
 
 def _path(path: str | Path | None) -> str | None:

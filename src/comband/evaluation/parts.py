@@ -36,6 +36,9 @@ class Sample:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    def __sizeof__(self) -> int:
+        return self.rewards.nbytes + self.propensities.nbytes + sum(block.nbytes for block in self.blocks)
+
     def losses(self, max_reward: float) -> tuple[Floats, Floats]:
         """What each shown item lost of the most that it can bring, and what it won, over its propensity."""
         largest = min(1.0, max_reward)
@@ -57,6 +60,11 @@ class Part:
         self.shared = _least_shared(self.blocks, self.propensities)
         if self.sample is not None:
             self.shared = min(self.shared, _least_shared(self.sample.blocks, self.sample.propensities.ravel()))
+
+    def __sizeof__(self) -> int:
+        """Bytes, so that a worker knows what it holds, and what to put on disk."""
+        kept = self.rewards.nbytes + self.propensities.nbytes + sum(block.nbytes for block in self.blocks)
+        return kept + (0 if self.sample is None else self.sample.__sizeof__())
 
     @property
     def weights(self) -> Floats:

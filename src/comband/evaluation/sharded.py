@@ -59,6 +59,10 @@ class ShardPart(Part):
     facts: ShardFacts
     ids: Ranges
 
+    def __sizeof__(self) -> int:
+        own = super().__sizeof__() if self.facts.rounds else 0
+        return own + self.ids[0].nbytes + self.ids[1].nbytes
+
 
 def read_part(order: Order, candidates: Description | Source, max_reward: float, context: Sequence[str]) -> ShardPart:
     """Read a shard, check it as `read_log` does, and ask the candidates on its rewarded and sampled rounds."""

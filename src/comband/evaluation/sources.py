@@ -129,13 +129,15 @@ def of_lists(lists: CandidateLists, *, positional: bool) -> Source:
 class Made:
     """Policies that a function of the user's makes: "module:factory", called without arguments, gives a PolicySet.
 
-    They are given the contexts' keys, or the columns `features` of the log as numbers (n, d).
+    They are given the contexts' keys, numbers if those of the `first` shard are, or the columns `features` of the log
+    as numbers (n, d).
     """
 
     factory: str
+    first: Shard = field(compare=False)
     items: str | None = None
     features: tuple[str, ...] = ()
-    numbers: bool = True
+    context: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid4().hex)
 
     def load(self) -> Source:
@@ -152,9 +154,17 @@ class Made:
         items = ItemIndex(n_actions=K) if self.items is None else ItemIndex(catalogue=read_catalogue(self.items))
         if items.size != K:
             raise InputError(f"{self.factory} makes policies of {K} items, but {self.items} names {items.size}.")
-        contexts: Any = _Asked(self.numbers)
+        contexts: Any = _Asked(self._numbers(m))
         known = CandidateLists(policies.names, contexts, np.empty((0, 0, m), dtype=np.int32), items, Faults(""))
         return Source(known, policies, K, self._contexts, Faults(self.factory))
+
+    def _numbers(self, list_size: int) -> bool:
+        """Whether the contexts of the log are whole numbers, by the first rounds that there are."""
+        shard = self.first
+        for batch in shard.format.batches(shard.table, list_size, self.context, Faults(shard.name)):
+            if len(batch):
+                return batch.contexts.dtype != np.dtype(object)
+        return True
 
     def _contexts(self, shard: Shard, found: Any, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Contexts:
         return found.keys(numbers) if not self.features else _features(shard, self.features, rows)

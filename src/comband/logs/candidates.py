@@ -126,23 +126,28 @@ def read_candidates(
     return _assemble(batches, tuple(names), items, faults, how)
 
 
-def _batches(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+def _batches(
+    table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults, size: int | None = None
+) -> Iterator[_Batch]:
+    """`names` are the candidates that are known already, with their numbers; others are added to them."""
     if table.kind == "jsonl" and "lists" in table.names:
         yield from _nested(table, names, items, faults)
         return
     if "context" not in table.names:
         raise table.lacks("context", part="candidates.")
     if "candidate" in table.names:
-        yield from _long(table, names, items, faults)
+        yield from _long(table, names, items, faults, size)
     elif table.kind in ("parquet", "frame"):
-        yield from _wide(table, names, items, faults)
+        yield from _wide(table, names, items, faults, size)
     else:
         raise table.lacks("candidate", why="and so is lists" if table.kind == "jsonl" else "", part="candidates.")
 
 
-def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
+def _long(
+    table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults, size: int | None
+) -> Iterator[_Batch]:
     columns = need_lists(table, "items", "item", part="candidates.")
-    size = _list_size(table, columns)
+    size = size or _list_size(table, columns)
     for piece in table.pieces(["context", "candidate", *columns], faults):
         contexts = as_keys(piece.columns["context"])
         who = as_keys(piece.columns["candidate"])
@@ -160,12 +165,16 @@ def _long(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Fau
         yield _single(rows[kept], contexts.values[good][kept], numbers[kept], codes[fine])
 
 
-def _wide(table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults) -> Iterator[_Batch]:
-    who = [name for name in table.names if name != "context"]
-    if not who:
+def _wide(
+    table: TableFile, names: dict[str, int], items: ItemIndex, faults: Faults, size: int | None
+) -> Iterator[_Batch]:
+    for name in table.names:
+        if name != "context":
+            names.setdefault(name, len(names))
+    if not names:
         raise LogError(f"{table.path} needs one list column for each candidate beside `context`.")
-    names.update({name: i for i, name in enumerate(who)})
-    size = _list_size(table, who[:1])
+    who = list(names)  # in this order, whatever the file's
+    size = size or _list_size(table, who[:1])
     for piece in table.pieces(["context", *who], faults):
         contexts = as_keys(piece.columns["context"])
         good = ~note_bad_keys(piece, {"context": contexts}, faults)

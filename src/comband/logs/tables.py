@@ -22,6 +22,7 @@ from comband.frames import as_table, is_frame
 from comband.logs.faults import Faults, LogError
 from comband.logs.raw_files import check_file, kind_ending, open_bytes
 from comband.text import missing_extra, shorten
+from comband.threads import may_share
 
 BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24
@@ -207,7 +208,9 @@ def _parquet_pieces(
         while True:
             try:
                 if batches is None:
-                    batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(chosen), columns=columns)
+                    batches = file.iter_batches(
+                        batch_size=BATCH_ROWS, row_groups=list(chosen), columns=columns, use_threads=may_share()
+                    )
                 batch = next(batches, None)
                 if batch is not None:
                     batch.validate(full=True)  # offsets and UTF-8: nothing later reads beyond what is there
