@@ -15,6 +15,11 @@ def main() -> int:
     arguments = parser.parse_args()
     options = ["--quick"] if arguments.quick else []
     for path in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        if options and '"--quick"' not in path.read_text():
+            print(
+                f"\n== benchmarks.{path.stem} has no quick form: it wants data; see python -m benchmarks.{path.stem} -h"
+            )
+            continue
         print(f"\n== python -m benchmarks.{path.stem} {' '.join(options)}", flush=True)
         code = subprocess.call([sys.executable, "-m", f"benchmarks.{path.stem}", *options])
         if code:

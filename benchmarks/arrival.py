@@ -38,7 +38,9 @@ def main() -> None:
     """Print the ratios for any newcomer and for the best candidate, planned and in an open field."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
-    runs = parser.parse_args().runs
+    parser.add_argument("--quick", action="store_true", help="two runs")
+    arguments = parser.parse_args()
+    runs = 2 if arguments.quick else arguments.runs
     for open_field in (False, True):
         ratios = []
         for seed in range(runs):

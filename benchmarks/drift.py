@@ -79,7 +79,10 @@ def main() -> None:
     parser.add_argument("--gaps", type=float, nargs="+", default=[0.02, 0.025, 0.03])
     parser.add_argument("--clicks", type=float, default=0.05)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="few runs of one gap")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.runs, arguments.gaps = 5, [0.03]
     before, after, seeds = arguments.before, arguments.after, arguments.first_seed + np.arange(arguments.runs)
     print("gap       noticed of runs   rounds after the swap: median, 95%   before it   by the order of candidates")
     for gap in arguments.gaps:
