@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from typer.testing import CliRunner
 
 import comband as cb
 from comband.cli import app
-from comband.planning import _summary, ab_test_rounds, by_simulation, by_theorem
+from comband.commands.plan import read_scores
+from comband.planning import _summary, ab_test_rounds, by_simulation, by_theorem, candidates_with_values
 
 PROBLEM = cb.Problem(n_actions=20, list_size=3, sparsity=1)
 
@@ -77,3 +80,52 @@ def test_plans_from_totals() -> None:
     wrong = CliRunner().invoke(app, [*sizes, "--feedback", "clicks"])
     assert wrong.exit_code != 0
     assert "--feedback must be" in wrong.output
+
+
+def test_a_budget_is_forecast_to_certify_what_it_does() -> None:
+    """More rounds certify less; each figure is that of a learner with this budget."""
+    settings = {"n_policies": 5, "click_rate": 0.4, "epsilon": None, "runs": 3, "methods": ("adaptive",)}
+    (few,), (many,) = (list(by_simulation(PROBLEM, max_rounds=n, **settings)) for n in (800, 6000))  # type: ignore[arg-type]
+    assert few.rounds == few.cap == 800
+    assert few.epsilons is not None
+    assert few.epsilon is not None
+    assert many.epsilon is not None
+    assert few.epsilons[0] <= few.epsilon <= few.epsilons[1]
+    assert many.epsilon < few.epsilon
+    assert few.to_frame().columns.tolist()[-3:] == ["epsilon", "smallest", "largest"]
+
+
+def test_simulated_candidates_have_the_values_that_are_known() -> None:
+    world = cb.SyntheticRecommender(cb.Problem(60, 4, sparsity=1), click_rate=0.3, seed=5)
+    wanted = np.array([0.1, 0.25, 0.2, 0.15, 0.22, 0.12])
+    policies = candidates_with_values(world, wanted, np.random.SeedSequence(6))
+    np.testing.assert_allclose(world.values(policies), wanted, atol=0.03)
+
+
+def test_plans_for_a_budget_and_from_scores(tmp_path: Path) -> None:
+    """A column of a file, or what was said of a log; and what cannot be."""
+    (tmp_path / "scores.csv").write_text("name,score\na,.3\nb,.28\nc,-0.01\n")
+    (tmp_path / "values.json").write_text(json.dumps({"candidates": [{"name": "a", "value": 0.3}, {"value": 0.2}]}))
+    size = ["plan", "--items", "20", "--slots", "3", "--runs", "1"]
+
+    def told(*more: str) -> Any:
+        return CliRunner().invoke(app, [*size, *more])
+
+    by_budget = told("--budget", "2000", "--scores", str(tmp_path / "scores.csv"))
+    assert by_budget.exit_code == 0, by_budget.output
+    assert "After 2,000 rounds no candidate is better than the one named by more than epsilon" in by_budget.stdout
+    answer = json.loads(told("--budget", "2000", "--scores", str(tmp_path / "values.json"), "--json").stdout)
+    assert answer["epsilon"] is None
+    assert 0 <= answer["forecasts"][0]["epsilon"] < 1  # 0: but one is left
+    assert read_scores(tmp_path / "scores.csv").tolist() == [0.3, 0.28, 0.0]
+    (tmp_path / "empty.csv").write_text("name,points\na,1\n")
+    for more, words in (
+        (("--budget", "2000", "--epsilon", ".1"), "give one of them"),
+        (("--budget", "2000", "--runs", "0"), "--budget needs --runs"),
+        (("--scores", str(tmp_path / "empty.csv")), "a column score"),
+        (("--scores", str(tmp_path / "none.csv")), "cannot be read"),
+        (("--scores", str(tmp_path / "scores.csv"), "--candidates", "9"), "has scores of 3"),
+    ):
+        refused = told(*more)
+        assert refused.exit_code != 0
+        assert words in " ".join(refused.output.replace("│", " ").split())

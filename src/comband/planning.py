@@ -1,19 +1,23 @@
-"""How many rounds a comparison will take, before it starts: by theorem, and by simulation."""
+"""How many rounds a comparison will take, or what a budget will certify: by theorem, and by simulation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
 
 from comband import theory
 from comband.environments import SyntheticRecommender
 from comband.frames import Tabular
 from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
 from comband.learners.certifying import CertifyingLearner
+from comband.learners.certifying.beliefs import check_scores
+from comband.policies.policy_set import PolicySet
 from comband.problem import (
     InputError,
     Problem,
@@ -35,13 +39,17 @@ METHODS: dict[str, type[CertifyingLearner]] = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast(Tabular):
-    """Rounds that a method needs until the best candidate is known up to epsilon.
+    """Rounds that a method needs until the best candidate is known up to epsilon; or the epsilon that it certifies with
+    a budget of rounds.
 
     rounds:
-        By theorem: enough in every world. By simulation: the median of `runs`; None if half of them hit the cap.
+        By theorem: enough in every world. By simulation: the median of `runs`; None if half of them hit the cap. Or the
+        budget.
     interval:
         The fewest and the most rounds of any run; None where a run hit the cap. Each run has its own world, and the
         median over worlds lies in between with probability 1 − 2^(1 − runs).
+    epsilon, epsilons:
+        With a budget: the median of what is certified when it is spent, and the smallest and the largest of any run.
     """
 
     method: str
@@ -50,12 +58,22 @@ class Forecast(Tabular):
     interval: tuple[int | None, int | None] | None = None
     runs: int = 0
     cap: int | None = None
+    epsilon: float | None = None
+    epsilons: tuple[float, float] | None = None
 
     def columns(self) -> dict[str, list[Any]]:
         """One row; the fewest and the most rounds of any run in columns of their own."""
         fewest, most = self.interval or (None, None)
-        told = {"method": self.method, "basis": self.basis, "rounds": self.rounds, "fewest": fewest, "most": most}
-        return {name: [value] for name, value in {**told, "runs": self.runs, "cap": self.cap}.items()}
+        told: dict[str, Any] = {
+            "method": self.method,
+            "basis": self.basis,
+            "rounds": self.rounds,
+            "fewest": fewest,
+            "most": most,
+        }
+        told |= {"runs": self.runs, "cap": self.cap, "epsilon": self.epsilon}
+        smallest, largest = self.epsilons or (None, None)
+        return {name: [value] for name, value in {**told, "smallest": smallest, "largest": largest}.items()}
 
 
 def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> int:
@@ -97,7 +115,8 @@ def by_simulation(
     *,
     n_policies: int,
     click_rate: float,
-    epsilon: float,
+    epsilon: float | None,
+    scores: ArrayLike | None = None,
     delta: float = 0.05,
     methods: tuple[str, ...] = tuple(METHODS),
     runs: int = 6,
@@ -110,15 +129,22 @@ def by_simulation(
 
     All methods see the same shops and candidates. What comes out holds for shops like these: real candidates may agree
     more (then it is faster) or differ less (then it is slower).
+
+    With epsilon=None `max_rounds` is a budget, and what it certifies is forecast. With `scores` (P,), what is known of
+    the candidates beforehand in units of reward per round, the simulated candidates have these values, as nearly as the
+    shop allows: of five times as many, those are taken.
     """
     for name in methods:
         if name not in METHODS:
             raise InputError(f"methods must be among {', '.join(METHODS)}, got {name!r}.")
     check_count("runs", runs)
-    check_number("epsilon", epsilon)
+    if epsilon is not None:
+        check_number("epsilon", epsilon)
+    known = None if scores is None else check_scores(scores, n_policies)
     seeds = np.random.SeedSequence(seed).spawn(runs)
     for name in methods:
         used: list[int | None] = []
+        certified: list[float] = []
         for number, root in enumerate(seeds):
             if progress is not None:
                 progress(f"{name}, run {number + 1} of {runs}")
@@ -126,14 +152,31 @@ def by_simulation(
             children = [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, i)) for i in range(4)]
             for_world, for_candidates, for_learner, for_visitors = children
             world = SyntheticRecommender(problem, click_rate=click_rate, seed=for_world)
-            policies = world.candidates(n_policies, seed=for_candidates)
+            policies = (
+                world.candidates(n_policies, seed=for_candidates)
+                if known is None
+                else candidates_with_values(world, known, for_candidates)
+            )
             learner = METHODS[name](
                 problem, policies, epsilon=epsilon, delta=delta, max_rounds=max_rounds, seed=for_learner
             )
             run(learner, world, batch_size=batch_size, max_rounds=max_rounds, seed=for_visitors)
-            sure = learner.result().epsilon <= epsilon
-            used.append(learner.rounds if sure else None)
-        yield _summary(name, used, max_rounds)
+            certified.append(learner.result().epsilon)
+            used.append(learner.rounds if epsilon is None or certified[-1] <= epsilon else None)
+        forecast = _summary(name, used, max_rounds)
+        if epsilon is None:
+            middle = sorted(certified)[len(certified) // 2]
+            forecast = replace(forecast, epsilon=middle, epsilons=(min(certified), max(certified)))
+        yield forecast
+
+
+def candidates_with_values(
+    world: SyntheticRecommender, values: NDArray[np.float64], seed: np.random.SeedSequence
+) -> PolicySet:
+    """Candidates of a simulated shop whose values are as near to these as five times as many allow, in this order."""
+    pool = world.candidates(5 * len(values), spread=3.0, seed=seed)
+    _, chosen = linear_sum_assignment(np.abs(values[:, None] - world.values(pool)))
+    return pool.subset(chosen)
 
 
 def _summary(name: str, used: list[int | None], cap: int) -> Forecast:

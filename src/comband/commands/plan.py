@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from comband.commands.common import console, print_json, print_table, stoppable, working
 from comband.planning import Forecast, by_simulation, by_theorem
-from comband.problem import Problem, check_choice, check_epsilon, check_positive
+from comband.problem import InputError, Problem, check_choice, check_count, check_epsilon, check_positive
 
 
 def plan(
     items: Annotated[int, typer.Option(help="K: how many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="m: how many are shown at once.")] = 5,
     sparsity: Annotated[int, typer.Option(help="s: at most so many clicks per round.")] = 1,
-    candidates: Annotated[int, typer.Option(help="How many candidates compete.")] = 50,
-    click_rate: Annotated[float, typer.Option(help="Clicks per round of the best possible lists.")] = 0.1,
+    candidates: Annotated[int | None, typer.Option(help="How many candidates compete; 50 if unset.")] = None,
+    click_rate: Annotated[
+        float | None, typer.Option(help="Clicks per round of the best possible lists; 0.1 if unset.")
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            help="What is known of the candidates, in clicks per round: a .csv with a column score, or what "
+            "comband evaluate --json said of a log. Simulated candidates then have these values."
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Lists that you can show in all: the epsilon that they certify is forecast, not the rounds."),
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -37,7 +55,8 @@ def plan(
 ) -> None:
     """Forecast the rounds and days until the best candidate is known, for each method, by simulation.
 
-    The last rows are theorems: rounds that are enough in the worst case, not forecasts.
+    The last rows are theorems: rounds that are enough in the worst case, not forecasts. With --budget it is forecast
+    what so many rounds certify.
 
     Example: comband plan --items 200 --slots 5 --candidates 100 --click-rate 0.1 --epsilon 0.02 --rounds-a-day 20000
     """
@@ -48,8 +67,25 @@ def plan(
         feedback=check_choice("feedback", feedback, ("items", "total")),
     )
     daily = check_positive("rounds_a_day", rounds_a_day)
-    target = check_epsilon(check_positive("click_rate", click_rate) / 5 if epsilon is None else epsilon, problem)
-    worst = by_theorem(problem, n_policies=candidates, click_rate=click_rate, epsilon=target, delta=delta)
+    known = None if scores is None else read_scores(scores)
+    if known is not None and candidates not in (None, len(known)):
+        raise InputError(f"--candidates is {candidates}, but {scores} has scores of {len(known)}; leave it out.")
+    competing = len(known) if known is not None else 50 if candidates is None else candidates
+    # Somebody who knows the truth does a quarter better than the best candidate, or so.
+    guessed = min(1.25 * float(known.max()), problem.max_reward) if known is not None else 0.1
+    rate = check_positive("click_rate", guessed if click_rate is None else click_rate)
+    if budget is not None:
+        if epsilon is not None:
+            raise InputError("--epsilon asks for rounds, --budget for the epsilon that they certify: give one of them.")
+        if not runs:
+            raise InputError("a forecast of epsilon is by simulation: --budget needs --runs of at least 1.")
+        check_count("budget", budget)
+    target = None if budget is not None else check_epsilon(rate / 5 if epsilon is None else epsilon, problem)
+    worst = (
+        []
+        if target is None
+        else by_theorem(problem, n_policies=competing, click_rate=rate, epsilon=target, delta=delta)
+    )
     forecasts: list[Forecast] = []
     if runs:
         with (
@@ -65,12 +101,13 @@ def plan(
 
             for forecast in by_simulation(
                 problem,
-                n_policies=candidates,
-                click_rate=click_rate,
+                n_policies=competing,
+                click_rate=rate,
                 epsilon=target,
+                scores=known,
                 delta=delta,
                 runs=runs,
-                max_rounds=max_rounds,
+                max_rounds=max_rounds if budget is None else budget,
                 seed=seed,
                 progress=progress,
             ):
@@ -78,6 +115,8 @@ def plan(
     forecasts += worst
     if as_json:
         print_json({"epsilon": target, "delta": delta, "forecasts": [_row(f, daily) for f in forecasts]})
+    elif target is None:
+        _print_epsilons(forecasts, rate, delta)
     else:
         _print(forecasts, daily, target, delta)
 
@@ -109,6 +148,45 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
             f"{1 - 2.0 ** (1 - runs):.3g}."
         )
     out.print("By theorem: a worst-case guarantee, enough in every shop with that click rate, not a forecast.")
+
+
+def _print_epsilons(forecasts: list[Forecast], click_rate: float, delta: float) -> None:
+    rows = []
+    for forecast in forecasts:
+        epsilon, (smallest, largest) = forecast.epsilon or 0.0, forecast.epsilons or (0.0, 0.0)
+        share = f"{100 * epsilon / click_rate:.0f}%"
+        rows.append((forecast.method, f"{epsilon:.3g}", f"{smallest:.3g}", f"{largest:.3g}", share))
+    out = console()
+    print_table(out, ("method", "epsilon", "smallest", "largest", "of click rate"), rows, texts=1)
+    if forecasts:
+        out.print(
+            f"\nAfter {forecasts[0].cap:,} rounds no candidate is better than the one named by more than epsilon, with "
+            f"probability {1 - delta:g}: the median of {forecasts[0].runs} simulated shops, the smallest and the "
+            "largest."
+        )
+
+
+def read_scores(path: Path) -> NDArray[np.float64]:
+    """Scores of candidates: a column "score" (or "value") of a CSV file, or the answer of `comband evaluate --json`."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix == ".json":
+            found = [one["value"] for one in json.loads(text)["candidates"]]
+        else:
+            table = csv.DictReader(text.splitlines())
+            names = [name for name in ("score", "value") if name in (table.fieldnames or ())]
+            found = [row[names[0]] for row in table] if names else []
+        values = np.array(found, dtype=np.float64)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, KeyError, TypeError):
+        values = np.empty(0)
+    if len(values) == 0 or not np.isfinite(values).all():
+        raise InputError(
+            f"{path} should hold a finite number for each candidate: a .csv with a column score, or the .json that "
+            "comband evaluate --json prints."
+        )
+    return np.maximum(values, 0.0)  # estimates may be below
 
 
 def _count(rounds: int | None, cap: int) -> str:

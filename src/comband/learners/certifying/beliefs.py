@@ -27,7 +27,7 @@ class Beliefs:
     """
 
     def __init__(self, n_policies: int, scores: ArrayLike | None, error: float | None, *, epsilon: float) -> None:
-        self.scores = np.zeros(n_policies) if scores is None else _check_scores(scores, n_policies)
+        self.scores = np.zeros(n_policies) if scores is None else check_scores(scores, n_policies)
         if error is not None and scores is None:
             raise InputError("prior_error is the standard error of prior_scores; give these too, or leave it out.")
         self.error = epsilon if error is None else check_positive("prior_error", error)
@@ -49,7 +49,8 @@ class Beliefs:
         return shrink(estimates, variances, scores, error=self.error, least=self.least)
 
 
-def _check_scores(scores: ArrayLike, n_policies: int) -> NDArray[np.float64]:
+def check_scores(scores: ArrayLike, n_policies: int) -> NDArray[np.float64]:
+    """One finite number for each candidate."""
     try:
         given = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError):
