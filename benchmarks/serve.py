@@ -36,7 +36,8 @@ import psutil
 import comband as cb
 from comband.policies import RequestedLists
 from comband.serve import wire
-from comband.serve.journal import Journal, NewDecision
+from comband.serve.digests import digests_of, index_of
+from comband.serve.journal import Journal, NewDecisions
 from comband.serve.stores import open_database
 
 SHAPES = [("30 x 10 text keys", 30, True), ("300 x 10 numbers", 300, False)]
@@ -179,11 +180,21 @@ def commits_alone(store: str, seconds: float) -> dict[str, float]:
     for size in (1, 64):
         began, n = time.perf_counter(), 0
         while time.perf_counter() - began < seconds:
-            shown: list[str | int] = list(range(M))
-            known = [1.0] * M
-            rows = [NewDecision(made.id, f"r{number + i}", b"", 0, shown, known, body) for i in range(size)]
+            names = [f"r{number + i}" for i in range(size)]
+            text = wire.as_json(list(range(M))) + b","
+            rows = NewDecisions(
+                made.id,
+                0,
+                names,
+                index_of(digests_of("00" * 32, names)),
+                bytes([M] * size),
+                text * size,
+                [len(text) * i for i in range(size + 1)],
+                np.ones((size, M)),
+                [body] * size,
+            )
             with database.transaction():
-                journal.decide(rows)
+                journal.decide([rows])
             n, number = n + size, number + size
         rates[f"commits of {size}"] = n / (time.perf_counter() - began)
     database.close()

@@ -25,7 +25,8 @@ from benchmarks.certify import World, real_world
 from benchmarks.serve import Server
 from comband.policies import RequestedLists
 from comband.serve.client import Client
-from comband.serve.deciding import GivenNumbers, uniform_numbers
+from comband.serve.deciding import GivenNumbers
+from comband.serve.digests import uniform_numbers
 
 BLOCK = 64
 

@@ -1017,10 +1017,24 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/requests.py",
-        "if last_list[key] == n_lists:",
-        "if last_list[key] == -7:",
+        "elif last_list[key] == number:",
+        "elif last_list[key] == -7:",
         "a list may hold an item twice",
         ("tests/test_kernels_requests.py::test_the_rest_is_left_to_a_parser",),
+    ),
+    Mutant(
+        "serve/migrating.py",
+        "_pack([bytes(row[5]) for row in part])",
+        "_pack([bytes(row[5]) for row in part[::-1]])",
+        "decisions of older journals change places on the way to the fourth version",
+        ("tests/serve/test_stores.py::test_a_journal_of_the_third_version_leads_to_the_same_state",),
+    ),
+    Mutant(
+        "serve/requests.py",
+        "and np.array_equal(rows, self.rows[row:next_row])",
+        "",
+        "a request that comes again with other lists of the same items is taken for the same",
+        ("tests/serve/test_service.py::test_the_same_request_gets_the_same_decision",),
     ),
     Mutant(
         "serve/stores.py",

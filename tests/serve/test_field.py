@@ -14,7 +14,8 @@ import comband as cb
 from comband.policies import RequestedLists
 from comband.problem import InputError
 from comband.serve.client import Client, ServiceError
-from comband.serve.deciding import GivenNumbers, uniform_numbers
+from comband.serve.deciding import GivenNumbers
+from comband.serve.digests import uniform_numbers
 from comband.serve.journal import NotRunningError
 from comband.serve.service import FieldClosedError, Service
 from comband.serve.wire import DecisionRequest, FieldChange, RewardPost

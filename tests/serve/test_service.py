@@ -11,7 +11,8 @@ import pytest
 import comband as cb
 from comband.policies import RequestedLists
 from comband.problem import InputError
-from comband.serve.deciding import GivenNumbers, uniform_numbers
+from comband.serve.deciding import GivenNumbers
+from comband.serve.digests import uniform_numbers
 from comband.serve.journal import NotRunningError, TakenError
 from comband.serve.service import RepeatedRequestError, Service
 from comband.serve.wire import DecisionRequest, RewardPost
@@ -152,6 +153,11 @@ def test_the_same_request_gets_the_same_decision(tmp_path: Path) -> None:
             assert twice[0].decision == 1
             with pytest.raises(RepeatedRequestError):
                 await made.decide("test", [DecisionRequest(lists=world.lists(3), request="r1")])
+            turned = {name: items[::-1] if name == "best" else items for name, items in world.lists(1).items()}
+            fewer = {name: items for name, items in world.lists(1).items() if name != "other 3"}
+            for lists in (turned, {**fewer, "other 3": world.lists(1)["other 2"]}):  # the same items, and other lists
+                with pytest.raises(RepeatedRequestError):
+                    await made.decide("test", [DecisionRequest(lists=lists, request="r1")])
             assert made.journal.counts(1)[0] == 2
             without = await made.decide("test", [DecisionRequest(lists=world.lists(4))])
             assert len(without[0].request) == 32

@@ -1,87 +1,139 @@
-"""Lists of keys in a JSON text, numbered without a Python object for each of them."""
+"""Requests for decisions read from their JSON text, without a Python object for each key; and lists of keys as text.
+
+Texts are read eight bytes at a time: whoever gives one puts `PADDING` bytes of anything behind it.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-_QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _ZERO, _NINE = 34, 92, 44, 58, 45, 48, 57
+PADDING = 16
+_QUOTE, _COMMA, _COLON, _MINUS, _ZERO = 34, 44, 58, 45, 48
 _OPEN, _CLOSE, _OPEN_NAMES, _CLOSE_NAMES = 91, 93, 123, 125
 _MOST_PROBES = 64  # keys that were chosen to collide are left to Python's own dictionaries
-_TEXT = np.uint64(1 << 63)  # in the code of a text
 _MOST_DIGITS = 15  # below 2**53
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
+_BLANKS, _ZEROS, _TENS = np.uint64(0x2020202020202020), np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
+_SEVEN, _UPPER, _BYTES = np.uint64(7), np.uint64(40), np.uint64(56)
+_HASHED = np.uint64(0x80)  # in the code of tokens that are longer than a code
+_LISTS, _REQUEST = 0, 1
+
+
+def _load_word(typing: Any, data: Any, at: Any) -> Any:
+    """Eight bytes from there on as a number, the first one lowest; nobody looks whether they are there."""
+
+    def load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(data, types.int64), load
+
+
+_word: Any = intrinsic(_load_word)
 
 
 @njit(cache=True, nogil=True)
-def _skip(data: Any, at: int) -> int:
+def _skip(data: Any, n: int, at: int) -> int:
     """The next byte that is no white space."""
-    while at < len(data) and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
+    while at < n and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _is(data: Any, at: int, byte: int) -> bool:
-    return at < len(data) and data[at] == byte
+def _is(data: Any, n: int, at: int, byte: int) -> bool:
+    return at < n and data[at] == byte
 
 
 @njit(cache=True, nogil=True)
-def _token(data: Any, at: int) -> tuple[int, Any]:
-    """The end of the text or whole number that begins here, and a code by which it is looked up; −1 for whatever
-    cannot be compared byte by byte: escapes, numbers in another spelling.
+def _token(data: Any, n: int, at: int) -> tuple[int, Any, Any]:
+    """The end of the text or whole number that begins here, a code by which it is looked up, and the high bits of its
+    bytes; an end of −1 for whatever cannot be compared byte by byte: escapes, numbers in another spelling. The code of
+    a number of up to eight digits is these digits, and that of no other token.
+
+    A byte of w is marked in its highest bit if it is one that ends the token; what lies above the first mark may be
+    wrong, and is not looked at.
     """
-    code = np.uint64(0xCBF29CE484222325)
-    n = len(data)
+    code, high = np.uint64(0), np.uint64(0)
     if at < n and data[at] == _QUOTE:
-        at += 1
+        start = at = at + 1
         while at < n:
-            byte = data[at]
-            at += 1
-            if byte == _QUOTE:
-                return at, code | _TEXT
-            if byte == _BACKSLASH or byte < 32:
-                return -1, code
-            code = (code ^ np.uint64(byte)) * np.uint64(0x100000001B3)
-        return -1, code
+            w = _word(data, at)
+            quotes, slashes = w ^ _QUOTES, w ^ _BACKSLASHES
+            marks = (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes | (w - _BLANKS) & ~w
+            marks &= _HIGH
+            if marks == 0:
+                code = (code ^ w) * _MIX
+                code ^= code >> np.uint64(29)
+                high |= w
+                at += 8
+                continue
+            before = ((marks & (~marks + np.uint64(1))) >> _SEVEN) - np.uint64(1)
+            w &= before
+            at += int(((before & _ONES) * _ONES) >> _BYTES)
+            if at >= n or data[at] != _QUOTE:
+                break
+            return at + 1, ((code ^ w) * _MIX + np.uint64(at - start)) | _HASHED, high | w
+        return -1, code, high
     minus = at < n and data[at] == _MINUS
     first = at + 1 if minus else at
-    at, value = first, np.uint64(0)
-    while at < n and at - first <= _MOST_DIGITS:
-        digit = np.int64(data[at]) - _ZERO
-        if digit < 0 or digit > 9:
+    at = first
+    for _ in range(2):
+        if at >= n:
             break
-        value = value * np.uint64(10) + np.uint64(digit)
-        at += 1
-    digits = at - first
-    if digits == 0 or digits > _MOST_DIGITS or (data[first] == _ZERO and (digits > 1 or minus)):
-        return -1, code
-    return at, value * np.uint64(2) + np.uint64(minus)
+        w = _word(data, at)
+        digits = w ^ _ZEROS
+        marks = ((digits + _TENS) | digits) & _HIGH
+        if marks == 0:
+            code = (w * _MIX) | _HASHED
+            at += 8
+            continue
+        before = ((marks & (~marks + np.uint64(1))) >> _SEVEN) - np.uint64(1)
+        code = w & before if code == 0 else ((code ^ (w & before)) * _MIX) | _HASHED
+        at += int(((before & _ONES) * _ONES) >> _BYTES)
+        break
+    size = at - first
+    if size == 0 or size > _MOST_DIGITS or at > n or (data[first] == _ZERO and (size > 1 or minus)):
+        return -1, code, high
+    return at, code ^ (np.uint64(minus) << np.uint64(63)), high
+
+
+@njit(cache=True, nogil=True)
+def _alike(data: Any, first: int, last: int, known: Any, start: int, end: int) -> bool:
+    """Whether the tokens data[first:last] and known[start:end] are the same."""
+    if end - start != last - first:
+        return False
+    while first + 8 <= last:
+        if _word(data, first) != _word(known, start):
+            return False
+        first, start = first + 8, start + 8
+    rest = np.uint64(8 * (last - first))
+    return bool((_word(data, first) ^ _word(known, start)) & ((np.uint64(1) << rest) - np.uint64(1)) == 0)
 
 
 @njit(cache=True, nogil=True)
 def _slot(data: Any, first: int, last: int, code: Any, known: Any, spans: Any, codes: Any, slots: Any) -> Any:
     """Where the token data[first:last] is among the `known`, or may be put; −1 after too many attempts."""
-    mixed = code * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(32)
+    mixed = (code * _MIX) >> _UPPER
     mask = np.uint64(len(slots) - 1)
     for probe in range(_MOST_PROBES):
         slot = np.int64((mixed + np.uint64(probe)) & mask)
         which = slots[slot]
         if which < 0:
             return slot
-        if codes[which] == code:
-            if code < _TEXT:  # the number itself
-                return slot
-            start, size = spans[which, 0], last - first
-            alike = spans[which, 1] - start == size
-            if alike:
-                for i in range(size):
-                    alike &= known[start + i] == data[first + i]
-            if alike:
-                return slot
+        if codes[which] == code and (
+            code & _HASHED == 0 or _alike(data, first, last, known, spans[which, 0], spans[which, 1])
+        ):
+            return slot
     return -1
 
 
@@ -95,15 +147,16 @@ def _n_slots(n: int) -> int:
 
 @njit(cache=True, nogil=True)
 def index_tokens(data: NDArray[np.uint8], spans: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Codes and slots by which `scan_lists` finds the distinct tokens data[spans[i, 0] : spans[i, 1]]; one that cannot
-    be compared byte by byte is not found.
+    """Codes and slots by which `scan_requests` finds the distinct tokens data[spans[i, 0] : spans[i, 1]]; one that
+    cannot be compared byte by byte is not found. The data end with `PADDING`.
     """
+    n = len(data) - PADDING
     codes = np.zeros(len(spans), dtype=np.uint64)
     slots = np.full(_n_slots(len(spans)), -1, dtype=np.int32)
     for i in range(len(spans)):
-        if not 0 <= spans[i, 0] <= spans[i, 1] <= len(data):
+        if not 0 <= spans[i, 0] <= spans[i, 1] <= n:
             raise IndexError("index_tokens: a token is out of range")
-        end, codes[i] = _token(data, spans[i, 0])
+        end, codes[i], _ = _token(data, n, spans[i, 0])
         if end == spans[i, 1]:
             slot = _slot(data, spans[i, 0], end, codes[i], data, spans, codes, slots)
             if slot >= 0 and slots[slot] < 0:
@@ -112,125 +165,275 @@ def index_tokens(data: NDArray[np.uint8], spans: NDArray[np.int64]) -> tuple[NDA
 
 
 @njit(cache=True, nogil=True)
-def scan_lists(
+def _field(data: Any, n: int, at: int) -> tuple[int, int]:
+    """Which field's name begins here, `"lists":` or `"request":`, and where its value does; −1 for any other."""
+    which, size = -1, 0
+    if at + 9 < n and data[at] == _QUOTE:
+        w = _word(data, at + 1)
+        if w & np.uint64(0xFFFFFFFFFFFF) == np.uint64(0x22737473696C):
+            which, size = _LISTS, 7
+        elif w == np.uint64(0x2274736575716572):
+            which, size = _REQUEST, 9
+    if which < 0:
+        return -1, at
+    at = _skip(data, n, at + size)
+    if not _is(data, n, at, _COLON):
+        return -1, at
+    return which, _skip(data, n, at + 1)
+
+
+@njit(cache=True, nogil=True)
+def _longer(array: Any, length: int) -> Any:
+    """The array with room for so many, and for twice of what it had."""
+    if length <= len(array):
+        return array
+    longer = np.empty((max(length, 2 * len(array)), array.shape[1]), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(cache=True, nogil=True)
+def _one_list(
+    data: Any,
+    n: int,
+    at: int,
+    row: Any,
+    number: int,
+    found: Any,
+    codes: Any,
+    slots: Any,
+    last_list: Any,
+    n_keys: int,
+    longest: int,
+) -> tuple[int, int, Any]:
+    """Read `key, …]` into `row` as numbers of keys; the place behind it, −1 if there is none, how many keys there are
+    by now, and the high bits of their bytes.
+    """
+    m, k, high = len(row), 0, np.uint64(0)
+    if at < n and data[at] <= 32:
+        at = _skip(data, n, at)
+    more = not _is(data, n, at, _CLOSE)
+    while more:
+        end, code, bits = _token(data, n, at)
+        if end < 0 or k == m or end - at > longest + 2:
+            return -1, n_keys, high
+        high |= bits
+        slot = _slot(data, at, end, code, data, found, codes, slots)
+        if slot < 0:
+            return -1, n_keys, high
+        key: Any = np.int64(slots[slot])
+        if key < 0:
+            if n_keys == len(codes):
+                return -1, n_keys, high
+            key = n_keys
+            slots[slot], codes[key], found[key, 0], found[key, 1] = key, code, at, end
+            n_keys += 1
+        elif last_list[key] == number:
+            return -1, n_keys, high
+        last_list[key] = number
+        row[k] = key
+        k += 1
+        at = end
+        if at < n and data[at] <= 32:
+            at = _skip(data, n, at)
+        if at >= n:
+            return -1, n_keys, high
+        if data[at] == _COMMA:
+            at += 1
+            if at < n and data[at] <= 32:
+                at = _skip(data, n, at)
+        elif data[at] == _CLOSE:
+            more = False
+        else:
+            return -1, n_keys, high
+    row[k:] = -1
+    return at + 1, n_keys, high
+
+
+@njit(cache=True, nogil=True)
+def scan_requests(
     data: NDArray[np.uint8],
     names: NDArray[np.uint8],
     name_spans: NDArray[np.int64],
     name_codes: NDArray[np.uint64],
     name_slots: NDArray[np.int32],
     list_size: int,
-) -> tuple[bool, NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]:
-    """Read `[[key, …], null, …]`, one list for each candidate, or `{"name": [key, …], …}`.
+    most: int,
+    longest: int,
+) -> tuple[
+    int,
+    bool,
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+]:
+    """Read `{"lists": …, "request": "id"}`, or a list `[{…}, …]` of at most so many; the lists of a request are
+    `[[key, …], null, …]`, one for each candidate, or `{"name": [key, …], …}`. Texts have up to `longest` bytes.
 
-    Returns whether that was possible, the candidates that have a list (G,), rising, their lists (G, m) as numbers of
-    keys in the order in which they first occur there (−1 where a list is shorter than m), and the distinct keys as the
-    JSON text of one list. Not possible is whatever takes more than comparing bytes: escapes, numbers in another
-    spelling, anything that is not as it should be, and then nothing of the answer means anything.
+    Returns how many requests there are, whether all bytes of keys and ids are below 128, `edges` (n+1, 3) of each among
+    rows, spans and text; `ids` (n, 2) where the ids of requests are in the data, (0, 0) where there is none; `given`
+    (G,) the candidates that have a list, rising in each request; `rows` (G, m) their lists as numbers of keys in the
+    order in which these first occur in the request (−1 where a list is shorter than m); `spans` (N, 2) of the distinct
+    keys in `text`, which holds them as the JSON text of one list for each request.
+
+    No requests at all come of whatever takes more than comparing bytes: escapes, numbers in another spelling, other
+    fields, anything that is not as it should be.
     """
-    n, P, m = len(data), len(name_spans), list_size
-    most = min(P * m, n // 2 + 1)  # a key takes two bytes at least
-    given, rows = np.full(P, -1, dtype=np.int64), np.full((P, m), -1, dtype=np.int32)
-    spans, last_list = np.empty((most, 2), dtype=np.int64), np.full(most, -1, dtype=np.int64)
-    codes = np.empty(most, dtype=np.uint64)
-    slots, taken = np.full(_n_slots(most), -1, dtype=np.int32), np.zeros(P, dtype=np.bool_)
-    nothing = (False, given[:0], rows[:0], data[:0].copy())
-    at = _skip(data, 0)
-    named = _is(data, at, _OPEN_NAMES)
-    if not (named or _is(data, at, _OPEN)):
-        return nothing
-    closing = _CLOSE_NAMES if named else _CLOSE
-    at = _skip(data, at + 1)
-    n_lists, n_keys, candidate, largest, rising = 0, 0, -1, -1, True
+    n, P, m = len(data) - PADDING, len(name_spans), list_size
+    edges, ids = np.zeros((9, 3), dtype=np.int64), np.zeros((8, 2), dtype=np.int64)
+    given, rows = np.empty((P + 1, 1), dtype=np.int64), np.empty((P + 1, m), dtype=np.int32)
+    keys = np.empty((256, 2), dtype=np.int64)  # where in the text
+    room = min(P * m, n // 2 + 1)  # for the keys of one request: each takes two bytes at least
+    found, last_list = np.empty((room, 2), dtype=np.int64), np.empty(room, dtype=np.int64)
+    codes, slots = np.empty(room, dtype=np.uint64), np.full(_n_slots(room), -1, dtype=np.int32)
+    taken = np.full(P, -1, dtype=np.int64)
+    text = np.empty(n + 2 + PADDING, dtype=np.uint8)
+    nothing = (0, False, edges[:0], ids[:0], given[:0, 0], rows[:0], keys[:0], text[:0])
+    at, request, n_rows, n_all, place, high = _skip(data, n, 0), 0, 0, 0, 0, np.uint64(0)
+    many = _is(data, n, at, _OPEN)
+    if many:
+        at = _skip(data, n, at + 1)
     while True:
-        if named:
-            end, code = _token(data, at)
-            if end < 0:
-                return nothing
-            slot = _slot(data, at, end, code, names, name_spans, name_codes, name_slots)
-            if slot < 0 or name_slots[slot] < 0:
-                return nothing
-            candidate = name_slots[slot]
-            at = _skip(data, end)
-            if not _is(data, at, _COLON):
-                return nothing
-            at = _skip(data, at + 1)
-        else:
-            candidate += 1
-        if not 0 <= candidate < P or taken[candidate]:
+        if not _is(data, n, at, _OPEN_NAMES) or request == most:
             return nothing
-        taken[candidate] = True
-        if _is(data, at, _OPEN):
-            given[n_lists] = candidate
-            rising &= candidate > largest
-            largest = candidate
-            at, k, more = _skip(data, at + 1), 0, True
-            if _is(data, at, _CLOSE):
-                more = False
-            while more:
-                end, code = _token(data, at)
-                if end < 0 or k == m:
+        edges, ids = _longer(edges, request + 2), _longer(ids, request + 1)
+        ids[request] = 0
+        at = _skip(data, n, at + 1)
+        seen_lists, n_keys, first_row = False, 0, n_rows
+        while True:
+            which, at = _field(data, n, at)
+            if which == _REQUEST:
+                end, _, bits = _token(data, n, at)
+                if end < 0 or data[at] != _QUOTE or not 3 <= end - at <= longest + 2 or ids[request, 1] > 0:
                     return nothing
-                slot = _slot(data, at, end, code, data, spans, codes, slots)
-                if slot < 0:
+                ids[request, 0], ids[request, 1] = at + 1, end - 1
+                high |= bits
+                at = _skip(data, n, end)
+            elif which == _LISTS and not seen_lists:
+                seen_lists = True
+                named = _is(data, n, at, _OPEN_NAMES)
+                if not (named or _is(data, n, at, _OPEN)):
                     return nothing
-                key = slots[slot]
-                if key < 0:
-                    if n_keys == most:
+                closing = _CLOSE_NAMES if named else _CLOSE
+                at = _skip(data, n, at + 1)
+                given, rows = _longer(given, n_rows + P), _longer(rows, n_rows + P)
+                candidate, largest, rising = -1, -1, True
+                while True:
+                    if named:
+                        end, code, _ = _token(data, n, at)
+                        if end < 0:
+                            return nothing
+                        slot = _slot(data, at, end, code, names, name_spans, name_codes, name_slots)
+                        if slot < 0 or name_slots[slot] < 0:
+                            return nothing
+                        candidate = name_slots[slot]
+                        at = _skip(data, n, end)
+                        if not _is(data, n, at, _COLON):
+                            return nothing
+                        at = _skip(data, n, at + 1)
+                    else:
+                        candidate += 1
+                    if not 0 <= candidate < P or taken[candidate] == request:
                         return nothing
-                    key = n_keys
-                    slots[slot], codes[key], spans[key, 0], spans[key, 1] = key, code, at, end
-                    n_keys += 1
-                if last_list[key] == n_lists:
-                    return nothing
-                last_list[key] = n_lists
-                rows[n_lists, k] = key
-                k += 1
-                at = end
-                if at < n and data[at] <= 32:
-                    at = _skip(data, at)
-                if at >= n:
-                    return nothing
-                byte = data[at]
-                if byte == _COMMA:
-                    at += 1
+                    taken[candidate] = request
+                    if _is(data, n, at, _OPEN):
+                        given[n_rows, 0] = candidate
+                        rising &= candidate > largest
+                        largest = candidate
+                        at, n_keys, bits = _one_list(
+                            data, n, at + 1, rows[n_rows], n_rows, found, codes, slots, last_list, n_keys, longest
+                        )
+                        if at < 0:
+                            return nothing
+                        high |= bits
+                        n_rows += 1
+                    elif not named and at + 4 <= n and _is_null(data, at):
+                        at += 4
+                    else:
+                        return nothing
                     if at < n and data[at] <= 32:
-                        at = _skip(data, at)
-                elif byte == _CLOSE:
-                    more = False
-                else:
+                        at = _skip(data, n, at)
+                    if _is(data, n, at, _COMMA):
+                        at = _skip(data, n, at + 1)
+                    elif _is(data, n, at, closing):
+                        break
+                    else:
+                        return nothing
+                at = _skip(data, n, at + 1)
+                if not named and candidate + 1 != P:
                     return nothing
-            at = _skip(data, at + 1)
-            n_lists += 1
-        elif not named and at + 4 <= len(data) and _is_null(data, at):
-            at = _skip(data, at + 4)
-        else:
+                kept = np.arange(n_keys)
+                if not rising:
+                    order = np.argsort(given[first_row:n_rows, 0])
+                    given[first_row:n_rows] = given[first_row:n_rows][order]
+                    rows[first_row:n_rows] = rows[first_row:n_rows][order]
+                    kept = _renumbered(rows[first_row:n_rows], n_keys)
+                keys = _longer(keys, n_all + n_keys)
+                text[place] = _OPEN
+                place += 1
+                for j in range(n_keys):
+                    start, size = found[kept[j], 0], found[kept[j], 1] - found[kept[j], 0]
+                    keys[n_all + j, 0], keys[n_all + j, 1] = place, place + size
+                    text[place : place + size] = data[start : start + size]
+                    text[place + size] = _COMMA
+                    place += size + 1
+                place -= n_keys > 0
+                text[place] = _CLOSE
+                place += 1
+                n_all += n_keys
+                _empty(slots, codes[:n_keys])
+            else:
+                return nothing
+            if _is(data, n, at, _COMMA):
+                at = _skip(data, n, at + 1)
+            elif _is(data, n, at, _CLOSE_NAMES):
+                at = _skip(data, n, at + 1)
+                break
+            else:
+                return nothing
+        if not seen_lists:
             return nothing
-        if _is(data, at, _COMMA):
-            at = _skip(data, at + 1)
-        elif _is(data, at, closing):
+        request += 1
+        edges[request, 0], edges[request, 1], edges[request, 2] = n_rows, n_all, place
+        if many and _is(data, n, at, _COMMA):
+            at = _skip(data, n, at + 1)
+        elif many and _is(data, n, at, _CLOSE):
+            at = _skip(data, n, at + 1)
             break
-        else:
+        elif many:
             return nothing
-    if _skip(data, at + 1) != len(data) or not (named or candidate + 1 == P):
+        else:
+            break
+    if at != n:
         return nothing
-    kept = np.arange(n_keys)
-    if not rising:
-        order = np.argsort(given[:n_lists])
-        given[:n_lists], rows[:n_lists] = given[:n_lists][order], rows[:n_lists][order]
-        kept = _renumbered(rows[:n_lists], n_keys)
-    length = 2
-    for j in range(n_keys):
-        length += spans[j, 1] - spans[j, 0] + 1
-    text = np.empty(max(length - 1, 2), dtype=np.uint8)
-    text[0], place = _OPEN, 1
-    for j in range(n_keys):
-        for i in range(spans[kept[j], 0], spans[kept[j], 1]):
-            text[place] = data[i]
-            place += 1
-        text[place] = _COMMA
-        place += 1
-    text[len(text) - 1] = _CLOSE
-    return True, given[:n_lists], rows[:n_lists], text
+    return (
+        request,
+        bool(high & _HIGH == 0),
+        edges[: request + 1],
+        ids[:request],
+        given[:n_rows, 0].copy(),
+        rows[:n_rows],
+        keys[:n_all],
+        text[:place],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _empty(slots: Any, codes: Any) -> None:
+    """Take all out again."""
+    if 8 * len(codes) > len(slots):
+        slots[:] = -1
+        return
+    mask = np.int64(len(slots) - 1)
+    for i in range(len(codes)):
+        mixed = (codes[i] * _MIX) >> _UPPER
+        slot = np.int64(mixed) & mask
+        while slots[slot] != -1:  # a run of slots ends with one that is free
+            slots[slot] = -1
+            slot = (slot + 1) & mask
 
 
 @njit(cache=True, nogil=True)
@@ -251,3 +454,44 @@ def _renumbered(rows: Any, n_keys: int) -> Any:
 @njit(cache=True, nogil=True)
 def _is_null(data: Any, at: int) -> bool:
     return bool(data[at] == 110 and data[at + 1] == 117 and data[at + 2] == 108 and data[at + 3] == 108)
+
+
+@njit(cache=True, nogil=True)
+def lists_text(
+    lists: NDArray[np.int32], edges: NDArray[np.int64], spans: NDArray[np.int64], text: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Lists (n, m) of numbers of keys as JSON, `[key, …],` for each, and where each begins, (n+1,).
+
+    The keys of the i-th are text[spans[j, 0] : spans[j, 1]], j from edges[i] on below edges[i+1]; −1 is left out.
+    """
+    n, m = lists.shape
+    if len(edges) != n + 1:
+        raise IndexError("lists_text: one edge more than lists")
+    size = 3 * n
+    for i in range(n):
+        if not 0 <= edges[i] <= edges[i + 1] <= len(spans):
+            raise IndexError("lists_text: an edge is out of range")
+        for k in range(m):
+            if lists[i, k] >= 0:
+                key = edges[i] + lists[i, k]
+                if key >= edges[i + 1] or not 0 <= spans[key, 0] <= spans[key, 1] <= len(text):
+                    raise IndexError("lists_text: a key is out of range")
+                size += spans[key, 1] - spans[key, 0] + 1
+    made, begins, place = np.empty(size, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64), 0
+    for i in range(n):
+        made[place] = _OPEN
+        place += 1
+        empty = True
+        for k in range(m):
+            if lists[i, k] >= 0:
+                key = edges[i] + lists[i, k]
+                length = spans[key, 1] - spans[key, 0]
+                made[place : place + length] = text[spans[key, 0] : spans[key, 1]]
+                made[place + length] = _COMMA
+                place += length + 1
+                empty = False
+        place -= not empty
+        made[place], made[place + 1] = _CLOSE, _COMMA
+        place += 2
+        begins[i + 1] = place
+    return begins, made[:place]

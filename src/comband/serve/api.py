@@ -132,10 +132,7 @@ class Api:
 
     async def decide(self, request: Request) -> Response:
         """What to show."""
-        asked = wire.decision_requests_of(await body_of(request))
-        if isinstance(asked, list):
-            return _answer(wire.Decisions(await self.service.decide(request.path_params["name"], asked)))
-        return _answer((await self.service.decide(request.path_params["name"], [asked]))[0])
+        return _answer(await self.service.decide_body(request.path_params["name"], await body_of(request)))
 
     async def shown(self, request: Request) -> Response:
         """A decision as the journal has it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from comband.problem import InputError
 from comband.serve.schema import VERSIONS
@@ -22,8 +22,7 @@ class StoreError(Exception):
 class Database(ABC):
     """One database. Each thread has a connection of its own."""
 
-    BYTES: str
-    REAL: str
+    WORDS: ClassVar[Mapping[str, str]]  # what stands for the names in braces of `comband.serve.schema`
     FOR_UPDATE: str
     FOR_SHARE: str
 
@@ -64,12 +63,12 @@ class Database(ABC):
         with self.transaction(write=False):
             return self.run(statement, values)
 
-    def among(self, statement: str, values: Sequence[Any], first: Sequence[Any] = ()) -> list[Row]:
-        """Rows of a statement with `IN (*)`, for as many values as there are."""
+    def among(self, statement: str, values: Sequence[Any], *, each: str = "?") -> list[Row]:
+        """Rows of a statement with `IN (*)`, or with `VALUES *` and (?) for each, for as many values as there are."""
         found: list[Row] = []
         for start in range(0, len(values), 500):
             part = values[start : start + 500]
-            found += self.run(statement.replace("*", ", ".join("?" * len(part))), [*first, *part])
+            found += self.run(statement.replace("*", ", ".join([each] * len(part))), part)
         return found
 
     def migrate(self, upto: int = len(VERSIONS)) -> int:
@@ -86,7 +85,10 @@ class Database(ABC):
                 )
             for statements in VERSIONS[version:upto]:
                 for statement in statements:
-                    self.run(statement.format(bytes=self.BYTES, real=self.REAL))
+                    if callable(statement):
+                        statement(self)
+                    else:
+                        self.run(statement.format(**self.WORDS))
             self.run("DELETE FROM comband_schema")
             self.run("INSERT INTO comband_schema (version) VALUES (?)", [max(version, upto)])
         return version

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels.requests import lists_text
 from comband.exploration.base import Explorer, explorer_from_state
 from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
-from comband.serve.journal import NewDecision
-from comband.serve.requests import Reader, Request, filled, pack_body
-from comband.serve.wire import Spec
+from comband.serve.digests import digests_of, index_of, uniform
+from comband.serve.journal import Experiment, NewDecisions
+from comband.serve.requests import Reader, Requests, pack_bodies
 from comband.storage import Array, Maybe, Part, State, Whole, check, pack, require, unpack
 
 _PLAN = {
@@ -113,43 +113,43 @@ class GivenNumbers(np.random.Generator):
         return self._numbers[first : self._next, :width]
 
 
-def uniform_numbers(seed: str, requests: Sequence[str]) -> NDArray[np.float64]:
-    """Two numbers in [0, 1) for each request, (n, 2)."""
-    key = bytes.fromhex(seed)
-    raw = b"".join(blake2b(request.encode(), key=key, digest_size=16).digest() for request in requests)
-    whole = np.frombuffer(raw, dtype="<u8").reshape(-1, 2)
-    return np.asarray((whole >> np.uint64(11)) * 2.0**-53)
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """Requests that wait for decisions by a plan."""
+
+    experiment: Experiment
+    plan: Plan
+    fallback: int | str | None
+    requests: Requests
 
 
-def draw(
-    experiment: int, spec: Spec, seed: str, plan: Plan, requests: Sequence[Request], fallback: int | str | None
-) -> list[NewDecision]:
-    """A decision for each request, ready for the journal."""
-    P, m = len(plan.wanted), spec.list_size
-    kept = [one if plan.wants_all and len(one.given) == P else one.keep(plan.wanted) for one in requests]
-    tables = np.stack([filled(request.given, request.rows, P, fallback) for request in kept])
+def draw(asked: Sequence[Asked]) -> NewDecisions:
+    """A decision for each request of the same experiment and plan, ready for the journal.
+
+    What is drawn for a request depends on it alone: who else is asked for at the same time changes no bit of it.
+    """
+    experiment, plan, fallback = asked[0].experiment, asked[0].plan, asked[0].fallback
+    sent, P, m = Requests.joined([one.requests for one in asked]), len(plan.wanted), experiment.spec.list_size
+    requests = sent if plan.wants_all and len(sent.given) == len(sent) * P else sent.kept(plan.wanted)
+    tables, digests = requests.tables(P, fallback), digests_of(experiment.seed, requests.ids)
     if plan.explorer is None:
-        lists, propensities = tables[:, plan.winner], np.ones((len(kept), m))
-        covered = [True] * len(kept)
+        lists, propensities = np.ascontiguousarray(tables[:, plan.winner]), np.ones((len(requests), m))
+        covered = [True] * len(requests)
     else:
-        stream = GivenNumbers(uniform_numbers(seed, [request.id for request in kept]))
-        drawn = plan.explorer.draw(tables, stream, epoch=plan.epoch).decisions
+        drawn = plan.explorer.draw(tables, GivenNumbers(uniform(digests)), epoch=plan.epoch).decisions
         lists, propensities, covered = drawn.lists, drawn.propensities, drawn.covered.tolist()
-    sizes = [m] * len(kept)
     if fallback == NOTHING:  # places that are empty come last
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)
-        sizes = (lists >= 0).sum(axis=1).tolist()
-    shown, numbers, places = np.ascontiguousarray(lists, dtype=np.int32), propensities.tolist(), lists.tolist()
-    return [
-        NewDecision(
-            experiment,
-            request.id,
-            request.print,
-            plan.epoch,
-            [request.keys[k] for k in places[i][:size]],
-            numbers[i][:size],
-            pack_body(request, shown[i].tobytes(), propensities[i].tobytes(), covered[i]),
-        )
-        for i, (request, size) in enumerate(zip(kept, sizes, strict=True))
-    ]
+    begins, text = lists_text(lists, requests.edges[:, 1], requests.spans, requests.text)
+    return NewDecisions(
+        experiment.id,
+        plan.epoch,
+        requests.ids,
+        index_of(digests),
+        (lists >= 0).sum(axis=1).astype(np.uint8).tobytes(),
+        text.tobytes(),
+        begins.tolist(),
+        propensities,
+        pack_bodies(sent, requests, lists, propensities, covered),
+    )

@@ -11,21 +11,32 @@ journal's clock, and in before its decision is settled. Once the front has passe
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from comband.problem import TOLERANCE
-from comband.serve.database import Database
+from comband.serve.database import Database, Row
 from comband.serve.wire import Spec, as_json, spec_of
 
 STRIDE = 1 << 40
+RUN = 64  # decisions in one row, at most
+INSERT_RUN = "INSERT INTO runs (first, time, epoch, items, shown, requests, bodies) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_REQUEST = "INSERT INTO requests (digest, decision) VALUES (?, ?)"
+# Runs that hold decisions from one key on and below another; and those that hold some keys, if anybody holds them.
+BETWEEN = "WHERE first >= COALESCE((SELECT MAX(first) FROM runs WHERE first <= ?), 0) AND first < ? ORDER BY first"
+_AROUND = "WHERE first IN (SELECT (SELECT MAX(first) FROM runs WHERE first <= column1) FROM (VALUES *) AS keys)"
+_FACTS = "first, time, epoch, requests, bodies"
 State = Literal["running", "paused", "ended"]
 _pack = msgspec.msgpack.Encoder().encode
-_keys = msgspec.msgpack.Decoder(list[str | int]).decode
+_lists = msgspec.json.Decoder(list[list[str | int]]).decode
+_texts = msgspec.msgpack.Decoder(list[str]).decode
+_bodies = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 class NotRunningError(Exception):
@@ -49,29 +60,76 @@ class Experiment:
     changed: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewDecision:
-    """A decision that is to be made durable."""
+@dataclass(frozen=True, eq=False, slots=True)
+class NewDecisions:
+    """Decisions of one experiment and epoch that are to be made durable, in their order.
+
+    requests, index:
+        Ids of the requests, and the numbers by which the journal looks for them.
+    items:
+        A byte for each: how many items it shows.
+    shown, begins:
+        What each shows: shown[begins[i] : begins[i + 1]] is a list as JSON, and a comma.
+    propensities:
+        (n, m), of which the first ones are for the items.
+    bodies:
+        What else is kept; see `comband.serve.requests`.
+    """
 
     experiment: int
-    request: str
-    print: bytes
     epoch: int
-    shown: list[str | int]
-    propensities: list[float]
-    body: bytes
+    requests: Sequence[str]
+    index: Sequence[int]
+    items: bytes
+    shown: bytes
+    begins: Sequence[int]
+    propensities: NDArray[np.float64]
+    bodies: Sequence[bytes]
+
+    def some(self, chosen: Sequence[int]) -> NewDecisions:
+        """Some of them."""
+        texts = [self.shown[self.begins[i] : self.begins[i + 1]] for i in chosen]
+        return NewDecisions(
+            self.experiment,
+            self.epoch,
+            [self.requests[i] for i in chosen],
+            [self.index[i] for i in chosen],
+            bytes(self.items[i] for i in chosen),
+            b"".join(texts),
+            [0, *accumulate(map(len, texts))],
+            self.propensities[list(chosen)],
+            [self.bodies[i] for i in chosen],
+        )
+
+    def runs(self, key: int, now: int) -> Iterator[tuple[Any, ...]]:
+        """Rows for `INSERT_RUN`, the first decision with this key."""
+        n = len(self.requests)
+        for i in range(0, n, RUN):
+            j = min(i + RUN, n)
+            shown = b"[" + self.shown[self.begins[i] : self.begins[j] - 1] + b"]"
+            facts = (_pack(self.requests[i:j]), _pack(self.bodies[i:j]))
+            yield key + i, now, self.epoch, self.items[i:j], shown, *facts
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDecision:
-    """A decision that is in the journal; `new` says whether it came just now, by the request that asks."""
+    """A decision that is in the journal."""
 
     number: int
     request: str
     time: int
     epoch: int
     body: bytes
-    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of new decisions: the number of each, or −1 and, by position, the decision that its request has
+    already, or why there is none.
+    """
+
+    numbers: Sequence[int]
+    others: Mapping[int, StoredDecision | NotRunningError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,73 +232,86 @@ class Journal:
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
-    def decide(self, new: Sequence[NewDecision]) -> list[StoredDecision | NotRunningError]:
+    def decide(self, new: Sequence[NewDecisions]) -> list[Stored]:
         """Make decisions durable, numbered in this order; a request that is known gets the decision that it has."""
-        found: dict[int, StoredDecision | NotRunningError] = {}
+        found: dict[int, Stored] = {}
         order = sorted(range(len(new)), key=lambda i: new[i].experiment)
         for experiment, positions in groupby(order, key=lambda i: new[i].experiment):
-            self._decide(experiment, {i: new[i] for i in positions}, found)
+            mine = list(positions)
+            found |= zip(mine, self._decide(experiment, [new[i] for i in mine]), strict=True)
         return [found[i] for i in range(len(new))]
 
-    def _decide(
-        self, experiment: int, new: Mapping[int, NewDecision], found: dict[int, StoredDecision | NotRunningError]
-    ) -> None:
+    def _decide(self, experiment: int, new: Sequence[NewDecisions]) -> list[Stored]:
         run = self.database.run
         next_, clock, state = run(
             "SELECT c.next, c.clock, e.state FROM counters c JOIN experiments e ON e.id = c.experiment "
             f"WHERE c.experiment = ?{self.database.FOR_UPDATE}",
             [experiment],
         )[0]
-        known = {
-            row[0]: StoredDecision(row[1] - experiment * STRIDE, row[0], row[2], row[3], bytes(row[4]))
-            for row in self.database.among(
-                "SELECT request, id, time, epoch, body FROM decisions WHERE experiment = ? AND request IN (*)",
-                [one.request for one in new.values()],
-                [experiment],
-            )
-        }
-        now = max(clock, self.wall())
-        rows: list[tuple[Any, ...]] = []
-        mine: dict[str, StoredDecision] = {}
-        for i, one in new.items():
-            request = one.request
-            if request in known:
-                found[i] = known[request]
-            elif request in mine:
-                found[i] = replace(mine[request], new=False)
-            elif state != "running":
-                found[i] = NotRunningError(state)
-            else:
-                number = next_ + len(rows)
-                found[i] = mine[request] = StoredDecision(number, request, now, one.epoch, one.body, True)
-                key = experiment * STRIDE + number
-                rows.append((key, experiment, request, now, one.epoch, _pack(one.shown), one.body, len(one.shown)))
-        if rows:
-            self.database.run_many(
-                "INSERT INTO decisions (id, experiment, request, time, epoch, shown, body, items) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-            run("UPDATE counters SET next = ?, clock = ? WHERE experiment = ?", [next_ + len(rows), now, experiment])
-            self._tally({(experiment, now // 60_000): Tally(decisions=len(rows))})
+        now, number, made, stored = max(clock, self.wall()), next_, [], []
+        requests = [request for one in new for request in one.requests]
+        known: dict[str, StoredDecision] = self._known(experiment, new)
+        if state == "running" and not known and len(set(requests)) == len(requests):
+            for one in new:
+                made.append(one)
+                stored.append(Stored(range(number, number + len(one.requests)), {}))
+                number += len(one.requests)
+        else:
+            for one in new:
+                numbers: list[int] = []
+                others: dict[int, StoredDecision | NotRunningError] = {}
+                for i, request in enumerate(one.requests):
+                    if request in known:
+                        others[i] = known[request]
+                    elif state != "running":
+                        others[i] = NotRunningError(state)
+                    else:
+                        known[request] = StoredDecision(number, request, now, one.epoch, one.bodies[i])
+                        number += 1
+                    numbers.append(-1 if i in others else number - 1)
+                made.append(one.some([i for i, found in enumerate(numbers) if found >= 0]))
+                stored.append(Stored(numbers, others))
+        if number > next_:
+            self._write(experiment * STRIDE + next_, made, now)
+            run("UPDATE counters SET next = ?, clock = ? WHERE experiment = ?", [number, now, experiment])
+            self._tally({(experiment, now // 60_000): Tally(decisions=number - next_)})
+        return stored
+
+    def _known(self, experiment: int, new: Sequence[NewDecisions]) -> dict[str, StoredDecision]:
+        """The decisions that requests have already."""
+        base, requests = experiment * STRIDE, {request for one in new for request in one.requests}
+        rows = self.database.among(
+            "SELECT decision FROM requests WHERE digest IN (*)", [index for one in new for index in one.index]
+        )
+        numbers = [row[0] - base for row in rows if base <= row[0] < base + STRIDE]
+        return {one.request: one for one in self._decisions_at(base, numbers) if one.request in requests}
+
+    def _write(self, key: int, new: Sequence[NewDecisions], now: int) -> None:
+        runs: list[tuple[Any, ...]] = []
+        index: list[tuple[int, int]] = []
+        for one in new:
+            runs += one.runs(key, now)
+            index += zip(one.index, range(key, key + len(one.index)), strict=True)
+            key += len(one.index)
+        self.database.run_many(INSERT_RUN, runs)
+        self.database.run_many(INSERT_REQUEST, index)
 
     def decisions(self, experiment: int, first: int, last: int) -> list[StoredDecision]:
         """Decisions numbered `first` … `last` − 1."""
         base = experiment * STRIDE
-        rows = self.database.read(
-            "SELECT id, request, time, epoch, body FROM decisions WHERE id >= ? AND id < ? ORDER BY id",
-            [base + first, base + last],
-        )
-        return [StoredDecision(row[0] - base, row[1], row[2], row[3], bytes(row[4])) for row in rows]
+        rows = self.database.read(f"SELECT {_FACTS} FROM runs {BETWEEN}", [base + first, base + last])
+        return [one for one in _unpacked(base, rows) if first <= one.number < last]
 
     def decisions_at(self, experiment: int, numbers: Sequence[int]) -> list[StoredDecision]:
         """Some decisions, by number."""
-        base = experiment * STRIDE
         with self.database.transaction(write=False):
-            rows = self.database.among(
-                "SELECT id, request, time, epoch, body FROM decisions WHERE id IN (*)", [base + n for n in numbers]
-            )
-        return [StoredDecision(row[0] - base, row[1], row[2], row[3], bytes(row[4])) for row in rows]
+            return self._decisions_at(experiment * STRIDE, numbers)
+
+    def _decisions_at(self, base: int, numbers: Sequence[int]) -> list[StoredDecision]:
+        wanted = sorted(set(numbers))
+        rows = self.database.among(f"SELECT {_FACTS} FROM runs {_AROUND}", [base + n for n in wanted], each="(?)")
+        found = {one.number: one for one in _unpacked(base, rows)}
+        return [found[number] for number in wanted if number in found]
 
     # ---- rewards -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +319,8 @@ class Journal:
         """Make rewards durable; see the module for what counts. They are taken one after the other."""
         among = self.database.among
         experiments = sorted({one.experiment for one in new})
-        keys = sorted({one.experiment * STRIDE + one.number for one in new})
+        wanted = {one.experiment * STRIDE + one.number for one in new}
+        keys = sorted(wanted)
         fronts: dict[int, int] = dict(
             among(
                 f"SELECT experiment, front FROM fronts c WHERE experiment IN (*){self.database.FOR_SHARE}", experiments
@@ -257,11 +329,16 @@ class Journal:
         clocks: dict[int, int] = dict(
             among("SELECT experiment, clock FROM counters WHERE experiment IN (*)", experiments)
         )
+        # Whoever else has rewards for one of these waits until we are done, and sees them.
         decisions = {
-            row[0]: (row[1], _keys(bytes(row[2])))
-            for row in among(
-                f"SELECT id, time, shown FROM decisions c WHERE id IN (*) ORDER BY id{self.database.FOR_UPDATE}", keys
+            first + i: (made, items)
+            for first, made, shown in among(
+                f"SELECT first, time, shown FROM runs c {_AROUND} ORDER BY first{self.database.FOR_UPDATE}",
+                keys,
+                each="(?)",
             )
+            for i, items in enumerate(_lists(bytes(shown)))
+            if first + i in wanted
         }
         known: dict[int, dict[int, tuple[float, int]]] = {}
         for decision, place, value, counted in among(
@@ -307,6 +384,13 @@ class Journal:
             "delay = minutes.delay + excluded.delay",
             [(*key, one.decisions, one.rewards, one.late, one.delay) for key, one in sorted(tallies.items())],
         )
+
+
+def _unpacked(base: int, rows: Sequence[Row]) -> Iterator[StoredDecision]:
+    """The decisions of runs with `_FACTS`."""
+    for first, made, epoch, requests, bodies in rows:
+        for i, (request, body) in enumerate(zip(_texts(bytes(requests)), _bodies(bytes(bodies)), strict=True)):
+            yield StoredDecision(first - base + i, request, made, epoch, body)
 
 
 def _taken(

@@ -30,7 +30,7 @@ from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
 from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
-from comband.serve.wire import MAX_CANDIDATES, Spec
+from comband.serve.wire import MAX_CANDIDATES
 from comband.storage import Part, State, Whole, check, pack, unpack
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
@@ -213,7 +213,7 @@ class Learning:
             if stop > len(times) and not to_the_end:
                 break
             rows = range(start, min(stop, len(times)))
-            if not all(overdue[i] or answers.get(times[i][0], 0) == _expected(times[i][2], spec) for i in rows):
+            if not all(overdue[i] or answers.get(times[i][0], 0) == times[i][2] for i in rows):
                 break
             upto = front + rows.stop
         return upto
@@ -300,11 +300,6 @@ class Learning:
                     f"the plan of epoch {epoch} of {self.experiment.name!r} is not the one that its journal leads to."
                 )
             self.published += 1
-
-
-def _expected(items: int, spec: Spec) -> int:
-    """How many answers a decision waits for."""
-    return items if items >= 0 else spec.list_size
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from comband.problem import InputError
 from comband.serve.database import Database, Row
@@ -16,6 +17,7 @@ try:
 except ImportError as error:
     raise InputError(f"{missing_extra('PostgreSQL', 'psycopg', 'postgres')} ({error}).") from None
 
+_INSERT = re.compile(r"INSERT INTO (\w+ \([\w, ]+\)) VALUES \([?, ]+\)")
 _CHANNEL = "comband_plans"
 _SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own for whoever changes the tables
 
@@ -29,7 +31,7 @@ class Postgres(Database):
         `postgresql://user@host/database`.
     """
 
-    BYTES, REAL = "BYTEA", "DOUBLE PRECISION"
+    WORDS: ClassVar[Mapping[str, str]] = {"bytes": "BYTEA", "real": "DOUBLE PRECISION", "key": "BIGINT", "sorted": ""}
     FOR_UPDATE, FOR_SHARE = " FOR UPDATE OF c", " FOR SHARE OF c"
 
     def __init__(self, address: str) -> None:
@@ -97,5 +99,11 @@ class Postgres(Database):
         return cursor.fetchall() if cursor.description is not None else []
 
     def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        plain = _INSERT.fullmatch(statement)
         with connection.cursor() as cursor:
-            cursor.executemany(statement.replace("?", "%s"), rows)
+            if plain is None:
+                cursor.executemany(statement.replace("?", "%s"), rows)
+                return
+            with cursor.copy(f"COPY {plain[1]} FROM STDIN") as copy:  # takes a third of what INSERT does
+                for row in rows:
+                    copy.write_row(row)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from comband.serve.journal import STRIDE, Journal
+from comband.serve.journal import BETWEEN, STRIDE, Journal
 
 
 class FencedError(Exception):
@@ -21,12 +21,15 @@ class Progress:
         self.database, self.wall = journal.database, journal.wall
 
     def times(self, experiment: int, first: int, last: int) -> list[tuple[int, int, int]]:
-        """Number and time of decisions, and how many items they show (−1: all that there is room for)."""
+        """Number and time of decisions, and how many items they show."""
         base = experiment * STRIDE
-        rows = self.database.read(
-            "SELECT id, time, items FROM decisions WHERE id >= ? AND id < ? ORDER BY id", [base + first, base + last]
-        )
-        return [(row[0] - base, row[1], row[2]) for row in rows]
+        rows = self.database.read(f"SELECT first, time, items FROM runs {BETWEEN}", [base + first, base + last])
+        return [
+            (number, time, shown)
+            for start, time, items in rows
+            for number, shown in enumerate(bytes(items), start - base)
+            if first <= number < last
+        ]
 
     def answers(self, experiment: int, first: int, last: int) -> dict[int, int]:
         """How many items of each decision are answered."""

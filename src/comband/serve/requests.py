@@ -1,4 +1,4 @@
-"""The lists of one request as a table of numbers, and back.
+"""The lists of requests as tables of numbers, and back.
 
 Items are numbered within a request, in the order in which they first occur: candidates are compared on the same
 rounds, so a number need mean the same only there, K = P·m is always enough, and no catalogue grows.
@@ -6,32 +6,39 @@ rounds, so a number need mean the same only there, K = P·m is always enough, an
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, pairwise
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.gaps import fill_gaps
-from comband._kernels.requests import index_tokens, scan_lists
+from comband._kernels.requests import PADDING, index_tokens, scan_requests
 from comband.lists import check_lists
 from comband.policies.fallback import NOTHING
 from comband.problem import InputError, Problem
-from comband.serve.wire import MAX_CANDIDATES, DecisionRequest, Key, RawRequest, Spec, as_json, lists_of
+from comband.serve.wire import LONGEST_KEY, MAX_BATCH, MAX_CANDIDATES, DecisionRequest, Key, Spec, as_json
 from comband.text import quoted
 
 _JOINING = 100  # how many may join an experiment, unless they are too many in all
-_FIRST = np.zeros(1, dtype=np.int64)
+_PADDING = bytes(PADDING)
 _pack = msgspec.msgpack.Encoder().encode
-_keys = msgspec.json.Decoder(list[Key]).decode
+keys_of = msgspec.json.Decoder(list[Key]).decode
 
 
 def most_candidates(spec: Spec) -> int:
     """How many there may be, with those that join later."""
     return min(len(spec.candidates) + _JOINING, MAX_CANDIDATES)
+
+
+def new_ids(n: int) -> list[str]:
+    """Ids for requests that have none."""
+    first = uuid.uuid4().int
+    return [f"{(first + i) % (1 << 128):032x}" for i in range(n)]
 
 
 def problem_of(spec: Spec) -> Problem:
@@ -40,35 +47,85 @@ def problem_of(spec: Spec) -> Problem:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Request:
-    """One request as it was made.
+class Requests:
+    """Some requests of one experiment, in their order, as they were made.
 
+    ids:
+        By which each is known if it comes again.
+    edges:
+        (n+1, 3) where each begins in what follows: among rows, keys, and bytes of text.
     given:
-        (G,) numbers of the candidates that answered, rising.
+        (G,) numbers of the candidates that answered, rising in each request.
     rows:
-        (G, m) their lists, as numbers of `keys`; −1 where a list ends early.
+        (G, m) their lists, as numbers of keys in the order in which these first occur; −1 where a list ends early.
+    spans:
+        (N, 2) where the keys are in the text.
     text:
-        The keys as JSON.
-    print:
-        By which a repeated request is known to be the same.
+        The keys of each as JSON.
     """
 
-    id: str
+    ids: list[str]
+    edges: NDArray[np.int64]
     given: NDArray[np.int64]
     rows: NDArray[np.int32]
-    keys: list[str | int]
-    text: bytes
-    print: bytes
+    spans: NDArray[np.int64]
+    text: NDArray[np.uint8]
 
-    def keep(self, wanted: NDArray[np.bool_]) -> Request:
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Requests]) -> Requests:
+        """All of them."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([np.zeros(3, dtype=np.int64), *(one.edges[-1] for one in parts)], axis=0)
+        return cls(
+            [request for one in parts for request in one.ids],
+            np.concatenate([*(one.edges[:-1] + end for one, end in zip(parts, ends, strict=False)), ends[-1:]]),
+            np.concatenate([one.given for one in parts]),
+            np.concatenate([one.rows for one in parts]),
+            np.concatenate([one.spans + end[2] for one, end in zip(parts, ends, strict=False)]),
+            np.concatenate([one.text for one in parts]),
+        )
+
+    def print(self, i: int, *, given: bool = True) -> bytes:
+        """By which a request of which not all lists are kept is known to be the same when it comes again; earlier
+        versions left out who had answered where all had.
+        """
+        part = slice(self.edges[i, 0], self.edges[i + 1, 0])
+        made = blake2b(self.text[self.edges[i, 2] : self.edges[i + 1, 2]].tobytes(), digest_size=16)
+        made.update(self.rows[part].tobytes())
+        if given:
+            made.update(self.given[part].tobytes())
+        return made.digest()
+
+    def is_same(self, i: int, body: Body) -> bool:
+        """Whether this is the request of a decision that was made."""
+        if body.print:
+            return body.print in (self.print(i), self.print(i, given=False))
+        (row, _, begin), (next_row, _, end) = self.edges[i : i + 2].tolist()
+        given, rows = body.rows(self.rows.shape[1])
+        return (
+            body.keys == self.text[begin:end].tobytes()
+            and np.array_equal(np.arange(len(rows)) if given is None else given, self.given[row:next_row])
+            and np.array_equal(rows, self.rows[row:next_row])
+        )
+
+    def kept(self, wanted: NDArray[np.bool_]) -> Requests:
         """The same with the lists of `wanted` (P,) candidates only: a plan looks at no others, and no others are
         kept. Who joined after the plan was made is not among the P.
         """
-        chosen = wanted[self.given[: int(np.searchsorted(self.given, len(wanted)))]]
-        if len(chosen) == len(self.given) and chosen.all():
+        chosen = np.append(wanted, np.False_)[np.minimum(self.given, len(wanted))]
+        if chosen.all():
             return self
-        here = np.flatnonzero(chosen)
-        return Request(self.id, self.given[here], self.rows[here], self.keys, self.text, self.print)
+        edges = self.edges.copy()
+        edges[:, 0] = np.append(0, np.cumsum(chosen))[edges[:, 0]]
+        return replace(self, edges=edges, given=self.given[chosen], rows=self.rows[chosen])
+
+    def tables(self, n_candidates: int, fallback: int | str | None) -> NDArray[np.int32]:
+        """All lists (n, P, m); see `filled`."""
+        return _filled(self.given, self.rows, self.edges[:, 0], n_candidates, fallback)
 
 
 def filled(
@@ -80,16 +137,29 @@ def filled(
     the evidence sees, and the promise holds for it as for any other candidate. Without a fallback only candidates that
     are no longer needed may be missing, and any list does for them: the first one.
     """
-    full = len(rows) == n_candidates
-    if full and (fallback is None or fallback == NOTHING or int(rows.min(initial=0)) >= 0):
-        return rows
-    table = np.full((n_candidates, rows.shape[1]), -1, dtype=np.int32)
+    candidates = np.arange(len(rows)) if given is None else given
+    result: NDArray[np.int32] = _filled(candidates, rows, np.array([0, len(rows)]), n_candidates, fallback)[0]
+    return result
+
+
+def _filled(
+    given: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    edges: NDArray[np.int64],
+    n_candidates: int,
+    fallback: int | str | None,
+) -> NDArray[np.int32]:
+    n, m = len(edges) - 1, rows.shape[1]
+    complete = len(rows) == n * n_candidates
+    if complete and (not isinstance(fallback, int) or int(rows.min(initial=0)) >= 0):
+        return rows.reshape(n, n_candidates, m)
+    tables = np.full((n, n_candidates, m), -1, dtype=np.int32)
     if fallback is None:
-        table[:] = rows[0]
-    table[np.arange(len(rows)) if given is None else given] = rows
+        tables[:] = rows[edges[:-1], None]
+    tables[np.repeat(np.arange(n), np.diff(edges)), given] = rows
     if isinstance(fallback, int):
-        fill_gaps(table[None], _FIRST, table[None, fallback].copy())
-    return table
+        fill_gaps(tables, np.arange(n), tables[:, fallback].copy())
+    return tables
 
 
 class Reader:
@@ -107,41 +177,78 @@ class Reader:
         self.spec, self.names, self.problem = spec, list(names), problem_of(spec)
         self._numbers = {name: i for i, name in enumerate(names)}
         self.fallback: int | str | None = fallback_of(spec, self.names)
-        self._everyone = np.arange(len(names))
         tokens = [as_json(name) for name in names]
         edges = np.cumsum([0, *map(len, tokens)])
         spans = np.stack([edges[:-1], edges[1:]], axis=1)
-        text = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+        text = np.frombuffer(b"".join(tokens) + _PADDING, dtype=np.uint8)
         self._index = (text, spans, *index_tokens(text, spans))
 
-    def read(self, asked: DecisionRequest | RawRequest, request_id: str, needed: NDArray[np.bool_]) -> Request:
-        """The request, checked; `needed` (P,) says whose lists must be there, unless a fallback stands in."""
-        found = self._scanned(asked.lists) if isinstance(asked.lists, msgspec.Raw) else None
-        given, rows, keys, text = self._numbered(asked) if found is None else found
-        self._check_there(given, rows, needed)
-        print_ = blake2b(text, digest_size=16)
-        print_.update(rows.data)
-        if len(given) < len(self.names):
-            print_.update(given.data)
-        return Request(request_id, given, rows, keys, text, print_.digest())
-
-    def _scanned(
-        self, lists: msgspec.Raw
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], list[str | int], bytes] | None:
-        """The lists straight from their text, if that is as simple as it mostly is."""
-        done, given, rows, text = scan_lists(np.frombuffer(lists, dtype=np.uint8), *self._index, self.spec.list_size)
-        if not done or not len(given) or (self.fallback is None and int(rows.min()) < 0):
+    def scan(self, body: bytes, needed: NDArray[np.bool_]) -> Requests | None:
+        """The requests straight from their text, if that is as simple as it mostly is; `needed` (P,) says whose lists
+        must be there, unless a fallback stands in.
+        """
+        data = np.frombuffer(body + _PADDING, dtype=np.uint8)
+        n, plain, edges, ids, given, rows, spans, text = scan_requests(
+            data, *self._index, self.spec.list_size, MAX_BATCH, LONGEST_KEY
+        )
+        if not n or (self.fallback is None and int(rows.min(initial=0)) < 0):
             return None
-        plain = text.tobytes()
         try:
-            return given, rows, _keys(plain), plain
-        except msgspec.MsgspecError:  # said better with the place where it is
+            names = [body[first:last].decode() for first, last in ids.tolist()]
+            if not plain:
+                text.tobytes().decode()
+        except UnicodeDecodeError:  # said better with the place where it is
             return None
+        if not all(names):
+            names = [name or made for name, made in zip(names, new_ids(n), strict=True)]
+        return self._checked(names, edges, given, rows, spans, text, needed)
 
-    def _numbered(
-        self, asked: DecisionRequest | RawRequest
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], list[str | int], bytes]:
-        """The lists from Python's own, with a word on what is wrong."""
+    def read(self, asked: Sequence[DecisionRequest], needed: NDArray[np.bool_]) -> Requests:
+        """Requests from Python's own lists, with a word on what is wrong."""
+        parts, edges, spans = [self._numbered(one) for one in asked], [(0, 0, 0)], []
+        for given, _, tokens in parts:
+            n_rows, n_keys, place = edges[-1]
+            ends = place + np.cumsum([1, *(len(token) + 1 for token in tokens)])
+            spans.append(np.stack([ends[:-1], ends[1:] - 1], axis=1))
+            edges.append((n_rows + len(given), n_keys + len(tokens), int(ends[-1]) + (not tokens)))
+        text = b"".join(b"[" + b",".join(tokens) + b"]" for _, _, tokens in parts)
+        return self._checked(
+            [one.request or made for one, made in zip(asked, new_ids(len(asked)), strict=True)],
+            np.array(edges),
+            np.concatenate([given for given, _, _ in parts]),
+            np.concatenate([rows for _, rows, _ in parts]),
+            np.concatenate(spans),
+            np.frombuffer(text, dtype=np.uint8),
+            needed,
+        )
+
+    def _checked(
+        self,
+        ids: list[str],
+        edges: NDArray[np.int64],
+        given: NDArray[np.int64],
+        rows: NDArray[np.int32],
+        spans: NDArray[np.int64],
+        text: NDArray[np.uint8],
+        needed: NDArray[np.bool_],
+    ) -> Requests:
+        """The requests, if all lists are there that must be."""
+        n, P = len(ids), len(self.names)
+        complete = len(given) == n * P
+        if not (complete and self._is_there(rows.reshape(n, P, -1))):
+            for i in range(n):
+                part = slice(edges[i, 0], edges[i + 1, 0])
+                self._check_there(given[part], rows[part], needed)
+        return Requests(ids, edges, given, rows, spans, text)
+
+    def _is_there(self, tables: NDArray[np.int32]) -> bool:
+        """Whether nothing is missing from tables (n, P, m) of what everybody sent."""
+        if isinstance(self.fallback, int):
+            return bool((tables[:, self.fallback, -1] >= 0).all())
+        return self.fallback is None or bool((tables[:, :, 0] >= 0).any(axis=1).all())
+
+    def _numbered(self, asked: DecisionRequest) -> tuple[NDArray[np.int64], NDArray[np.int32], list[bytes]]:
+        """Who answered, with what, and the keys as JSON."""
         given, lists = self._given(asked)
         m = self.spec.list_size
         lengths = {*map(len, lists)}
@@ -152,13 +259,11 @@ class Reader:
         rows = np.full((len(lists), m), -1, dtype=np.int32)
         for row, one in zip(rows, lists, strict=True):
             row[: len(one)] = [numbers[key] for key in one]
-        return given, self._distinct(rows, given), keys, as_json(keys)
+        return given, self._distinct(rows, given), [as_json(key) for key in keys]
 
-    def _given(self, asked: DecisionRequest | RawRequest) -> tuple[NDArray[np.int64], Sequence[list[str | int]]]:
+    def _given(self, asked: DecisionRequest) -> tuple[NDArray[np.int64], Sequence[list[str | int]]]:
         """Who answered, and with what."""
         lists, names = asked.lists, self.names
-        if isinstance(lists, msgspec.Raw):
-            lists = lists_of(lists)
         if lists is None:
             raise InputError('"lists" must hold what each candidate would show.')
         if isinstance(lists, dict):
@@ -231,7 +336,7 @@ def fallback_of(spec: Spec, names: Sequence[str]) -> int | str | None:
 class Body(msgspec.Struct, array_like=True):
     """What the journal keeps of a decision besides number, request, time and epoch."""
 
-    print: bytes
+    print: bytes  # of all that was sent; empty if all of it is here
     shown: bytes  # (m,) int32, numbers of keys, −1 at the end where there are fewer
     propensities: bytes  # (m,) float64
     covered: bool
@@ -242,7 +347,7 @@ class Body(msgspec.Struct, array_like=True):
 
     def all_keys(self) -> list[str | int]:
         """What the numbers stand for."""
-        return _keys(self.keys)
+        return keys_of(self.keys)
 
     def items(self) -> list[str | int]:
         """What was shown."""
@@ -261,14 +366,32 @@ _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.int32}
 _body = msgspec.msgpack.Decoder(Body).decode
 
 
-def pack_body(request: Request, shown: bytes, propensities: bytes, covered: bool) -> bytes:
-    """What is kept of a decision."""
-    given, n = request.given, len(request.keys)
-    width = 1 if n < 255 else 2 if n < 65535 else 4
-    rows = request.rows.astype(_WIDTHS[width])  # −1 becomes the largest, or stays −1
-    first = not len(given) or int(given[-1]) == len(given) - 1
-    numbers = None if first else given.astype(np.uint16).tobytes()
-    return _pack(Body(request.print, shown, propensities, covered, request.text, numbers, width, rows.tobytes()))
+def pack_bodies(
+    sent: Requests,
+    requests: Requests,
+    shown: NDArray[np.int32],
+    propensities: NDArray[np.float64],
+    covered: Sequence[bool],
+) -> list[bytes]:
+    """What is kept of each decision, with shown (n, m) and propensities (n, m): of the requests that were sent, those
+    lists that the plan looked at.
+    """
+    m = requests.rows.shape[1]
+    lists, chances = shown.tobytes(), propensities.tobytes()
+    text, edges = requests.text.tobytes(), requests.edges.tolist()
+    narrow: dict[int, bytes] = {}  # rows in so many bytes for each number
+    given, bodies = requests.given, []
+    for i, ((row, key, begin), (next_row, next_key, end)) in enumerate(pairwise(edges)):
+        width = 1 if next_key - key < 255 else 2 if next_key - key < 65535 else 4
+        if width not in narrow:
+            narrow[width] = requests.rows.astype(_WIDTHS[width]).tobytes()  # −1 becomes the largest, or stays −1
+        first = next_row == row or given[next_row - 1] == next_row - row - 1
+        numbers = None if first else given[row:next_row].astype(np.uint16).tobytes()
+        table = narrow[width][width * m * row : width * m * next_row]
+        mine = (lists[4 * m * i : 4 * m * (i + 1)], chances[8 * m * i : 8 * m * (i + 1)])
+        print_ = b"" if requests is sent else sent.print(i)
+        bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table)))
+    return bodies
 
 
 def unpack_body(data: bytes) -> Body:

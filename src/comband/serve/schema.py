@@ -1,11 +1,17 @@
 """The tables of a journal and their versions: each entry of `VERSIONS` turns one version into the next.
 
-Statements are written for SQLite; `{bytes}` and `{real}` are what the database calls such columns.
+Statements are written for SQLite; `{bytes}`, `{real}` and `{key}` are what the database calls such columns, `{sorted}`
+what keeps a table in the order of its key. A function is called with the database, inside the transaction.
 """
 
 from __future__ import annotations
 
-VERSIONS: tuple[tuple[str, ...], ...] = (
+from collections.abc import Callable
+from typing import Any
+
+from comband.serve.migrating import gather_runs
+
+VERSIONS: tuple[tuple[str | Callable[[Any], None], ...], ...] = (
     (
         """CREATE TABLE experiments (
             id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, spec {bytes} NOT NULL, seed TEXT NOT NULL,
@@ -52,5 +58,15 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE field_changes (
             experiment INTEGER NOT NULL, change INTEGER NOT NULL, after BIGINT NOT NULL, time BIGINT NOT NULL,
             what {bytes} NOT NULL, PRIMARY KEY (experiment, change))""",
+    ),
+    (
+        # Decisions that became durable together, of one experiment and epoch, in one row, and their requests by digest.
+        """CREATE TABLE runs (
+            first {key} PRIMARY KEY, time BIGINT NOT NULL, epoch INTEGER NOT NULL, items {bytes} NOT NULL,
+            shown {bytes} NOT NULL, requests {bytes} NOT NULL, bodies {bytes} NOT NULL)""",
+        """CREATE TABLE requests (
+            digest BIGINT NOT NULL, decision BIGINT NOT NULL, PRIMARY KEY (digest, decision)) {sorted}""",
+        gather_runs,
+        """DROP TABLE decisions""",
     ),
 )

@@ -11,20 +11,20 @@ import logging
 import secrets
 import threading
 import time
-import uuid
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
+from msgspec import Raw
 
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
-from comband.serve.deciding import Plan, draw
+from comband.serve.deciding import Asked, Plan
 from comband.serve.experiments import Experiments, Models, Running
 from comband.serve.field import record_change
 from comband.serve.journal import (
     Experiment,
     Journal,
-    NewDecision,
     NewRewards,
     NotRunningError,
     Receipt,
@@ -33,20 +33,22 @@ from comband.serve.journal import (
     detail,
 )
 from comband.serve.learners import Learners, Timing
-from comband.serve.requests import Reader, Request, unpack_body
+from comband.serve.requests import Requests, keys_of, unpack_body
 from comband.serve.stores import open_database
 from comband.serve.telling import Telling
 from comband.serve.wire import (
-    NO_LISTS,
     Decision,
     DecisionRequest,
     FieldChange,
     FieldChanged,
-    RawRequest,
+    RawDecision,
+    RawDecisions,
     RewardFault,
     RewardPost,
     RewardReceipt,
     Spec,
+    as_json,
+    decision_requests_of,
 )
 from comband.serve.writer import Writer
 
@@ -165,55 +167,85 @@ class Service:
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
-    async def decide(self, name: str, asked: Sequence[DecisionRequest | RawRequest]) -> list[Decision]:
+    async def decide(self, name: str, asked: Sequence[DecisionRequest]) -> list[Decision]:
         """Decisions, in the order of the requests; durable when this returns."""
+        running, plan = await self._deciding(name)
+        requests = self._read(running, plan, asked)
+        return [
+            Decision(one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.not_needed)
+            for one in await self._decide(running, plan, requests)
+        ]
+
+    async def decide_body(self, name: str, body: bytes) -> RawDecision | RawDecisions:
+        """The same from the body of a request."""
+        running, plan = await self._deciding(name)
+        requests = running.reader.scan(body, plan.needed) if running.models is None else None
+        many = body.lstrip()[:1] == b"["
+        if requests is None:
+            asked = decision_requests_of(body)
+            requests = self._read(running, plan, asked if isinstance(asked, list) else [asked])
+        decisions = await self._decide(running, plan, requests)
+        return RawDecisions(decisions) if many else decisions[0]
+
+    async def _deciding(self, name: str) -> tuple[Running, Plan]:
         running = self.experiments.find(name)
-        experiment, plan = running.experiment, running.plan
-        if experiment.state == "ended":
+        plan = running.plan
+        if running.experiment.state == "ended":
             raise NotRunningError("ended")
         if plan is None:
             plan = await asyncio.to_thread(self.experiments.take_plan, running)
             if plan is None:
                 raise NotReadyError(name)
-        reader = running.reader
-        requests = self._read(running, reader, plan, asked)
-        new = draw(experiment.id, experiment.spec, experiment.seed, plan, requests, reader.fallback)
-        stored = await self.writer.decide(new)
-        answers = []
-        for request, drawn, made in zip(requests, new, stored, strict=True):
-            if isinstance(made, NotRunningError):
-                raise made
-            answers.append(self._answer(reader.names, plan, request, drawn, made))
-        self.counts["decisions"] += len(answers)
-        return answers
+        return running, plan
 
-    def _read(
-        self, running: Running, reader: Reader, plan: Plan, asked: Sequence[DecisionRequest | RawRequest]
-    ) -> list[Request]:
+    def _read(self, running: Running, plan: Plan, asked: Sequence[DecisionRequest]) -> Requests:
         if running.models is not None:
             asked = _with_lists(running.models, asked)
         elif any(one.context is not None for one in asked):
             raise InputError('"context" is for experiments with models of the service; send "lists".')
-        return [
-            reader.read(one, one.request if one.request is not None else uuid.uuid4().hex, plan.needed) for one in asked
-        ]
+        return running.reader.read(asked, plan.needed)
 
-    def _answer(
-        self, names: Sequence[str], plan: Plan, request: Request, drawn: NewDecision, made: StoredDecision
-    ) -> Decision:
-        items, propensities, epoch = drawn.shown, drawn.propensities, drawn.epoch
-        if not made.new:
-            body = unpack_body(made.body)
-            if body.print != request.print:
-                raise RepeatedRequestError(request.id)
-            self.counts["repeated"] += 1
-            items, epoch = body.items(), made.epoch
-            propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
-        idle: list[int] = []
-        if plan.idle:
-            known = request.given[: int(np.searchsorted(request.given, len(plan.needed)))]
-            idle = known[~plan.needed[known]].tolist()
-        return Decision(made.number, made.request, items, propensities, epoch, [names[i] for i in idle])
+    async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision]:
+        reader = running.reader
+        made = await self.writer.decide(Asked(running.experiment, plan, reader.fallback, requests))
+        first, n, drawn, others = made.first, len(requests), made.drawn, made.stored.others
+        idle = self._idle(reader.names, plan, requests) if plan.idle else [[]] * n
+        decisions = []
+        for i, sizes, chances, number, names in zip(
+            range(first, first + n),
+            drawn.items[first : first + n],
+            drawn.propensities[first : first + n].tolist(),
+            made.stored.numbers[first : first + n],
+            idle,
+            strict=True,
+        ):
+            if number >= 0:
+                items = Raw(drawn.shown[drawn.begins[i] : drawn.begins[i + 1] - 1])
+                decisions.append(RawDecision(number, drawn.requests[i], items, chances[:sizes], drawn.epoch, names))
+            else:
+                decisions.append(self._known(others[i], requests, i - first, names))
+        self.counts["decisions"] += n
+        return decisions
+
+    def _idle(self, names: Sequence[str], plan: Plan, requests: Requests) -> list[list[str]]:
+        """Whose lists were sent and are not needed, for each request."""
+        needed = np.append(plan.needed, np.True_)[np.minimum(requests.given, len(plan.needed))]
+        edges, given = requests.edges[:, 0].tolist(), requests.given
+        return [[names[k] for k in given[first:last][~needed[first:last]].tolist()] for first, last in pairwise(edges)]
+
+    def _known(
+        self, made: StoredDecision | NotRunningError, requests: Requests, i: int, idle: list[str]
+    ) -> RawDecision:
+        """The decision that a request has already."""
+        if isinstance(made, NotRunningError):
+            raise made
+        body = unpack_body(made.body)
+        if not requests.is_same(i, body):
+            raise RepeatedRequestError(made.request)
+        self.counts["repeated"] += 1
+        items = body.items()
+        propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
+        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, idle)
 
     async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
         """Rewards; durable when this returns."""
@@ -230,9 +262,9 @@ class Service:
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
 
 
-def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest | RawRequest]) -> list[DecisionRequest]:
+def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest]) -> list[DecisionRequest]:
     """Requests with the lists of the service's own policies for their contexts."""
-    if any(one.context is None or one.lists not in (None, NO_LISTS) for one in asked):
+    if any(one.context is None or one.lists is not None for one in asked):
         raise InputError('an experiment with models of the service needs a "context", and no "lists".')
     lengths = {len(one.context or ()) for one in asked}
     if len(lengths) > 1:

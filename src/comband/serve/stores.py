@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from comband.problem import InputError
@@ -21,7 +21,8 @@ class Sqlite(Database):
         The file; its folder must be there.
     """
 
-    BYTES, REAL, FOR_UPDATE, FOR_SHARE = "BLOB", "REAL", "", ""
+    WORDS: ClassVar[Mapping[str, str]] = {"bytes": "BLOB", "real": "REAL", "key": "INTEGER", "sorted": "WITHOUT ROWID"}
+    FOR_UPDATE, FOR_SHARE = "", ""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()

@@ -13,17 +13,18 @@ MAX_BATCH = 256
 MAX_REWARDS = 2000
 MAX_BODY = 16 * 1024 * 1024
 LARGEST_KEY = 2**53
+LONGEST_KEY = 200
 
 NAME = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 ROLES = ("decide", "reward", "read", "admin")
 
 Name = Annotated[str, Meta(pattern=NAME, description="Letters, digits, dots, dashes and underscores.")]
 CandidateName = Annotated[str, Meta(min_length=1, max_length=200)]
-TextKey = Annotated[str, Meta(max_length=200)]
+TextKey = Annotated[str, Meta(max_length=LONGEST_KEY)]
 WholeKey = Annotated[int, Meta(ge=-LARGEST_KEY, le=LARGEST_KEY)]
 Key = TextKey | WholeKey
 ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
-RequestId = Annotated[str, Meta(min_length=1, max_length=200)]
+RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
 
 
@@ -86,17 +87,6 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-NO_LISTS = msgspec.Raw(b"null")
-
-
-class RawRequest(Struct, forbid_unknown_fields=True):
-    """The same, its lists as they came: see `comband.serve.requests`."""
-
-    lists: msgspec.Raw = NO_LISTS
-    request: RequestId | None = None
-    context: Annotated[list[float], Meta(max_length=100_000)] | None = None
-
-
 class Decision(Struct, omit_defaults=True):
     """What to show, and with what probability each item came to be in the list."""
 
@@ -112,6 +102,23 @@ class Decisions(Struct):
     """In the order of the requests."""
 
     decisions: list[Decision]
+
+
+class RawDecision(Struct, omit_defaults=True):
+    """A `Decision`, its items as text."""
+
+    decision: int
+    request: str
+    items: msgspec.Raw
+    propensities: list[float]
+    epoch: int
+    not_needed: list[str] = []
+
+
+class RawDecisions(Struct):
+    """`Decisions` of such."""
+
+    decisions: list[RawDecision]
 
 
 class RewardPost(Struct, forbid_unknown_fields=True):
@@ -163,10 +170,7 @@ class Problem(Struct, omit_defaults=True):
 
 
 spec_of = msgspec.json.Decoder(Spec).decode
-decision_requests_of = msgspec.json.Decoder(
-    RawRequest | Annotated[list[RawRequest], Meta(min_length=1, max_length=MAX_BATCH)]
-).decode
-lists_of = msgspec.json.Decoder(Lists | None).decode
+decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
 reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
 field_change_of = msgspec.json.Decoder(FieldChange).decode
 as_json = msgspec.json.Encoder().encode

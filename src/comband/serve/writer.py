@@ -1,4 +1,4 @@
-"""Many requests, one commit: a thread that writes whatever has come up while it was writing.
+"""Many requests, one commit: a thread that decides and writes whatever has come up while it was writing.
 
 Nobody is answered before what was asked for is durable. If a transaction fails its parts are tried one by one, so that
 one that cannot be written does not take others along.
@@ -16,18 +16,28 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from comband.serve.database import StoreError
-from comband.serve.journal import Journal, NewDecision, NewRewards, NotRunningError, Receipt, StoredDecision
+from comband.serve.deciding import Asked, draw
+from comband.serve.journal import Journal, NewDecisions, NewRewards, Receipt, Stored
 
 _MOST = 1024  # waiting items in one transaction
 _Result = TypeVar("_Result")
 _log = logging.getLogger("comband.serve")
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """What was drawn and stored for requests: from position `first` on, together with others."""
+
+    drawn: NewDecisions
+    stored: Stored
+    first: int
+
+
 @dataclass(slots=True)
 class _Item:
     """What somebody waits for."""
 
-    decisions: Sequence[NewDecision] = ()
+    asked: Asked | None = None
     rewards: Sequence[NewRewards] = ()
     call: Callable[[Journal], Any] | None = None
     future: Future[Any] = field(default_factory=Future)
@@ -51,9 +61,9 @@ class Writer:
         self.commits = 0
         self._thread.start()
 
-    async def decide(self, new: Sequence[NewDecision]) -> list[StoredDecision | NotRunningError]:
+    async def decide(self, asked: Asked) -> Made:
         """Decisions, durable."""
-        return await self._wait(_Item(decisions=new))  # type: ignore[no-any-return]
+        return await self._wait(_Item(asked=asked))  # type: ignore[no-any-return]
 
     async def reward(self, new: Sequence[NewRewards]) -> list[Receipt]:
         """Rewards, durable."""
@@ -115,16 +125,23 @@ class Writer:
         self._tell(done)
 
     def _commit(self, items: list[_Item]) -> list[tuple[_Item, Any]]:
-        decisions = [one for item in items for one in item.decisions]
+        waiting: dict[tuple[int, int], list[Asked]] = {}  # by experiment and plan
+        where: list[tuple[int, int]] = []  # in which of these, and after how many requests of it
+        sizes: dict[tuple[int, int], int] = {}
+        for item in items:
+            if item.asked is not None:
+                key = (item.asked.experiment.id, id(item.asked.plan))
+                waiting.setdefault(key, []).append(item.asked)
+                where.append((list(waiting).index(key), sizes.get(key, 0)))
+                sizes[key] = sizes.get(key, 0) + len(item.asked.requests)
+        drawn = [draw(asked) for asked in waiting.values()]
         rewards = [one for item in items for one in item.rewards]
         with self._journal.database.transaction():
-            stored = iter(self._journal.decide(decisions) if decisions else ())
+            stored = self._journal.decide(drawn) if drawn else []
             receipts = iter(self._journal.reward(rewards) if rewards else ())
         self.commits += 1
-        return [
-            (item, [next(stored) for _ in item.decisions] if item.decisions else [next(receipts) for _ in item.rewards])
-            for item in items
-        ]
+        made = iter([Made(drawn[which], stored[which], first) for which, first in where])
+        return [(item, [next(receipts) for _ in item.rewards] if item.asked is None else next(made)) for item in items]
 
     def _alone(self, item: _Item) -> tuple[_Item, Any]:
         try:
