@@ -187,13 +187,14 @@ class Cluster:
             time.sleep(0.05)
         self.address = json.loads(file.read_text())["address"]
         for _ in range(n_workers):
-            options = ("--nthreads", "1", "--memory-limit", memory, "--host", "127.0.0.1", "--no-nanny")
+            options = ("--nthreads", "1", "--memory-limit", memory, "--host", "127.0.0.1")
             self._start("worker", self.address, *options, "--local-directory", self._scratch.name)
         from distributed import Client
 
         with Client(self.address) as client:
             client.wait_for_workers(n_workers, timeout=120)
-        self._began = [cpu_seconds(process.pid) for process in self.processes]
+            self._pids = [self.processes[0].pid, *client.run(os.getpid).values()]
+        self._began = [cpu_seconds(pid) for pid in self._pids]
 
     def _start(self, *command: str) -> None:
         quiet = subprocess.DEVNULL
@@ -202,8 +203,8 @@ class Cluster:
 
     def stop(self) -> dict[str, Any]:
         """End all; the peak memory (MB) and the CPU-seconds since they were ready, of the scheduler and each worker."""
-        peaks = [peak_mb(process.pid) for process in self.processes]
-        used = [cpu_seconds(process.pid) - began for process, began in zip(self.processes, self._began, strict=True)]
+        peaks = [peak_mb(pid) for pid in self._pids]
+        used = [cpu_seconds(pid) - began for pid, began in zip(self._pids, self._began, strict=True)]
         for process in self.processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

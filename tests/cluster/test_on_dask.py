@@ -7,19 +7,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.certify import Task
+from typer.testing import CliRunner
 
 import comband as cb
+from comband.cli import app
 from comband.cluster import connect, connecting
-from comband.evaluation import evaluate_log
+from comband.cluster.on_dask import OnDask
+from comband.evaluation import design_log, evaluate_log
 from comband.experiments.runner import run_tasks
 from comband.logs import LogError, shards
+from comband.solvers.sharded import ShardedIncidence
 from tests.cluster.clusters import Cluster, environment, kill, wait_until
-from tests.evaluation.worlds import write_log
+from tests.evaluation.test_designing import figures
+from tests.evaluation.worlds import counts, write_log
 from tests.experiments.toy import toy
 
 SLOW = "tests.evaluation.worlds:make_slow"
@@ -50,15 +57,72 @@ def document(folder: Path, candidates: str, client: object = None) -> str:
     return json.dumps(evaluate_log(folder, candidates, n_actions=20, client=client).as_dict())
 
 
+class Shuffled(OnDask):
+    """Shards are submitted in any order, and some of them twice."""
+
+    def each(self, what: str, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
+        rng, found = np.random.default_rng(), list[Any]([None] * len(items))
+        order = rng.permutation([*range(len(items)), *rng.integers(len(items), size=5)])
+        for i, handle in zip(order, super().each(what, function, [items[i] for i in order], *shared), strict=True):
+            found[i] = handle
+        return found
+
+
 def test_one_two_and_five_workers(log: tuple[Path, Path], cluster: Cluster) -> None:
     folder, lists = log
     expected = document(folder, str(lists))
     for more in (0, 1, 3):
         cluster.add_workers(more)
         assert document(folder, str(lists), cluster.client) == expected
+    assert document(folder, str(lists), Shuffled(cluster.client)) == expected
     assert document(folder, "tests.evaluation.worlds:make_policies", cluster.client) == expected
     again = json.dumps(evaluate_log(folder, cb.read_candidates(lists, n_actions=20), client=cluster.client).as_dict())
     assert again == expected
+
+
+def test_each_worker_makes_the_policies_once(log: tuple[Path, Path], cluster: Cluster) -> None:
+    cluster.add_workers(max(0, 2 - len(cluster.client.scheduler_info()["workers"])))
+    cluster.client.run(counts)
+    evaluate_log(log[0], "tests.evaluation.worlds:make_counted", client=cluster.client)
+    found = cluster.client.run(counts).values()
+    assert max(each["made"] for each in found) == 1
+    assert all(each["made"] == (each["asked"] > 0) for each in found)
+
+
+def test_a_design_on_a_cluster(log: tuple[Path, Path], cluster: Cluster, tmp_path: Path) -> None:
+    folder, lists = log
+    expected = design_log(folder, lists, n_actions=20, sparsity=1)[0]
+    cluster.add_workers(max(0, 2 - len(cluster.client.scheduler_info()["workers"])))
+    kept: list[Any] = []
+    asked: list[str] = []
+    ask, scores = OnDask.ask, ShardedIncidence.scores
+
+    def noted_ask(self: OnDask, what: str, *given: Any) -> list[Any]:
+        asked.append(what)
+        return ask(self, what, *given)
+
+    def noted_scores(self: ShardedIncidence, gains: Any) -> Any:
+        kept.append(cluster.client.who_has(list(self._parts)))
+        before = len(asked)
+        found = scores(self, gains)
+        assert asked[before:] == ["a pass"]  # one question to each part, and a sum
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(OnDask, "ask", noted_ask)
+        patched.setattr(ShardedIncidence, "scores", noted_scores)
+        found = design_log(folder, lists, n_actions=20, sparsity=1, client=cluster.client)[0]
+    assert figures(found) == figures(expected)
+    assert len(kept) >= found.oracle_calls > 1
+    assert all(workers for where in kept for workers in where.values())  # columns stay on the workers
+    assert len({worker for workers in kept[0].values() for worker in workers}) > 1
+    options = ["-c", str(lists), "--n-actions", "20", "--sparsity", "1", "--json", "--out", str(tmp_path / "made.npz")]
+    here, there = (
+        CliRunner().invoke(app, ["design", str(folder), *options, *more])
+        for more in ([], ["--cluster", cluster.address])
+    )
+    assert here.exit_code == there.exit_code == 0
+    assert here.stdout == there.stdout
 
 
 def killed_meanwhile(folder: Path, cluster: Cluster, rng: np.random.Generator, kills: int) -> tuple[str, float]:
@@ -130,6 +194,28 @@ def test_experiments_run_on_a_cluster_too(cluster: Cluster, tmp_path: Path) -> N
     tasks = toy().tasks(quick=False)
     here = run_tasks(tasks, tmp_path / "here", workers=1)
     assert run_tasks(tasks, tmp_path / "there", client=cluster.client) == here
+
+
+def test_simulations_run_on_a_cluster_too(cluster: Cluster) -> None:
+    command = ["simulate", "--rounds", "600", "--candidates", "4", "--items", "20", "--slots", "3", "--seeds", "3"]
+    runs = [CliRunner().invoke(app, [*command, "--json", *more]) for more in ([], ["--cluster", cluster.address])]
+    assert [run.exit_code for run in runs] == [0, 0]
+    assert runs[0].stdout == runs[1].stdout
+    found = json.loads(runs[0].stdout)["runs"]
+    assert [run["seed"] for run in found] == [7, 8, 9]
+    assert len({run["true_best_value"] for run in found}) == 3
+    one = CliRunner().invoke(app, [*command[:-1], "1", "--seed", "8", "--json"])
+    assert {"seed": 8, **json.loads(one.stdout)} == found[1]
+
+
+def test_seeds_of_a_benchmark_run_on_a_cluster_too(cluster: Cluster) -> None:
+    tasks = [Task(None, "needle", 4, seed, ("adaptive", "uniform lists"), 800) for seed in (5, 6, 7)]
+    pool = cluster.client.get_executor(pure=False)
+    here, there = [task.run() for task in tasks], list(pool.map(Task.run, tasks))
+    for found in (*here, *there):
+        for run in found["runs"].values():
+            del run["seconds"]
+    assert here == there
 
 
 def test_a_scheduler_that_is_killed(log: tuple[Path, Path], tmp_path: Path) -> None:

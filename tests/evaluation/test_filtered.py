@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 import comband as cb
 from comband.evaluation import design_log, evaluate_log, filtered
 from comband.logs import LogError, shards
+from comband.logs.candidates import _assemble
 from comband.logs.tables import _parquet_pieces
 from tests.evaluation.worlds import Scrambled, write_log
 
@@ -62,7 +64,7 @@ def test_lists_in_a_folder_or_a_large_file(
         design_log(log, tmp_path / "large.parquet", n_actions=20)
 
 
-def test_lists_in_files_by_context_with_columns_in_any_order(tmp_path: Path) -> None:
+def test_lists_in_files_by_context_with_columns_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _, lists = write_log(tmp_path)
     log, parts, table = pq.read_table(whole), tmp_path / "lists", pq.read_table(lists)
     order = np.argsort(log["context"].to_numpy(), kind="stable")
@@ -73,7 +75,17 @@ def test_lists_in_files_by_context_with_columns_in_any_order(tmp_path: Path) -> 
     for k in range(6):
         some = table.slice(5 * k, 5).select([names[0], *np.roll(names[1:], k)])
         pq.write_table(some, parts / f"{k}.parquet")
+    held: list[int] = []
+
+    def noted(*given: Any) -> Any:
+        found = _assemble(*given)
+        held.append(found.lists.shape[1])
+        return found
+
+    monkeypatch.setattr(filtered, "_assemble", noted)
     assert document(whole, parts) == expected
+    assert len(held) == 15
+    assert max(held) <= 5  # contexts of 30: the lists in memory are those of one file, or of parts of two
     pq.write_table(table.slice(25, 5).drop_columns(names[2]), parts / "5.parquet")
     with pytest.raises(LogError, match=r"5\.parquet: column with space is missing \(other files have lists of that"):
         evaluate_log(whole, parts)

@@ -12,8 +12,8 @@ import pytest
 
 import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
-from comband.logs import LogError, shards
-from tests.evaluation.worlds import Scrambled, make_linear, split, write_log
+from comband.logs import LogError, sampling, shards
+from tests.evaluation.worlds import Scrambled, counts, make_linear, split, write_log
 
 POLICIES = "tests.evaluation.worlds:make_policies"
 
@@ -52,6 +52,19 @@ def test_policies_are_asked_instead_of_lists(tmp_path: Path) -> None:
         evaluate_log(folder, "tests.evaluation.worlds:nobody")
     with pytest.raises(cb.InputError, match="must make a PolicySet"):
         evaluate_log(folder, "tests.evaluation.worlds:N_CONTEXTS")
+
+
+def test_policies_are_made_once_and_asked_on_rewarded_and_sampled_rounds_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, folder, _ = write_log(tmp_path)
+    monkeypatch.setattr(sampling, "FIRST", 50)
+    counts()
+    evaluate_log(folder, "tests.evaluation.worlds:make_counted")
+    rewarded = (np.array(pq.read_table(whole)["rewards"].to_pylist()) > 0).any(axis=1).sum()
+    sampled = sampling.in_sample(np.arange(3000)).sum()
+    assert rewarded + sampled < 1600  # of 3000 rounds
+    assert counts() == {"made": 1, "asked": 5 * (rewarded + sampled)}
 
 
 def test_policies_are_given_contexts_as_the_log_calls_them(tmp_path: Path) -> None:

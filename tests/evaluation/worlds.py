@@ -80,6 +80,31 @@ def make_linear() -> cb.PolicySet:
     return cb.PolicySet.linear(rng.standard_normal((4, 2, 20)), cb.Problem(20, 3, 1))
 
 
+COUNTS = {"made": 0, "asked": 0}
+
+
+class Counted(Table):
+    """One that counts the contexts it is asked about, in its process."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        COUNTS["asked"] += len(X)
+        return super().predict(X)
+
+
+def make_counted() -> cb.PolicySet:
+    """The same policies; how often they are made is counted too."""
+    COUNTS["made"] += 1
+    made = make_policies()
+    return cb.PolicySet([Counted(policy.lists, policy.problem) for policy in made], made.names)  # type: ignore[attr-defined]
+
+
+def counts() -> dict[str, int]:
+    """What was counted in this process, which begins anew."""
+    found = dict(COUNTS)
+    COUNTS.update(made=0, asked=0)
+    return found
+
+
 class Scrambled(InProcess):
     """Parts are made in any order, some twice, sent elsewhere and back, and added up in any groups."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from comband.commands.common import can_write, console, is_quiet, print_json, say, stoppable
+from comband.commands.cluster_options import ClusterOption, working_on
+from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
 from comband.commands.log_options import PlacesOption, as_places
 from comband.environments import SyntheticRecommender
 from comband.learners import (
@@ -26,6 +28,7 @@ from comband.logs import write_candidates, write_rounds
 from comband.policies import PolicySet
 from comband.problem import InputError, Problem, check_count
 from comband.reports import selection_page
+from comband.results import Selection
 from comband.rounds import Rounds
 from comband.running import run
 from comband.storage import write_text
@@ -60,6 +63,51 @@ LEARNERS: dict[str, Make] = {
 _BATCH = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that a simulation depends on but its seed; another process understands it."""
+
+    problem: Problem
+    candidates: int
+    click_rate: float
+    place_effect: Any
+    learner: str
+    rounds: int
+    epsilon: float
+    delta: float
+
+    def world(self, seed: int) -> tuple[SyntheticRecommender, PolicySet, Learner]:
+        """A shop, its candidates, and a learner that knows nothing yet."""
+        shop = SyntheticRecommender(self.problem, click_rate=self.click_rate, place_effect=self.place_effect, seed=seed)
+        policies = shop.candidates(self.candidates, seed=seed + 1)
+        make = LEARNERS[self.learner]
+        return shop, policies, make(self.problem, policies, self.epsilon, self.rounds, self.delta, seed + 2)
+
+    def document(self, selection: Selection, world: SyntheticRecommender, policies: PolicySet) -> dict[str, Any]:
+        """What was selected, and what is true."""
+        truth = world.values(policies, shuffled=self.problem.places is None and self.learner != "ab-test")
+        return {
+            "best": selection.name,
+            "value": selection.value,
+            "interval": list(selection.interval),
+            "epsilon": selection.epsilon,
+            "delta": selection.delta,
+            "rounds": selection.rounds,
+            "guarantee": selection.guarantee,
+            "warnings": list(selection.warnings),
+            "notes": list(selection.notes),
+            "true_value": float(truth[selection.index]),
+            "true_best_value": float(truth.max()),
+        }
+
+
+def simulated(seed: int, setting: Setting) -> dict[str, Any]:
+    """One simulation from its beginning to its end."""
+    world, policies, agent = setting.world(seed)
+    outcome = run(agent, world, batch_size=_BATCH, max_rounds=setting.rounds, seed=seed + 3)
+    return {"seed": seed, **setting.document(outcome.result, world, policies)}
+
+
 def simulate(
     items: Annotated[int, typer.Option(help="How many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
@@ -80,6 +128,8 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 7,
+    seeds: Annotated[int, typer.Option(help="So many runs, each with a shop of its own: seed, seed + 1, …")] = 1,
+    cluster: ClusterOption = None,
     log: Annotated[
         Path | None, typer.Option(help="Write the rounds here (.parquet, .csv, .jsonl).", show_default=False)
     ] = None,
@@ -98,11 +148,22 @@ def simulate(
     check_count("rounds", rounds)
     for path in (log, lists, html):
         can_write(path)
-    problem = Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places))
-    effect = as_places(place_effect, "--place-effect")
-    world = SyntheticRecommender(problem, click_rate=click_rate, place_effect=effect, seed=seed)
-    policies = world.candidates(candidates, seed=seed + 1)
-    agent = LEARNERS[learner](problem, policies, epsilon, rounds, delta, seed + 2)
+    setting = Setting(
+        problem=Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places)),
+        candidates=candidates,
+        click_rate=click_rate,
+        place_effect=as_places(place_effect, "--place-effect"),
+        learner=learner,
+        rounds=rounds,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    if check_count("seeds", seeds) > 1 or cluster is not None:
+        if log is not None or lists is not None or html is not None:
+            raise InputError("seeds must be 1, without --cluster, where a log, lists or a page is written.")
+        _many(setting, range(seed, seed + seeds), cluster, as_json)
+        return
+    world, policies, agent = setting.world(seed)
     played: list[Rounds] = []
     with stoppable("what is known by now is kept") as stopped:
         outcome = run(
@@ -129,7 +190,7 @@ def simulate(
         page = selection_page(
             selection,
             outcome.history,
-            problem=problem,
+            problem=setting.problem,
             n_candidates=candidates,
             comparison=None if certifying is None else certifying.comparison(),
             dropped=() if certifying is None else certifying.status().dropped,
@@ -137,28 +198,39 @@ def simulate(
         )
         write_text(html, page)
         say(f"report written to {visible(html)}")
-    truth = world.values(policies, shuffled=problem.places is None and learner != "ab-test")
+    document = setting.document(selection, world, policies)
     if as_json:
-        print_json(
-            {
-                "best": selection.name,
-                "value": selection.value,
-                "interval": list(selection.interval),
-                "epsilon": selection.epsilon,
-                "delta": selection.delta,
-                "rounds": selection.rounds,
-                "guarantee": selection.guarantee,
-                "warnings": list(selection.warnings),
-                "notes": list(selection.notes),
-                "true_value": float(truth[selection.index]),
-                "true_best_value": float(truth.max()),
-            }
-        )
+        print_json(document)
         return
     out = console()
     out.print(str(selection), soft_wrap=True)
     out.print(
-        f"In truth (known here because the shop is simulated): {selection.name} is worth {truth[selection.index]:.4f} "
-        f"clicks per round, the best of all {truth.max():.4f}.",
+        f"In truth (known here because the shop is simulated): {selection.name} is worth {document['true_value']:.4f} "
+        f"clicks per round, the best of all {document['true_best_value']:.4f}.",
         soft_wrap=True,
     )
+
+
+def _many(setting: Setting, seeds: range, cluster: str | None, as_json: bool) -> None:
+    """Simulations that know nothing of each other, here or on a cluster: the same answers in the same order."""
+    with working_on(cluster) as work:
+        found = work.gather("answers", dict, work.each("simulations", simulated, seeds, setting))
+    if as_json:
+        print_json({"runs": found})
+        return
+    out = console()
+    rows = [
+        (
+            run["best"],
+            str(run["seed"]),
+            f"{run['rounds']:,}",
+            f"{run['epsilon']:.4g}",
+            f"{run['true_value']:.4f}",
+            f"{run['true_best_value']:.4f}",
+        )
+        for run in found
+    ]
+    print_table(out, ("best", "seed", "rounds", "epsilon", "true value", "best of all"), rows)
+    wrong = sum(run["true_best_value"] - run["true_value"] > run["epsilon"] + 1e-12 for run in found)
+    middle = int(np.median([run["rounds"] for run in found]))
+    out.print(f"{len(found):,} runs, {middle:,} rounds at the median, {wrong} with a statement that was wrong.")
