@@ -119,7 +119,7 @@ class TableFile:
         there = [shorten(name, 60) or "(unnamed)" for name in (self.names if names is None else names)]
         likely = closest(column, [name for name in there if name not in used])
         listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
-        named = ""
+        named, column = "", shorten(column)
         if part is not None and there:
             named = f" (--column {part}{column}=NAME, columns={{{column!r}: NAME}} tell another name)"
         return LogError(
