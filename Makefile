@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINIMUM ?= .venv-minimum
+PEERS ?= .venv-peers
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/comband/__init__.py)
 
-.PHONY: demo serve-demo test test-all test-minimum mutants check format bench docs linkcheck lock clean
+.PHONY: demo serve-demo test test-all test-minimum mutants check format bench peers docs linkcheck lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -53,6 +54,13 @@ format: $(STAMP)  ## apply the formatter and the safe lint fixes
 
 bench: $(STAMP)  ## the benchmarks, in their quick form
 	$(BIN)/python -m benchmarks --quick
+
+# The peers, and torch with them, are gigabytes, and belong to this comparison alone.
+peers:  ## comband beside what people use today, in its quick form, in an environment of its own
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PEERS)/bin/python -m benchmarks.peers --quick
 
 docs: $(STAMP)  ## the documentation as HTML in docs/_build/html/VERSION, beside other versions; warnings are errors
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html/$(VERSION)

@@ -77,18 +77,11 @@ def play_bandit(world: World, name: str, seed: int, horizon: int) -> dict[int, f
     rng, values = np.random.default_rng([seed, 2]), world.values(world.policies)
     lists, P, best = world.policies.predict(np.arange(len(world.chances))), len(values), float(values.max())
     shown, clicks, left = np.zeros(P), np.zeros(P), np.arange(P)
-    lost, shares, t, phases = 0.0, {}, 0, math.ceil(math.log2(P))
+    lost, shares, t = 0.0, {}, 0
     while t < horizon:
         n = next_batch(t, horizon)
-        rows, means = rng.integers(len(world.chances), size=n), clicks / np.maximum(shown, 1)
-        if name == "Thompson sampling":
-            arms = rng.beta(clicks + 1, shown - clicks + 1, size=(n, P)).argmax(axis=1)
-        elif name == "LUCB":
-            arms = lucb_pair(means, shown, t)[(rng.random(n) < 0.5).astype(np.int64)]
-        else:
-            keep = math.ceil(P / 2 ** min(int(t / horizon * phases), phases - 1))
-            left = left[np.argsort(-means[left], kind="stable")[:keep]]
-            arms = rng.choice(left, n)
+        rows = rng.integers(len(world.chances), size=n)
+        arms, left = choose_arms(name, clicks, shown, left, t, horizon, n, rng)
         worth = np.take_along_axis(world.chances[rows], lists[rows, arms].astype(np.int64), axis=1).sum(axis=1)
         lost += best * n - float(worth.sum())
         np.add.at(shown, arms, 1)
@@ -97,6 +90,28 @@ def play_bandit(world: World, name: str, seed: int, horizon: int) -> dict[int, f
         if t in HORIZONS:
             shares[t] = lost / (best * t)
     return shares
+
+
+def choose_arms(
+    name: str,
+    clicks: NDArray[Any],
+    shown: NDArray[Any],
+    left: NDArray[np.int64],
+    t: int,
+    horizon: int,
+    n: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The candidates to be shown in the next n rounds, and those that are left to successive halving."""
+    P, means = len(shown), clicks / np.maximum(shown, 1)
+    if name == "Thompson sampling":
+        return rng.beta(clicks + 1, shown - clicks + 1, size=(n, P)).argmax(axis=1), left
+    if name == "LUCB":
+        return lucb_pair(means, shown, t)[(rng.random(n) < 0.5).astype(np.int64)], left
+    phases = math.ceil(math.log2(P))
+    keep = math.ceil(P / 2 ** min(int(t / horizon * phases), phases - 1))
+    left = left[np.argsort(-means[left], kind="stable")[:keep]]
+    return rng.choice(left, n), left
 
 
 def lucb_pair(means: NDArray[np.float64], shown: NDArray[np.float64], t: int) -> NDArray[np.int64]:

@@ -1,0 +1,177 @@
+"""Tables as Markdown, and figures, from the lines of results."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.results import Row, band, grouped, markdown, versions
+
+SHOWN = (60, 250, 1000, 4000, 16_000, 64_000)
+LIKELY = 0.9
+CURVES = (
+    "comband: AdaptiveComband",
+    "comband: AdaptiveComband, old visitors",
+    "Thompson sampling",
+    "KL-LUCB",
+    "successive halving",
+    "A/B/n, mSPRT, eliminating",
+    "probabilistic multileaving",
+    "random candidates + obp IIPS",
+    "VCEE",
+)
+
+
+def report(found: dict[str, list[Row]], folder: Path | None) -> str:
+    """All tables; with a folder they are written there as well, one file per job, and the figures."""
+    parts = {}
+    for job, rows in found.items():
+        tables = (
+            choosing(rows) if job == "choosing" else importlib.import_module(f"benchmarks.peers.{job}").tables(rows)
+        )
+        parts[job] = f"## {job.capitalize()}\n\n{tables}\n"
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for job, text in parts.items():
+            (folder / f"{job}.md").write_text(text)
+        if "choosing" in found:
+            pictures(found["choosing"], folder)
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return "\n".join([*parts.values(), f"Versions: {packages}."])
+
+
+def good(rows: Iterable[Row]) -> dict[int, float]:
+    """Horizon → share of the runs whose pick was within ε of the best."""
+    found: dict[int, list[bool]] = {}
+    for row in rows:
+        for horizon, regret in row["regrets"].items():
+            found.setdefault(int(horizon), []).append(regret <= row["epsilon"] + 1e-12)
+    return {horizon: float(np.mean(hits)) for horizon, hits in sorted(found.items())}
+
+
+def likely_from(rows: Iterable[Row]) -> float:
+    """The first horizon from which on the pick was good in nine of ten runs; inf if there is none."""
+    first = np.inf
+    for horizon, share in reversed(good(rows).items()):
+        if share < LIKELY:
+            break
+        first = horizon
+    return float(first)
+
+
+def stops(rows: list[Row]) -> tuple[float, float, float]:
+    """Quartiles of the rounds to stop; inf for runs that did not."""
+    return band(np.inf if row["stop"] is None else row["stop"] for row in rows) if len(rows) else (np.inf,) * 3
+
+
+def number(value: float) -> str:
+    """Rounds for people."""
+    return f"{value:,.0f}" if np.isfinite(value) else ""
+
+
+def choosing(rows: list[Row]) -> str:
+    """Per world: how good picks are, when tests stop, whether they are right, and what is lost."""
+    text = []
+    for (world, P), some in grouped(rows, "world", "candidates").items():
+        seeds = len({row["seed"] for row in some})
+        epsilon = np.median([row["epsilon"] / row["best"] for row in some])
+        text.append(f"### {world}, {P} candidates ({seeds} seeds, ε = {epsilon:.0%} of the best, δ = 0.05)\n")
+        picks, ends = [], []
+        methods = grouped(some, "method")
+        for (method,), runs in methods.items():
+            shares, likely = good(runs), likely_from(runs)
+            regrets = [row["regrets"].get("4000") for row in runs]
+            middle = (
+                "{:.3f} ({:.3f}–{:.3f})".format(
+                    *[band(r / row["best"] for r, row in zip(regrets, runs, strict=True))[i] for i in (1, 0, 2)]
+                )
+                if all(regret is not None for regret in regrets)
+                else ""
+            )
+            cells = [f"{shares[horizon]:.2f}" if horizon in shares else "" for horizon in SHOWN]
+            picks.append([method, *cells, number(likely), middle])
+            finished = [row for row in runs if row["stop"] is not None]
+            low, half, high = stops(runs)
+            wrong = f"{sum(row['wrong'] for row in finished)} of {len(finished)}" if finished else ""
+            lost = [
+                f"{np.median([row['lost'][str(h)] for row in runs]):.3f}"
+                if all(str(h) in row["lost"] for row in runs)
+                else ""
+                for h in (1000, 4000, 16_000, 64_000)
+            ]
+            span = f"{number(half)} ({number(low)}–{number(high)})" if np.isfinite(half) else ""
+            ends.append([method, span, wrong, *lost])
+        header = [f"{horizon:,}" for horizon in SHOWN]
+        text.append(
+            "Share of runs whose pick is ε-optimal after so many rounds; the first rounds from which on it is "
+            "so in nine of ten; regret of the pick at 4,000 as a share of the best (quartiles):\n"
+        )
+        text.append(markdown(["method", *header, "9 of 10 from", "regret at 4,000"], picks) + "\n")
+        text.append(
+            "Rounds until it stops by itself (quartiles), wrong claims, and the share of reward lost (medians):\n"
+        )
+        text.append(
+            markdown(
+                ["method", "stops after", "wrong", *(f"lost at {h}" for h in ("1,000", "4,000", "16,000", "64,000"))],
+                ends,
+            )
+            + "\n"
+        )
+        text.append(headline({method: runs for (method,), runs in methods.items()}) + "\n")
+    return "\n".join(text)
+
+
+def headline(methods: dict[str, list[Row]]) -> str:
+    """The best peer beside AdaptiveComband: rounds to a good pick, and rounds to stop while keeping the promise."""
+    own = methods.get("comband: AdaptiveComband")
+    if own is None:
+        return ""
+    peers = {
+        name: runs for name, runs in methods.items() if not name.startswith("comband") and "old visitors" not in name
+    }
+    lines = []
+    likely = {name: likely_from(runs) for name, runs in peers.items()}
+    best = min(likely, key=lambda name: likely[name], default=None)
+    if best is not None and np.isfinite(likely[best]) and np.isfinite(likely_from(own)):
+        lines.append(
+            f"A good pick in nine of ten: AdaptiveComband from {number(likely_from(own))}, the best peer ({best}) from "
+            f"{number(likely[best])}: a factor of {likely[best] / likely_from(own):.1f}."
+        )
+    kept = {
+        name: stops(runs)[1]
+        for name, runs in peers.items()
+        if np.isfinite(stops(runs)[1]) and sum(row["wrong"] for row in runs) <= 0.05 * len(runs)
+    }
+    first = min(kept, key=lambda name: kept[name], default=None)
+    if first is not None and np.isfinite(stops(own)[1]):
+        lines.append(
+            f"Stopping: AdaptiveComband after {number(stops(own)[1])}, the first peer that kept its promise ({first}) "
+            f"after {number(kept[first])}: a factor of {kept[first] / stops(own)[1]:.1f}."
+        )
+    return " ".join(lines)
+
+
+def pictures(rows: list[Row], folder: Path) -> None:
+    """Share of good picks against rounds, a curve per method, one figure per world."""
+    try:
+        figure_of: Any = importlib.import_module("matplotlib.figure").Figure
+    except ImportError:
+        print("matplotlib is not installed: no figures")
+        return
+    for (world, P), some in grouped(rows, "world", "candidates").items():
+        figure = figure_of(figsize=(7.5, 4.2), layout="constrained")
+        axes = figure.add_subplot()
+        for (method,), runs in grouped(some, "method").items():
+            if method in CURVES:
+                shares = good(runs)
+                own = method.startswith("comband")
+                axes.plot(list(shares), list(shares.values()), label=method, lw=2.6 if own else 1.3)
+        axes.set(xscale="log", ylim=(0, 1.03), xlabel="rounds", ylabel="pick within ε of the best, share of runs")
+        axes.set_title(f"{world}, {P} candidates", loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+        figure.savefig(folder / f"peers-{world.replace(' ', '-')}-{P}.png", dpi=120)

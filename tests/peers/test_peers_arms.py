@@ -1,0 +1,93 @@
+"""The peers that treat candidates as arms: constants, optimal shares, and promises that hold or visibly do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.peers import arms
+from benchmarks.peers.arms import Field, kl, kl_bounds, optimal_shares, play_arms, transport, wang_tsiatis
+from scipy.optimize import minimize_scalar
+
+
+@pytest.mark.parametrize(("shape", "constant"), [(0.5, 2.413), (0.0, 2.040)])
+def test_boundaries_are_those_of_the_tables(shape: float, constant: float) -> None:
+    """Pocock's and O'Brien and Fleming's for five looks, two-sided 5%: the other side is never crossed as well."""
+    assert wang_tsiatis(5, 0.025, shape) == pytest.approx(constant, abs=5e-3)
+
+
+def test_bounds_by_relative_entropy_invert_it() -> None:
+    means, shown = np.array([0.02, 0.3, 0.5]), np.array([50, 200, 1000])
+    low, high = kl_bounds(means, shown, 3.0)
+    assert (low < means).all()
+    assert (means < high).all()
+    np.testing.assert_allclose(shown * kl(means, high), 3.0, rtol=1e-3)
+    np.testing.assert_allclose((shown * kl(means, low))[1:], 3.0, rtol=1e-3)
+
+
+def test_transport_is_the_least_cost_of_a_better_rival() -> None:
+    means, weights, epsilon = np.array([0.4, 0.3, 0.38]), np.array([0.5, 0.2, 0.3]), 0.05
+    found = transport(means, 0, np.array([1, 2]), epsilon, weights)
+    for cost, rival in zip(found, (1, 2), strict=True):
+
+        def at(x: float, rival: int = rival) -> float:
+            pair = kl(means[[0, rival]], np.array([x, x + epsilon]))
+            return float(weights[[0, rival]] @ pair)
+
+        assert cost == pytest.approx(minimize_scalar(at, bounds=(0.01, 0.9), method="bounded").fun, rel=1e-4)
+
+
+def test_no_shares_are_better_than_the_optimal_ones() -> None:
+    means, epsilon = np.array([0.25, 0.4, 0.33, 0.38]), 0.04
+    rivals = np.array([0, 2, 3])
+
+    def worst(shares: np.ndarray) -> float:
+        return float(transport(means, 1, rivals, epsilon, shares).min())
+
+    best = worst(optimal_shares(means, epsilon))
+    rng = np.random.default_rng(0)
+    near = optimal_shares(means, epsilon)[None] * np.exp(0.1 * rng.standard_normal((300, 4)))
+    others = [*rng.dirichlet(np.ones(4), size=300), *(near / near.sum(axis=1, keepdims=True))]
+    assert max(worst(shares) for shares in others) <= best * (1 + 1e-6)
+
+
+class Peeking(arms.Rule):
+    """What must be found out: a z-test at 10%, looked at all the time."""
+
+    def batch(self, field: Field) -> int:
+        """Impatient."""
+        return max(20, field.rounds // 100)
+
+    def look(self, field: Field) -> bool:
+        """As if it were the only time."""
+        rivals = field.rivals()
+        gaps = field.means[field.leader] - field.means[rivals] + self.epsilon
+        return bool((gaps / field.errors()[rivals] > 1.2816).all())
+
+
+def wrong(rule: type[arms.Rule], runs: int = 300) -> int:
+    """How often the worse of two candidates is named, that is worse by a little more than ε."""
+    values, epsilon = np.array([0.30, 0.352]), 0.05
+    rng, found = np.random.default_rng(1), 0
+    for _ in range(runs):
+        one = play_arms(lambda h: rule(epsilon, 0.1, 2, h, 0.352), values, (1000,), 200_000, rng)
+        found += one["stop"] is not None and one["final_regret"] > epsilon
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["A/B/n, fixed horizon, Bonferroni", "A/B/n, group-sequential, eliminating", "A/B/n, mSPRT, eliminating"]
+)
+def test_tests_keep_their_level(name: str) -> None:
+    assert wrong(arms.RULES[name]) <= 62  # δ = 0.1: 30 expected at most, 62 with probability 1e-8
+
+
+def test_peeking_does_not() -> None:
+    assert wrong(Peeking, runs=1000) > 160  # what keeps the level exceeds 160 of 1000 with probability 1e-9
+
+
+def test_bandits_find_the_best_and_stop_rightly() -> None:
+    values, rng = np.array([0.1, 0.1, 0.5, 0.2]), np.random.default_rng(2)
+    for name in ("KL-LUCB", "track-and-stop", "Thompson sampling", "successive halving"):
+        one = play_arms(lambda h, n=name: arms.RULES[n](0.1, 0.05, 4, h, 0.5), values, (4000,), 4000, rng)  # type: ignore[misc]
+        assert one["regrets"][4000] == 0.0, name
+        assert (one["stop"] is None) == (arms.RULES[name].look is arms.Rule.look), name

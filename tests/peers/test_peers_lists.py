@@ -1,0 +1,178 @@
+"""The peers that compose lists: what they draw and credit, against enumeration; and the packages, where they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benchmarks.peers.experts import Exp4Lists, coordinate_descent
+from benchmarks.peers.multileaving import Optimised, Probabilistic, TeamDraft, optimised, rank_credits
+from benchmarks.peers.offpolicy import slate_value
+
+LISTS = np.array([[0, 1, 2], [0, 2, 3], [4, 1, 0], [5, 0, 4]], dtype=np.int32)
+P, M = LISTS.shape
+N = 60_000
+Assigned = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def drawn(kind: object) -> Counter[tuple[int, ...]]:
+    shown = kind.compose(np.broadcast_to(LISTS, (N, P, M)))  # type: ignore[attr-defined]
+    return Counter(map(tuple, shown.tolist()))
+
+
+def agree(counts: Counter[tuple[int, ...]], chances: dict[tuple[int, ...], float]) -> None:
+    """Frequencies within six standard errors."""
+    assert sum(chances.values()) == pytest.approx(1.0)
+    assert set(counts) <= {one for one, chance in chances.items() if chance > 0}
+    for one, chance in chances.items():
+        assert abs(counts[one] / N - chance) <= 6 * np.sqrt(chance * (1 - chance) / N) + 1e-12, one
+
+
+def drafted(order: tuple[int, ...]) -> tuple[int, ...]:
+    shown: list[int] = []
+    for policy in order:
+        shown.append(next(item for item in LISTS[policy].tolist() if item not in shown))
+    return tuple(shown)
+
+
+def test_team_draft_is_that_of_all_orders() -> None:
+    orders = list(itertools.permutations(range(P), M))
+    chances: dict[tuple[int, ...], float] = defaultdict(float)
+    for order in orders:
+        chances[drafted(order)] += 1 / len(orders)
+    agree(drawn(TeamDraft(P, np.random.default_rng(0))), chances)
+
+
+def test_team_draft_favours_nobody_when_clicks_are_random() -> None:
+    """Every owner is as likely in every place; credit per place is then the rate of clicks."""
+    kind, rng = TeamDraft(P, np.random.default_rng(1)), np.random.default_rng(2)
+    lists = np.broadcast_to(LISTS, (N, P, M))
+    kind.credit(lists, kind.compose(lists), (rng.random((N, M)) < 0.3).astype(float))
+    np.testing.assert_allclose(kind.scores(), 0.3, atol=6 * np.sqrt(0.21 / (N * M / P)))
+
+
+def softmax(policy: int, before: tuple[int, ...]) -> dict[int, float]:
+    weights = {item: (rank + 1) ** -3.0 for rank, item in enumerate(LISTS[policy].tolist()) if item not in before}
+    return {item: weight / sum(weights.values()) for item, weight in weights.items()}
+
+
+def assignments() -> dict[Assigned, float]:
+    """(list, who filled its places) → probability."""
+    found: dict[Assigned, float] = {((), ()): 1.0}
+    for _ in range(M):
+        grown: dict[Assigned, float] = defaultdict(float)
+        for (shown, owners), chance in found.items():
+            able = [policy for policy in range(P) if softmax(policy, shown)]
+            for policy in able:
+                for item, own in softmax(policy, shown).items():
+                    grown[((*shown, item), (*owners, policy))] += chance * own / len(able)
+        found = grown
+    return found
+
+
+def test_probabilistic_lists_and_credits_are_those_of_all_assignments() -> None:
+    chances: dict[tuple[int, ...], float] = defaultdict(float)
+    owners: dict[tuple[int, ...], np.ndarray] = {}
+    for (shown, by), chance in assignments().items():
+        chances[shown] += chance
+        owned = owners.setdefault(shown, np.zeros((M, P)))
+        owned[np.arange(M), list(by)] += chance
+    kind = Probabilistic(P, np.random.default_rng(3))
+    agree(drawn(kind), chances)
+    for shown, owned in owners.items():
+        for place in range(M):
+            found = kind.marginals(LISTS, np.array(shown, dtype=np.int32), place)
+            np.testing.assert_allclose(found, owned[place] / chances[shown], atol=1e-12)
+
+
+def test_optimised_lists_are_unbiased_where_they_can_be() -> None:
+    lists = np.array([[0, 1], [1, 0]], dtype=np.int32)
+    sampled = np.array([[0, 1], [1, 0]], dtype=np.int32)
+    chances = optimised(lists, sampled)
+    expected = sum(c * np.cumsum(rank_credits(lists, one), axis=1) for c, one in zip(chances, sampled, strict=True))
+    np.testing.assert_allclose(expected[0], expected[1], atol=1e-9)
+    np.testing.assert_allclose(chances, 0.5)
+
+
+def test_optimised_lists_obey_the_prefix_constraint() -> None:
+    for shown in Optimised(P, np.random.default_rng(4)).sample(LISTS):
+        for place in range(M):
+            first = {next(item for item in own if item not in shown[:place]) for own in LISTS.tolist()}
+            assert shown[place] in first
+
+
+def test_exp4_credits_whole_lists_without_bias() -> None:
+    """Expected credit of one round, over the draw, is each candidate's reward."""
+    lists = np.array([[[0, 1], [1, 0], [2, 3]]], dtype=np.int32)
+    pays = np.array([1.0, 1.0, 2.0])
+    kind = Exp4Lists(3, 1000, np.random.default_rng(5))
+    kind.gains[:] = [3.0, 0.0, 1.0]
+    kind.compose(lists)
+    chances, mean = kind._chances.copy(), np.zeros(3)
+    for policy in range(3):
+        kind.gains[:] = 0
+        kind.credit(lists, lists[:, policy], np.array([[pays[policy] / 2] * 2]))
+        mean += chances[policy] * kind.gains
+    np.testing.assert_allclose(mean, pays)
+
+
+def test_vcee_meets_both_constraints() -> None:
+    rng, K, floor = np.random.default_rng(6), 12, 0.3
+    lists = np.argsort(rng.random((40, 6, K)), axis=2)[:, :, :3].astype(np.int32)
+    b = np.linspace(0, 40, 6)
+    weights = coordinate_descent(lists, b, K, floor)
+    assert weights.sum() <= 1 + 1e-9
+    assert weights @ b <= 2 * K + 1e-6
+    q = np.zeros((40, K))
+    for policy in range(6):
+        np.put_along_axis(q, lists[:, policy], np.take_along_axis(q, lists[:, policy], 1) + weights[policy], axis=1)
+    smooth = (1 - floor) * q + floor * 3 / K
+    for policy in range(6):
+        assert (1 / np.take_along_axis(smooth, lists[:, policy], 1)).sum(axis=1).mean() <= 2 * K + b[policy] + 1e-6
+
+
+def test_obp_values_are_the_set_wise_ones() -> None:
+    pytest.importorskip("obp.ope", reason="obp is a peer: `make peers` installs it", exc_type=ImportError)
+    rng, n, K, m = np.random.default_rng(7), 50, 6, 3
+    listed, q = rng.random((n, m)) < 0.5, np.full((n, m), m / K)
+    rewards = (rng.random((n, m)) < 0.3).astype(float)
+    assert slate_value("IIPS", listed, q, rewards, K) == pytest.approx(float((rewards * listed / q).sum() / n))
+    whole = listed.all(axis=1)
+    odds = 6 * 5 * 4 / 6
+    assert slate_value("SIPS", listed, q, rewards, K) == pytest.approx(float((rewards.sum(1) * whole * odds).sum() / n))
+
+
+def test_multileaving_is_that_of_the_public_package() -> None:
+    """Draws and credits of mpkato/interleaving, run beside; it is on no index, so mostly it is not there."""
+    public = pytest.importorskip("interleaving", reason="mpkato/interleaving is not installed", exc_type=ImportError)
+    if not hasattr(public, "Probabilistic"):
+        pytest.skip("the package of this name on the index is another one")
+    np.random.seed(0)  # noqa: NPY002 (the package draws from the global state)
+    lists, runs = LISTS.tolist(), 4000
+    for kind, own in ((public.TeamDraft, TeamDraft), (public.Probabilistic, Probabilistic)):
+        theirs = Counter(tuple(kind(lists, max_length=M).interleave()) for _ in range(runs))
+        ours = drawn(own(P, np.random.default_rng(8)))
+        for one in set(theirs) | set(ours):
+            chance = ours[one] / N
+            assert abs(theirs[one] / runs - chance) <= 6 * np.sqrt((chance + 1 / N) / runs), one
+    kind = Probabilistic(P, np.random.default_rng(9))
+    for shown in list(drawn(kind))[:5]:
+        ranking = SimpleList(shown)
+        scores = public.Probabilistic.compute_scores(ranking, [1])
+        expected = kind.marginals(LISTS, np.array(shown, dtype=np.int32), 1)
+        np.testing.assert_allclose([scores[policy] for policy in range(P)], expected, atol=1e-9)
+    credits = public.Optimized._sample(
+        SimpleNamespace(_credit_func=lambda rank: 1 / rank), M, lists
+    )  # one list under the prefix constraint, with its credits
+    expected = rank_credits(LISTS, np.array(list(credits), dtype=np.int32))
+    for policy in range(P):
+        np.testing.assert_allclose([credits.credits[policy][item] for item in credits], expected[policy])
+
+
+class SimpleList(list[int]):
+    """A ranking as the package wants it."""
+
+    lists = LISTS.tolist()

@@ -1,0 +1,54 @@
+"""Lines of results: resumed, never run twice, left out with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, peer, versions
+
+KEY = {"world": "needle", "method": "a", "seed": 1}
+
+
+def test_what_has_a_line_is_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "job.jsonl"
+    Ledger(path).run(KEY, lambda: {"regrets": {250: 0.5}})
+
+    def never() -> Row:
+        raise AssertionError("it has a line")
+
+    again = Ledger(path)
+    again.run(KEY, never)
+    assert again.rows == [{**KEY, "regrets": {"250": 0.5}}]
+    again.run({**KEY, "seed": 2}, lambda: {"regrets": {}})
+    assert [row["seed"] for row in Ledger(path).rows] == [1, 2]
+
+
+def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "job.jsonl"
+    ledger = Ledger(path)
+    ledger.run(KEY, lambda: {"x": 1})
+    with path.open("a") as file:
+        file.write('{"world": "needle", "met')
+    again = Ledger(path)
+    assert len(again.rows) == 1
+    again.run({**KEY, "seed": 2}, lambda: {"x": 2})
+    assert [row["x"] for row in Ledger(path).rows] == [1, 2]
+
+
+def test_an_absent_peer_is_left_out_with_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PeerMissingError, match="make peers"):
+        peer("no_such_peer.at_all")
+    ledger = Ledger(tmp_path / "job.jsonl")
+    for seed in (1, 2):
+        ledger.run({**KEY, "seed": seed}, lambda: {"x": peer("no_such_peer")})
+    assert ledger.rows == []
+    assert "no_such_peer" in ledger.left_out["a"]
+    assert capsys.readouterr().out.count("left out") == 1
+
+
+def test_bands_groups_and_versions() -> None:
+    assert band([4.0, 1.0, 2.0, 3.0, 5.0]) == (2.0, 3.0, 4.0)
+    rows: list[Row] = [{"a": 1, "b": 1}, {"a": 2}, {"a": 1, "b": 2}]
+    assert {key: len(some) for key, some in grouped(rows, "a").items()} == {(1,): 2, (2,): 1}
+    assert {"Python", "numpy", "comband"} <= set(versions())
