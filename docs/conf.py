@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from typer.testing import CliRunner
 
 import comband
@@ -15,7 +17,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -25,6 +26,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 exclude_patterns = ["_build", "gallery"]
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = f"comband {release}"
 html_static_path = ["_static"]
 html_css_files = ["comband.css"]
@@ -79,6 +81,13 @@ def prepare(app, what, name, obj, options, lines):
     lines[:] = [line if "`" in line or ">>>" in line else line.replace("|", r"\|") for line in lines]
 
 
+def mathml(translator, node):
+    """Formulas as MathML, which browsers draw themselves: pages need no script of another site."""
+    translator.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    raise nodes.SkipNode
+
+
 def setup(app):
     """Sphinx calls this."""
+    app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.connect("autodoc-process-docstring", prepare, priority=400)  # before numpy's sections are read

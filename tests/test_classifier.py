@@ -199,6 +199,17 @@ def test_a_log_is_routed_through_pipelines_and_searches(routing: None) -> None:
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(by_hand))
 
 
+def test_a_search_without_routing_says_what_is_missing() -> None:
+    X, _, lists, rewards, q = bandit_log(60)
+    log = {"lists": lists, "rewards": rewards, "propensities": q}
+    model, grid = BanditListClassifier(list_size=2, n_actions=8), {"smoothing": [1.0, 2.0]}
+    with pytest.raises(InputError, match=r"enable_metadata_routing=True.*set_score_request"):
+        GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, **log)
+    with pytest.warns(UserWarning, match="set_score_request|non-finite") as told:
+        GridSearchCV(model, grid, cv=2).fit(X, **log)
+    assert "set_score_request(lists=True" in str(told[0].message)
+
+
 def test_the_score_of_a_log_is_near_that_of_the_truth() -> None:
     X, _, lists, rewards, q = bandit_log(1000)
     model = BanditListClassifier(list_size=2, n_actions=8).fit(X, lists=lists, rewards=rewards, propensities=q)

@@ -24,8 +24,10 @@ import comband as cb
 from comband.cli import COMMANDS, app
 from comband.commands.common import print_json, stoppable
 from comband.commands.simulate import LEARNERS
+from comband.experiments.runner import run_tasks
 from comband.running import progress_bar
-from tests.logs.worlds import small_log, write_both
+from tests.experiments.toy import toy
+from tests.logs.worlds import PROBLEM, small_log, write_both
 
 
 def test_demo_ends_with_a_readable_answer_and_a_report(tmp_path: Path) -> None:
@@ -451,3 +453,57 @@ def test_reproduce_says_beforehand_what_figures_need(tmp_path: Path, monkeypatch
     refused = CliRunner().invoke(app, ["reproduce", "--quick", "--out", str(tmp_path)])
     assert refused.exit_code == 1
     assert "needs matplotlib, which is not installed: pip install 'comband[plots]', or '.[plots]'" in refused.stderr
+
+
+def strict(text: str) -> dict[str, Any]:
+    """One JSON document without NaN and Infinity, which JSON does not have."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    document = json.loads(text, parse_constant=refuse)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_reproduce_answers_in_strict_json_and_an_interrupted_one_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("comband.commands.reproduce.all_claims", lambda data: [toy()])
+    command = ["reproduce", "--quick", "--workers", "1", "--out", str(tmp_path)]
+    module = import_module("comband.experiments.reproduce")
+
+    def interrupted(tasks: Any, *given: Any, **options: Any) -> Any:
+        run_tasks(tasks[:3], *given, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as only:
+        only.setattr(module, "run_tasks", interrupted)
+        shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 130
+    assert "the same command goes on from there" in " ".join(shown.stderr.split())
+    kept = (tmp_path / "results" / "toy.jsonl").read_text().splitlines()
+    assert len(kept) == 3
+    shown = CliRunner().invoke(app, [*command, "--json"])
+    assert shown.exit_code == 0, shown.stderr
+    assert strict(shown.stdout)["verdicts"] == {"toy": "supported"}
+    assert (tmp_path / "results" / "toy.jsonl").read_text().splitlines()[:3] == kept
+
+
+def test_bench_design_and_demo_answer_in_strict_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, lists = write_both(tmp_path, "parquet", n=300)
+    options = ["--n-actions", str(PROBLEM.n_actions), "--sparsity", "1", "--out", str(tmp_path / "mixture.npz")]
+    shown = CliRunner().invoke(app, ["design", str(log), "-c", str(lists), *options, "--json"])
+    assert shown.exit_code == 0, shown.stderr
+    assert sum(strict(shown.stdout)["weights"].values()) == pytest.approx(1)
+    sizes = ["--items", "20", "--slots", "2", "--candidates", "3", "--cap", "0", "--epsilon", "0.1"]
+    shown = CliRunner().invoke(app, ["demo", *sizes, "--report", str(tmp_path / "report.html"), "--json"])
+    assert strict(shown.stdout)["epsilon"] <= 0.1
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "benchmarks").mkdir()
+    for name in ("__init__", "__main__", "quickest"):
+        (tmp_path / "benchmarks" / f"{name}.py").write_text("print(float('nan'))" if name == "quickest" else "")
+    done = subprocess.run(
+        [sys.executable, "-m", "comband", "bench", "quickest", "--json"], capture_output=True, text=True
+    )
+    assert strict(done.stdout) == {"benchmark": "quickest", "exit_code": 0, "lines": ["nan"]}

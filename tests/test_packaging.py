@@ -98,6 +98,8 @@ def test_the_citation_names_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(rf"^version: {re.escape(PROJECT['version'])}$", text, re.MULTILINE)
     assert re.search(rf"^license: {PROJECT['license']}$", text, re.MULTILINE)
+    assert re.search(r"^date-released: \d{4}-\d\d-\d\d$", text, re.MULTILINE)
+    assert re.search(r"^    year: \d{4}$", text, re.MULTILINE)  # of the paper
 
 
 def test_every_dependency_has_its_licence_listed() -> None:

@@ -31,13 +31,16 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.loaded: list[str] = []
         self.anchors: set[str] = set()
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.anchors |= {name for name in (given.get("id"), given.get("name")) if name}
-        self.links += [given[name] or "" for name in ("href", "src") if given.get(name) is not None]
+        links = [given[name] or "" for name in ("href", "src") if given.get(name) is not None]
+        self.links += links
+        self.loaded += links if tag != "a" else []
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,14 @@ def test_every_link_of_its_own_leads_somewhere(site: Path, pages: dict[Path, Pag
     assert broken == []
 
 
+def test_pages_load_nothing_of_others(site: Path, pages: dict[Path, Page]) -> None:
+    """No script, style or picture of another site: they can be read without a network, formulas too."""
+    for path, page in pages.items():
+        assert [link for link in page.loaded if urlsplit(link).netloc] == [], path.name
+    text = (site / comband.__version__ / "regret.html").read_text(encoding="utf-8")
+    assert text.count("<math") > 50
+
+
 def test_the_gallery_has_run_and_has_pictures(site: Path) -> None:
     assert len(GALLERY) >= 5
     folder = site / comband.__version__
@@ -109,12 +120,14 @@ def test_every_page_says_its_version_and_the_folder_leads_to_the_newest(site: Pa
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_a_narrow_screen_and_pictures_go_with_the_light(site: Path, browser: Browser, scheme: Scheme) -> None:
-    root = site / comband.__version__
+def test_pages_fit_a_narrow_screen_and_pictures_go_with_the_light(
+    pages: dict[Path, Page], browser: Browser, scheme: Scheme
+) -> None:
     context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    for name in ("index", "cli", "theory", "from_obp", "benchmarks", "api/learners", "auto_gallery/plot_movies"):
-        page.goto((root / f"{name}.html").as_uri(), wait_until="domcontentloaded")
+    for path in pages:
+        name = path.name
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
         filters = page.evaluate("[...document.querySelectorAll('.content img')].map(e => getComputedStyle(e).filter)")
         assert all((each == "none") == (scheme == "light") for each in filters), name

@@ -169,7 +169,11 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         if lists is not None and y is not None:
             raise InputError("score takes y (all labels are known) or lists (only shown ones are), got both.")
         if lists is None and y is None:
-            raise InputError("score needs y, or lists with rewards and propensities.")
+            raise InputError(
+                "score needs y, or lists with rewards and propensities. In a search over a log they come by metadata "
+                "routing: sklearn.set_config(enable_metadata_routing=True), and for the model set_fit_request and "
+                "set_score_request(lists=True, rewards=True, propensities=True)."
+            )
         worth = self._hits(X, y) if lists is None else self._estimated_hits(X, lists, rewards, propensities)
         weights = None if sample_weight is None else _check_weights("sample_weight", sample_weight, len(worth))
         return float(np.average(worth, weights=weights))

@@ -77,7 +77,7 @@ def design(
     if places is not None:
         if cluster is not None or not is_simple(log, candidates):
             raise LogError("where places matter a design is made from one file of rounds and one of lists, here.")
-        reading = how.load(log[0], candidates)
+        reading, _ = how.load(log[0], candidates)
         policies, K = reading.policies, reading.problem.n_actions
         if reading.format.positional and reading.places is None:
             refuse_slots(str(log[0]))

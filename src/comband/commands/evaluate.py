@@ -27,7 +27,9 @@ from comband.commands.log_options import (
     as_places,
     is_simple,
 )
-from comband.evaluation import PAIRED, LogEvaluation, evaluate_log
+from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
+from comband.evaluation.usual import APPROXIMATE
+from comband.problem import InputError
 from comband.reports import evaluation_page
 from comband.storage import write_text
 from comband.text import visible
@@ -50,6 +52,21 @@ def evaluate(
         typer.Option(
             help="A lower bound on propensities that your logging ensures for all items that candidates show, on every "
             "context; nothing is assumed otherwise. Of totals: on the probability of any list, times C(K-1, m-1).",
+            show_default=False,
+        ),
+    ] = None,
+    usual: Annotated[
+        bool,
+        typer.Option(
+            "--usual",
+            help="Also what other tools estimate: IPS, SNIPS, effective sample sizes; approximate, no promise.",
+        ),
+    ] = False,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="A reward model's predictions, for the direct and the doubly robust estimate beside those of --usual: "
+            "a file with columns context, item, prediction.",
             show_default=False,
         ),
     ] = None,
@@ -84,10 +101,13 @@ def evaluate(
         format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
     )
     if cluster is None and not features and is_simple(log, candidates):
-        reading = how.load(log[0], candidates, law=law)
+        whole = usual or predictions is not None
+        reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions)
         with working() as step:
             step(f"evaluating {len(reading.policies):,} candidates")
-            answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+            answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta, reward_model=model)
+    elif usual or predictions is not None:
+        raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
     else:
         with working_on(cluster) as work:
             answer = evaluate_log(
@@ -137,6 +157,9 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()
+    if result.usual is not None:
+        print_table(out, *_usual_rows(result.usual, [one.index for one in shown]))
+        out.print(f"The usual estimates ± standard error: {APPROXIMATE}.\n")
     if answer.trusted:
         best = f"Best: {visible(result.best.name)}. " if result.has_best else ""
         out.print(f"{best}{visible(result.promise)}{f' {PAIRED}' if best else ''}")
@@ -151,3 +174,17 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     )
     for note in notes:
         out.print(f"Note: {visible(note)}.")
+
+
+def _usual_rows(usual: UsualEstimates, order: list[int]) -> tuple[list[str], list[list[str]]]:
+    """The columns, and a row for each of these candidates."""
+    methods = [(method, usual.estimates[method], usual.standard_errors[method]) for method in usual.estimates]
+    rows = [
+        [
+            usual.names[i],
+            *(f"{estimates[i]:.5g} ± {errors[i]:.2g}" for _, estimates, errors in methods),
+            f"{usual.effective_sample_size[i]:,.0f}",
+        ]
+        for i in order
+    ]
+    return ["candidate", *(method for method, *_ in methods), "effective sample size"], rows

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from comband.commands.common import remarks, working
-from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log
+from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log, read_predictions
 from comband.logs.faults import Faults
 from comband.logs.keys import read_catalogue
+from comband.logs.predictions import Predictions
 from comband.logs.raw_files import check_file
 from comband.logs.registry import describe_formats
 from comband.problem import InputError
@@ -111,8 +112,10 @@ class LogOptions:
     on_error: str
     features: list[str] | None
 
-    def load(self, log: Path, candidates: Path, *, law: Path | None = None) -> LogReading:
-        """Read one file of each, telling on standard error how far it is."""
+    def load(
+        self, log: Path, candidates: Path, *, law: Path | None = None, rounds: bool = False, said: Path | None = None
+    ) -> tuple[LogReading, Predictions | None]:
+        """Read one file of each, telling on standard error how far it is; and the predictions, if there are any."""
         names = column_names(self.column or (), self.columns)
         with working() as step:
             step(f"reading {candidates.name}")
@@ -132,12 +135,14 @@ class LogOptions:
                 columns=names["log"],
                 places=as_places(self.places),
                 law=law,
+                rounds=rounds,
                 on_error=self.on_error,
                 progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
             )
+            model = None if said is None else read_predictions(said, lists, columns=names["predictions"])
         for source in (lists.faults, reading.faults):
             print_faults(source)
-        return reading
+        return reading, model
 
     def of_shards(self) -> dict[str, Any]:
         """The same for `evaluate_log` and `design_log`, but for places."""
@@ -168,7 +173,7 @@ def print_faults(source: Faults) -> None:
 
 def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str, str]]:
     """What --columns and --column say, {"log": {"item": "sku"}, "candidates": {…}}; the latter where both do."""
-    names: dict[str, dict[str, str]] = {"log": {}, "candidates": {}}
+    names: dict[str, dict[str, str]] = {"log": {}, "candidates": {}, "predictions": {}}
     if path is not None:
         try:
             document = tomllib.loads(check_file(path).read_text(encoding="utf-8-sig"))

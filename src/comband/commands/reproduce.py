@@ -10,7 +10,7 @@ import typer
 
 from comband.cluster.connecting import client_of
 from comband.commands.cluster_options import ClusterOption
-from comband.commands.common import console, is_quiet, print_json
+from comband.commands.common import console, is_quiet, print_json, say
 from comband.experiments import all_claims
 from comband.experiments import reproduce as run_claims
 from comband.problem import InputError
@@ -39,8 +39,12 @@ def reproduce(
         raise InputError(f"only must name claims, got {unknown[0]!r}; there are: {names}.")
     chosen = [claim for claim in claims if not only or claim.name in only]
     shown = console()
-    with nullcontext() if cluster is None else client_of(cluster) as client:
-        findings = run_claims(chosen, out, quick=quick, workers=workers, client=client, progress=not is_quiet())
+    try:
+        with nullcontext() if cluster is None else client_of(cluster) as client:
+            findings = run_claims(chosen, out, quick=quick, workers=workers, client=client, progress=not is_quiet())
+    except KeyboardInterrupt:
+        say(f"What is done by now is kept in {visible(out / 'results')}; the same command goes on from there.")
+        raise
     if as_json:
         verdicts = {finding.claim.name: str(finding.verdict) for finding in findings}
         print_json({"verdicts": verdicts, "report": str(out / "report.html")})

@@ -33,7 +33,7 @@ from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights
-from comband.evaluation.extras import check_extras, with_extras
+from comband.evaluation.extras import check_extras, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
@@ -287,6 +287,7 @@ def evaluate_log(
     items: str | Path | None = None,
     on_error: str = "refuse",
     list_columns: Mapping[str, str] | None = None,
+    reward_model: Any = None,
     progress: Progress | None = None,
 ) -> LogEvaluation:
     """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
@@ -318,6 +319,9 @@ def evaluate_log(
         Columns that policies are given as numbers, instead of the contexts' keys.
     list_columns:
         What the file of lists calls its columns, as `columns` of `read_candidates`.
+    reward_model:
+        As for `evaluate`, for what `read_log(…, rounds=True)` gave: contexts are positions in the candidates' table
+        (`comband.logs.read_predictions` reads one from a file).
     n_actions, items:
         The number of items, or a file with all of them, one per line, as for the commands.
     progress:
@@ -347,8 +351,10 @@ def evaluate_log(
             raise InputError(
                 "candidates, places, law and client are for logs in files; what read_log gave has been read."
             )
-        evaluation = _evaluate_reading(log, min_propensity, delta)
+        evaluation = with_usual(_evaluate_reading(log, min_propensity, delta), log, reward_model)
         return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
+    if reward_model is not None:
+        raise InputError("reward_model needs all rounds of a log: give what read_log(…, rounds=True) gave.")
     if candidates is None:
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)

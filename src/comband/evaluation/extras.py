@@ -8,6 +8,7 @@ from typing import Any
 from comband.evaluation.answers import Evaluation
 from comband.evaluation.clipped import Logging, clipped_gaps
 from comband.evaluation.usual import usual_estimates
+from comband.logs.reading import LogReading
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.rounds import Rounds
@@ -23,7 +24,10 @@ def check_extras(rounds: Any, places: Any, min_propensity: float | None, logging
     if logging is None and reward_model is None:
         return
     if not isinstance(rounds, Rounds) or places is not None:
-        raise InputError("logging and reward_model are for Rounds without places: give these, or leave them out.")
+        raise InputError(
+            "logging and reward_model are for Rounds without places: give these, or leave them out. (A log in a file "
+            "or data frame: read_log(…, rounds=True), then evaluate_log(reading, reward_model=…).)"
+        )
     if logging is not None and min_propensity is not None:
         raise InputError("logging tells every item's propensity: leave min_propensity out.")
 
@@ -40,3 +44,19 @@ def with_extras(
         usual = usual_estimates(rounds, policies, reward_model=reward_model, delta=answer.delta)
         answer = replace(answer, usual=usual)
     return answer
+
+
+def with_usual(answer: Evaluation, reading: LogReading, reward_model: Any) -> Evaluation:
+    """The answer with the usual estimates on all rounds of a log, where these were kept."""
+    if reading.rounds is None:
+        if reward_model is not None:
+            raise InputError("reward_model needs all rounds of the log: read it with read_log(…, rounds=True).")
+        return answer
+    if reading.places is not None and reading.places != "pairs":
+        raise InputError("the usual estimates know no factors of places: read the log without rounds=True.")
+    if reward_model is not None and reading.format.positional:
+        raise InputError(
+            "a reward_model speaks of items, but the propensities of this log are those of items in slots."
+        )
+    usual = usual_estimates(reading.rounds, reading.policies, reward_model=reward_model, delta=answer.delta)
+    return replace(answer, usual=usual)

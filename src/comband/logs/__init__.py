@@ -3,6 +3,7 @@
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat, RawRounds
+from comband.logs.predictions import read_predictions
 from comband.logs.reading import LogReading, read_log
 from comband.logs.registry import register
 from comband.logs.sequential import sequential_propensities
@@ -17,6 +18,7 @@ __all__ = [
     "RawRounds",
     "read_candidates",
     "read_log",
+    "read_predictions",
     "register",
     "sequential_propensities",
     "write_candidates",

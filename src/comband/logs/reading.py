@@ -52,6 +52,8 @@ class LogReading:
     places:
         How places bear on rewards, as for `Problem`. Where the format is positional (always with "pairs"), actions are
         pairs of item and place, numbered y·m + k, and the policies `PlacedPolicies`.
+    rounds:
+        All rounds, if they were asked for; their contexts are positions in the candidates' table.
     totals, law:
         All rounds of a log of totals, and the mixture that drew their lists, if it was named.
     problem:
@@ -84,6 +86,7 @@ class LogReading:
     places: Any = None
     totals: TotalRounds | None = None
     law: Mixture | None = None
+    rounds: Rounds | None = None
 
 
 def read_log(
@@ -96,6 +99,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     places: Any = None,
     law: str | os.PathLike[str] | None = None,
+    rounds: bool = False,
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -124,6 +128,9 @@ def read_log(
         order was random given the set. Logs with propensities per slot are read as pairs anyway.
     law:
         For a log of totals whose lists a mixture of the candidates drew: its file (`Mixture.save`).
+    rounds:
+        Whether to keep all rounds too, in `LogReading.rounds`, for what needs them: `evaluate_log` then adds SNIPS, and
+        doubly robust estimates if it is given a reward model. Memory follows the number of rounds.
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -169,10 +176,12 @@ def read_log(
         raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
     gather: Gather | TotalGather
     if kind.feedback == "total":
+        if rounds:
+            raise InputError("rounds=True is for rewards of single items; those of totals are kept anyway.")
         gather = TotalGather(candidates, sparsity, faults, path=str(table.path))
         known = None if law is None else load_law(law, gather.policies, gather.problem)
     else:
-        gather, known = Gather(candidates, kind, most, faults, places=reading), None
+        gather, known = Gather(candidates, kind, most, faults, places=reading, keep=rounds), None
     for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
@@ -229,7 +238,10 @@ def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
 
 
 class Gather:
-    """Collects what is kept of each batch; `first` rounds came before, in other files, with the `ids` seen there."""
+    """Collects what is kept of each batch; `first` rounds came before, in other files, with the `ids` seen there.
+
+    With `keep`, whole rounds are kept too, all of them.
+    """
 
     def __init__(
         self,
@@ -241,6 +253,7 @@ class Gather:
         first: int = 0,
         ids: IdMemory | None = None,
         places: Any = None,
+        keep: bool = False,
     ) -> None:
         self._candidates = candidates
         self._places = places
@@ -258,6 +271,7 @@ class Gather:
         self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
         self._sample: list[tuple[NDArray[Any], ...]] = []
+        self._all: list[tuple[NDArray[Any], ...]] | None = [] if keep else None
         self._prints = IdMemory()
         self.repeated = 0
 
@@ -300,6 +314,8 @@ class Gather:
             rewarded = rewards.any(axis=1)
             whole = np.concatenate([places[:, None], codes, rewards, propensities], axis=1)[rewarded]
             self.repeated += int(self._prints.repeated((context_prints(whole) >> np.uint64(2)).view(np.int64)).sum())
+        if self._all is not None:
+            self._all.append((rows, places, codes, propensities, rewards))
         kept = in_sample(self._first + self.n_rounds + np.arange(len(rows)))
         self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
         self.n_rounds += len(rows)
@@ -319,6 +335,7 @@ class Gather:
             repeated=self.repeated,
             catalogue=None if self._kind.positional else self._candidates.items.catalogue,
             places=self._places,
+            rounds=None if self._all is None else _as_rounds(self._all),
         )
 
     def events(self) -> Events:
@@ -338,20 +355,7 @@ class Gather:
 
     def sample(self) -> Rounds:
         """Some rounds, rewarded or not."""
-        numbers, where, shown, propensities, answers = (
-            np.concatenate(parts) for parts in zip(*self._sample, strict=True)
-        )
-        decisions = Decisions._of_checked(  # row by row, as they were read; divisors of slots may exceed 1
-            ids=numbers,
-            lists=shown.astype(np.int32),
-            propensities=propensities,
-            epochs=np.zeros(len(numbers), dtype=np.int64),
-            contexts=where,
-            covered=all_covered(len(numbers)),
-            arms=no_arms(len(numbers)),
-            makers=np.zeros(len(numbers), dtype=np.int64),
-        )
-        return Rounds(decisions, answers)
+        return _as_rounds(self._sample)
 
     def _policies(self) -> tuple[PolicySet, Problem]:
         m, lists, names = self._candidates.list_size, self._candidates.lists, self._candidates.names
@@ -381,3 +385,18 @@ class Gather:
         )
         self._rewards.append((rewards[where, slot], propensities[where, slot]))
         self._rewarded += len(rewarded)
+
+
+def _as_rounds(parts: list[tuple[NDArray[Any], ...]]) -> Rounds:
+    numbers, where, shown, propensities, answers = (np.concatenate(column) for column in zip(*parts, strict=True))
+    decisions = Decisions._of_checked(  # row by row, as they were read; divisors of slots may exceed 1
+        ids=numbers,
+        lists=shown.astype(np.int32),
+        propensities=propensities,
+        epochs=np.zeros(len(numbers), dtype=np.int64),
+        contexts=where,
+        covered=all_covered(len(numbers)),
+        arms=no_arms(len(numbers)),
+        makers=np.zeros(len(numbers), dtype=np.int64),
+    )
+    return Rounds(decisions, answers)

@@ -24,7 +24,7 @@ _OWN = (NATIVE, IMPRESSIONS, BY_POSITION, OPEN_BANDIT, SLATES, VOWPAL_WABBIT, TO
 # Columns that some formats can do without, or have in another form.
 _LISTED = (
     *("id", "context", "candidate", "position", "item", "items", "reward", "rewards", "propensity", "propensities"),
-    *("list_propensity", "first_propensity", "first_propensities"),
+    *("list_propensity", "first_propensity", "first_propensities", "prediction"),
 )
 FORMATS: dict[str, LogFormat] = {kind.name: kind for kind in _OWN}
 

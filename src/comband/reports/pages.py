@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
+from comband.evaluation.usual import APPROXIMATE
 from comband.problem import Problem
 from comband.reports.charts import MISSING, STATIC, chart, plotly_script, scripts
 from comband.results import WARNING, ComparedCandidate, Comparison, Dropped, Selection
@@ -87,6 +88,8 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
     data["candidates"][0]["named"] = named  # or else it is one like the others
     body += _comparison(comparison, named=named)
     body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, named=named)]
+    if result.usual is not None:
+        body += ["<h2>The usual estimates</h2>", _usual_table(result), f'<p class="soft">They are {APPROXIMATE}.</p>']
     return page(f"comband: {source}", body, {"comparison": data})
 
 
@@ -295,3 +298,15 @@ def _evaluated_table(candidates: Sequence[EvaluatedCandidate], *, named: bool) -
     if not named:
         del columns["better than best by at most"]
     return _table(tuple(columns), list(zip(*columns.values(), strict=True)), best=named)
+
+
+def _usual_table(result: Evaluation) -> str:
+    usual = result.usual
+    assert usual is not None
+    columns = {"candidate": [_text(one.name) for one in result.candidates]}
+    order = [one.index for one in result.candidates]
+    for method, estimates in usual.estimates.items():
+        errors = usual.standard_errors[method]
+        columns[f"{method} ± standard error"] = [f"{estimates[i]:.5g} ± {errors[i]:.2g}" for i in order]
+    columns["effective sample size"] = [f"{usual.effective_sample_size[i]:,.0f}" for i in order]
+    return _table(tuple(columns), list(zip(*columns.values(), strict=True)))
