@@ -497,6 +497,11 @@ class CertificationStatus(Status):
             f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
             f"  {self._known()}",
         ]
+        if self.reward_lost >= 1:
+            to_come = f", {rough(self.to_lose)} to come" if 1 <= self.to_lose < math.inf else ""
+            lines.append(f"  lost to exploration: about {rough(self.reward_lost)} rewards so far{to_come}")
+        if self.loss is not None and self.loss_error is not None:
+            lines.append(f"  lost beside production: {self.loss:,.0f} ± {self.loss_error:,.0f} rewards")
         answers = {"waiting": self.waiting, "missing": self.missing, "late": self.late}
         if any(answers.values()):
             lines.append(f"  answers {', '.join(f'{name}: {count:,}' for name, count in answers.items() if count)}")

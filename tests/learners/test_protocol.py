@@ -225,6 +225,13 @@ def test_a_status_reads_well() -> None:
         "blue leads after 12,345 rounds; 7 of 8 candidates may be best",
         "  certified: no candidate is better by more than 0.0512",
     ]
+    costly = cb.results.CertificationStatus(
+        100, "blue", 8, reward_lost=123.4, to_lose=1234.5, loss=-12.3, loss_error=8.1
+    )
+    assert str(costly).splitlines()[2:] == [
+        "  lost to exploration: about 120 rewards so far, 1,200 to come",
+        "  lost beside production: -12 ± 8 rewards",
+    ]
     early = cb.results.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
     assert str(early).splitlines()[1:] == [
         "  nothing is certified yet, roughly 8,000 rounds to go",
