@@ -178,15 +178,19 @@ def test_a_damaged_shard_is_named(log: tuple[Path, Path], cluster: Cluster, tmp_
             evaluate_log(folder, log[1], on_error=how, client=cluster.client)
 
 
-def test_a_local_cluster_by_command_line(log: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_local_cluster_by_command_line(log: tuple[Path, Path], threads: bool) -> None:
+    """Lists are looked up by threads, policies of one's own are asked in processes."""
     folder, lists = log
-    expected = evaluate_log(folder, lists).as_dict()
-    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(folder), "-c", str(lists)]
+    expected = evaluate_log(folder, lists, n_actions=20).as_dict()
+    candidates = [str(lists), "--n-actions", "20"] if threads else ["tests.evaluation.worlds:make_policies"]
+    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(folder), "-c", *candidates]
     run = subprocess.run(
         [*command, "--cluster", "local:2", "--json"], env=environment(), capture_output=True, text=True, check=True
     )
     assert json.loads(run.stdout) == json.loads(json.dumps(expected))
-    assert "worker" in run.stderr
+    assert ("inproc://" in run.stderr) == threads
+    assert ("tcp://" in run.stderr) != threads
     assert "rows" in run.stderr
 
 

@@ -43,8 +43,8 @@ def as_work(client: Any, progress: Progress | None = None) -> Work:
 
 
 @contextmanager
-def connect(where: str, progress: Progress | None = None) -> Iterator[Work]:
-    """Work on a cluster: the address of a scheduler (tcp://host:8786), "local", or "local:N" for N processes here.
+def connect(where: str, progress: Progress | None = None, *, threads: bool = False) -> Iterator[Work]:
+    """Work on a cluster: the address of a scheduler (tcp://host:8786), "local", or "local:N" for N workers here.
 
     Parameters
     ----------
@@ -52,6 +52,9 @@ def connect(where: str, progress: Progress | None = None) -> Iterator[Work]:
         The address, "local" or "local:N".
     progress:
         As for `InProcess`.
+    threads:
+        Whether local workers are threads of this process, which share what they read, instead of processes. Reading,
+        checking and counting let go of the interpreter; policies of one's own may not, and may not be fit for threads.
 
     >>> from comband.cluster import connect
     >>> with connect("local:2") as work:  # doctest: +SKIP
@@ -59,13 +62,13 @@ def connect(where: str, progress: Progress | None = None) -> Iterator[Work]:
     """
     from comband.cluster.on_dask import OnDask
 
-    with client_of(where) as client:
+    with client_of(where, threads=threads) as client:
         yield OnDask(client, progress)
 
 
 @contextmanager
-def client_of(where: str) -> Iterator[Any]:
-    """A Dask client, closed at the end; of "local" with its cluster."""
+def client_of(where: str, *, threads: bool = False) -> Iterator[Any]:
+    """A Dask client, closed at the end; of "local" with its cluster, of processes of one thread each or of threads."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -94,11 +97,11 @@ def client_of(where: str) -> Iterator[Any]:
     n = int(local[1]) if local[1] else n_threads()
     if n < 1:
         raise InputError(f"local:N needs at least one worker, got {where!r}.")
-    # Processes of one thread each: reading and checking columns holds the interpreter for too long for threads.
+    sizes = {"n_workers": 1, "threads_per_worker": n} if threads else {"n_workers": n, "threads_per_worker": 1}
     settings = {"distributed.worker.daemon": True, "distributed.scheduler.allowed-failures": 30}
     with (
         dask.config.set(settings),
-        LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR) as cluster,
+        LocalCluster(processes=not threads, dashboard_address=None, silence_logs=logging.ERROR, **sizes) as cluster,
         Client(cluster) as client,
     ):
         yield client

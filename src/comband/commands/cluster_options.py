@@ -16,22 +16,25 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        help="Work on a Dask cluster: the scheduler's address, or local:N for N processes here.",
+        help="Work on a Dask cluster: the scheduler's address, or local:N for N workers here.",
         show_default=False,
     ),
 ]
 
 
 @contextmanager
-def working_on(cluster: str | None) -> Iterator[Work]:
-    """Where to work, with a line that says how far it is; at the end, what each worker of a cluster did."""
+def working_on(cluster: str | None, *, threads: bool = False) -> Iterator[Work]:
+    """Where to work, with a line that says how far it is; at the end, what each worker of a cluster did.
+
+    `threads` as for `connect`.
+    """
     with working() as step:
         progress = _forecast(step)
         if cluster is None:
             yield InProcess(progress)
             return
         step(f"connecting to {cluster}")
-        with connect(cluster, progress) as work:
+        with connect(cluster, progress, threads=threads) as work:
             yield work
     if work.tallies and not is_quiet():
         rows = [

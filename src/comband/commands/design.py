@@ -29,6 +29,7 @@ from comband.commands.log_options import (
 from comband.design import Design, design_exploration
 from comband.evaluation import design_log
 from comband.evaluation.designing import refuse_slots
+from comband.evaluation.joining import is_factory
 from comband.logs import LogError
 from comband.oracles import EnumerationOracle
 from comband.policies.placed import PlacedPolicies
@@ -88,7 +89,7 @@ def design(
             step(f"designing with {len(reading.policies):,} candidates")
             result = design_exploration(reading.events, EnumerationOracle(policies), problem=problem, floor=floor)
     else:
-        with working_on(cluster) as work:
+        with working_on(cluster, threads=not is_factory(str(candidates))) as work:
             paths = [str(path) for path in log]
             result, faults = design_log(paths, str(candidates), floor=floor, client=work, **how.of_shards())
         for source in faults:

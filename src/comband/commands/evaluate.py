@@ -28,6 +28,7 @@ from comband.commands.log_options import (
     is_simple,
 )
 from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
+from comband.evaluation.joining import is_factory
 from comband.evaluation.usual import APPROXIMATE
 from comband.problem import InputError
 from comband.reports import evaluation_page
@@ -109,7 +110,7 @@ def evaluate(
     elif usual or predictions is not None:
         raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
     else:
-        with working_on(cluster) as work:
+        with working_on(cluster, threads=not is_factory(str(candidates))) as work:
             answer = evaluate_log(
                 [str(path) for path in log],
                 str(candidates),

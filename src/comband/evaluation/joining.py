@@ -115,7 +115,7 @@ def _described(
         raise InputError(f"features must be the names of columns, such as ('age',), got {features!r}.")
     if isinstance(candidates, CandidateLists):
         return of_lists(candidates, positional=kind.positional)
-    if isinstance(candidates, str) and ":" in candidates and not Path(candidates).exists():
+    if is_factory(candidates):
         if kind.positional or (features and not kind.row_by_row):
             raise LogError(f"policies cannot be asked about a log in format {kind.name}; give lists.")
         return Made(candidates, shards[0], _path(items), tuple(features), tuple(context))
@@ -137,6 +137,11 @@ def _described(
     return ListsFile(
         str(candidates), n_actions, _path(items), on_error, kind.positional, tuple((columns or {}).items())
     )
+
+
+def is_factory(candidates: Any) -> bool:
+    """Whether candidates are named by who makes them, "module:factory"."""
+    return isinstance(candidates, str) and ":" in candidates and not Path(candidates).exists()
 
 
 def _path(path: str | Path | None) -> str | None:
