@@ -18,7 +18,7 @@ from comband.problem import InputError
 from comband.threads import on_this_thread
 
 _WIDTH = 8  # so many are added up at a time
-_GROUPS = 4  # lists of parts for each worker, at least: small enough that its threads share them, and to do again
+_CHAINS = 4  # for each worker: small enough that its threads share them, and to do again
 _BYTES = 64 << 20  # a list of parts that are looked at together; a worker may have put most of its parts on disk
 
 
@@ -37,24 +37,31 @@ class OnDask:
     def each(self, what: str, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Future]:
         """See `Work`."""
         with _readable(self.client):
-            futures = [self._submit(_then_give_back, function, item, *shared) for item in items]
+            futures = [self._submit(function, _then_give_back, function, item, *shared) for item in items]
             return self._finished(what, futures)
 
     def total(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> Any:
         """See `Work`."""
         with _readable(self.client):
-            groups = self._groups(handles)
-            sums = [self._submit(_then_give_back, function, [handles[i] for i in group], *shared) for group in groups]
+            sums: list[Any] = []
+            for chain in self._chains(handles):
+                so_far = None  # of the lists before, so that a worker need not keep a sum of each
+                for group in chain:
+                    parts = [handles[i] for i in group]
+                    so_far = self._submit(function, _then_give_back, _and_add, function, parts, so_far, *shared)
+                sums.append(so_far)
             self._finished(what, sums)
             while len(sums) > 1:
-                sums = [self._submit(_add_up, sums[i : i + _WIDTH]) for i in range(0, len(sums), _WIDTH)]
+                sums = [self._submit(_add_up, _add_up, sums[i : i + _WIDTH]) for i in range(0, len(sums), _WIDTH)]
             return sums[0].result()
 
     def gather(self, what: str, function: Callable[..., Any], handles: Sequence[Any], *shared: Any) -> list[Any]:
         """See `Work`."""
         with _readable(self.client):
-            groups = self._groups(handles)
-            futures = [self._submit(_list_of, function, [handles[i] for i in group], *shared) for group in groups]
+            groups = [group for chain in self._chains(handles) for group in chain]
+            futures = [
+                self._submit(function, _list_of, function, [handles[i] for i in group], *shared) for group in groups
+            ]
             found: list[Any] = [None] * len(handles)
             for group, answers in zip(groups, self.client.gather(self._finished(what, futures)), strict=True):
                 for i, answer in zip(group, answers, strict=True):
@@ -67,20 +74,20 @@ class OnDask:
         """See `Work`."""
         with _readable(self.client):
             futures = [
-                self._submit(function, handle, question) for handle, question in zip(handles, questions, strict=True)
+                self._submit(function, function, handle, question)
+                for handle, question in zip(handles, questions, strict=True)
             ]
             return list(self.client.gather(self._finished(what, futures)))
 
     def share(self, value: Any) -> Future:
         """See `Work`: it goes to the scheduler, which gives it again to a worker that takes another's place."""
         with _readable(self.client):
-            return self._submit(_same, value)
+            return self._submit(_same, _same, value)
 
-    def _submit(self, function: Callable[..., Any], *given: Any) -> Future:
-        """A task with a name of its own: what was computed is never taken for what is asked now."""
-        named = given[0] if function is _then_give_back else function
-        name = f"{named.__name__.strip('_')}-{uuid4().hex}"
-        return self.client.submit(_on_one_thread, function, *given, key=name)
+    def _submit(self, named: Callable[..., Any], function: Callable[..., Any], *given: Any) -> Future:
+        """A task called after a function, and by itself: what was computed is never taken for what is asked now."""
+        name = getattr(named, "__name__", "task").strip("_<>")
+        return self.client.submit(_on_one_thread, function, *given, key=f"{name}-{uuid4().hex}")
 
     def _finished(self, what: str, futures: list[Future]) -> list[Future]:
         """Wait for all; if some fail, wait for those before the first of them, so that the error is always the same."""
@@ -99,19 +106,19 @@ class OnDask:
             failed.result()
         return futures
 
-    def _groups(self, handles: Sequence[Any]) -> list[list[int]]:
-        """The numbers of the parts, those of one worker together, and not more than can be in memory at once."""
+    def _chains(self, handles: Sequence[Any]) -> list[list[list[int]]]:
+        """The numbers of the parts in some chains for each worker, each of lists that can be in memory at once."""
         where = self.client.who_has(list(handles))
         sizes = self.client.nbytes([handle.key for handle in handles], summary=False)
         by_worker: dict[str, list[int]] = {}
         for i, handle in enumerate(handles):
             by_worker.setdefault(min(where.get(handle.key) or ("",)), []).append(i)
-        groups = []
+        chains = []
         for held in by_worker.values():
-            heavy = sum(sizes.get(handles[i].key, 0) for i in held)
-            size = -(-len(held) // max(_GROUPS, -(-heavy // _BYTES)))
-            groups += [held[i : i + size] for i in range(0, len(held), size)]
-        return groups
+            for chain in _cut(held, _CHAINS):
+                heavy = sum(sizes.get(handles[i].key, 0) for i in chain)
+                chains.append(_cut(chain, -(-heavy // _BYTES)))
+        return chains
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self._progress is not None:
@@ -144,6 +151,17 @@ def _trim() -> Any:
         return ctypes.CDLL("libc.so.6").malloc_trim
     except (OSError, AttributeError):
         return None
+
+
+def _cut(numbers: list[int], n: int) -> list[list[int]]:
+    """At most n lists of about one length."""
+    size = -(-len(numbers) // max(n, 1))
+    return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+
+def _and_add(function: Callable[..., Any], parts: list[Any], before: Any, *shared: Any) -> Any:
+    own = function(parts, *shared)
+    return own if before is None else before + own
 
 
 def _add_up(parts: list[Any]) -> Any:
