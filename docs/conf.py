@@ -23,6 +23,7 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 2
 autodoc_typehints = "description"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_member_order = "bysource"
 exclude_patterns = ["_build", "gallery"]
 html_theme = "furo"
@@ -52,6 +53,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 1e9,  # times are told in the benchmarks, where they are compared
     "show_memory": False,
+    "ignore_repr_types": r"matplotlib",  # pictures say it themselves
     "write_computation_times": False,
     "remove_config_comments": True,
 }
@@ -65,7 +67,7 @@ def command_reference() -> str:
         "refused (one sentence says why), 2 the command was not understood.",
     ]
     for name, summary in sorted(COMMANDS.items()):
-        text = CliRunner().invoke(app, [name, "--help"], prog_name="comband", env={"TERMINAL_WIDTH": "100"}).stdout
+        text = CliRunner().invoke(app, [name, "--help"], prog_name="comband", env={"TERMINAL_WIDTH": "84"}).stdout
         page += [f"## comband {name}", summary, f"```text\n{text.strip()}\n```"]
     return "\n\n".join(page) + "\n"
 
@@ -83,7 +85,9 @@ def prepare(app, what, name, obj, options, lines):
 
 def mathml(translator, node):
     """Formulas as MathML, which browsers draw themselves: pages need no script of another site."""
-    translator.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    block = isinstance(node, nodes.math_block)
+    drawn = tex2mathml(node.astext(), as_block=block)
+    translator.body.append(f'<div class="formula">{drawn}</div>' if block else drawn)
     raise nodes.SkipNode
 
 

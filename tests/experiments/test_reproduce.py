@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -14,6 +15,9 @@ import comband as cb
 from comband.experiments.checks import Bound, Check, Slope
 from comband.experiments.reproduce import reproduce
 from tests.experiments.toy import toy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
@@ -29,6 +33,21 @@ def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
     assert (tmp_path / "figures" / "toy.png").stat().st_size > 5000
     verdicts = json.loads((tmp_path / "verdicts.json").read_text())
     assert verdicts[0]["checks"][0]["value"] == pytest.approx(2, abs=0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_narrow_screen_and_its_pictures_stay_legible(
+    tmp_path: Path, browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    reproduce([toy()], tmp_path, workers=1, quick=True)
+    context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.evaluate("document.querySelector('figure img').getBoundingClientRect().width") >= 600
+    shown = page.evaluate("getComputedStyle(document.querySelector('figure img')).filter")
+    assert (shown == "none") == (scheme == "light")
+    context.close()
 
 
 def test_interrupted_and_resumed_gives_the_same_page(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     out.print()
     if result.usual is not None:
         print_table(out, *_usual_rows(result.usual, [one.index for one in shown]))
-        out.print(f"The usual estimates ± standard error: {APPROXIMATE}.\n")
+        out.print(f"The usual estimates (± standard error) are {APPROXIMATE}.\n")
     if answer.trusted:
         best = f"Best: {visible(result.best.name)}. " if result.has_best else ""
         out.print(f"{best}{visible(result.promise)}{f' {PAIRED}' if best else ''}")

@@ -37,7 +37,11 @@ th, td {{ text-align: left; vertical-align: top; }}
 td.number {{ white-space: nowrap; }}
 td:first-child {{ min-width: 12rem; }}
 figure {{ margin: 1rem 0 0; break-inside: avoid; }}
-figure img {{ width: 100%; height: auto; background: #fff; border-radius: .4rem; }}
+figure div {{ overflow-x: auto; }}
+figure img {{ width: 100%; min-width: 40rem; height: auto; background: #fff; border-radius: .4rem; padding: .5rem;
+              box-sizing: border-box; }}
+@media screen and (prefers-color-scheme: dark) {{ figure img {{ filter: invert(.92) hue-rotate(180deg); }} }}
+@media print {{ figure img {{ min-width: 0; }} }}
 </style>
 </head>
 <body>
@@ -75,7 +79,7 @@ _SECTION = """<section id="{name}">
 <tr><th>check</th><th>accepted</th><th>measured</th><th>verdict</th></tr>
 {rows}
 </table></div>
-{remarks}<figure><img alt="{alt}" src="data:image/svg+xml;base64,{image}">
+{remarks}<figure><div><img alt="{alt}" src="data:image/svg+xml;base64,{image}"></div>
 <figcaption class="soft">Lines are means over seeds, bands
 reach from the lowest to the highest seed. {runs}</figcaption></figure>
 </section>
