@@ -142,6 +142,39 @@ def test_own_lists_are_shown_in_their_share_of_rounds() -> None:
         DisagreementExplorer.from_state({**plain.state(), "own": np.full(7, 0.2)}, policies, problem)
 
 
+def test_nobody_sees_an_empty_list_because_a_ranker_failed() -> None:
+    """Own lists with a gap are not shown; in their share of the rounds lists are drawn as in the others. What is
+    promised of the smallest propensity holds, and propensities are those of the lists.
+    """
+    problem = cb.Problem(n_actions=12, list_size=3)
+    rng = np.random.default_rng(3)
+    lists = random_policies(4, 3, problem, rng).predict(np.arange(3)).transpose(1, 0, 2).copy()
+    lists[1, 0], lists[1, 1, 2], lists[2, 0] = -1, -1, -1
+    policies = cb.PolicySet.from_lists(lists, problem, fallback="nothing")
+    own = np.array([0.0, 0.6, 0.3, 0.0])
+    plain, mixed = (
+        DisagreementExplorer(
+            policies, np.arange(4), leader=3, attention=np.ones(4), smallest_disputed=0.1, problem=problem, own=shares
+        )
+        for shares in (None, own)
+    )
+    whole = np.where((lists >= 0).all(axis=2).T, own, 0)  # (context, candidate)
+    listed = np.zeros((3, 4, 13))
+    np.put_along_axis(listed, np.where(lists < 0, 12, lists).transpose(1, 0, 2).astype(np.int64), 1.0, axis=2)
+    X, n = np.arange(3), 40_000
+    expected = (1 - whole.sum(axis=1))[:, None] * plain.propensities_of(X) + np.einsum("xp,xpy->xy", whole, listed)[
+        :, :12
+    ]
+    np.testing.assert_allclose(mixed.propensities_of(X), expected, atol=1e-14)
+    drawn = mixed.draw(np.repeat(X, n), rng).decisions
+    assert (drawn.lists >= 0).all()
+    shown = np.zeros((3, 12))
+    np.add.at(shown, (np.repeat(X, n)[:, None], drawn.lists), 1 / n)
+    assert (np.abs(shown - expected) < 6 * np.sqrt(expected * (1 - expected) / n) + 1e-12).all()
+    at = np.take_along_axis(expected[np.repeat(X, n)], drawn.lists.astype(np.int64), axis=1)
+    np.testing.assert_allclose(drawn.propensities, at, atol=1e-12)
+
+
 @pytest.mark.parametrize("own", [None, [0.1, 0, 0.3, 0, 0.2, 0, 0.3]])
 def test_lists_come_with_their_propensities(own: list[float] | None) -> None:
     problem = cb.Problem(n_actions=12, list_size=3)

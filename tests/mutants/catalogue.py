@@ -450,7 +450,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/disagreement.py",
-        "mixed[union[a]] = (1 - owned) * q[a]",
+        "mixed[union[a]] = (1 - here) * q[a]",
         "mixed[union[a]] = q[a]",
         "propensities do not know in how many rounds own lists are shown",
         (f"{DISAGREEMENT}::test_own_lists_are_shown_in_their_share_of_rounds",),

@@ -117,7 +117,7 @@ def disagreement_lists(
     own: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
     """Draw a list for each context by systematic sampling with the inclusion probabilities of `DisagreementExplorer`,
-    or, with probabilities `own` (S,), take that of a policy; and put it into random order.
+    or, with probabilities `own` (S,), take that of a policy, if it has no gap there; and put it into random order.
 
     lists (n, S, m), attention (S,) summing to 1 with 0 for the leader, smallest (3,) propensities of disputed actions
     outside the leader's list, disputed ones in it, and undisputed ones; u (n, 2) uniforms, or (0, 2) where no lists are
@@ -151,6 +151,7 @@ def disagreement_lists(
     union = np.empty(most + 1, dtype=np.int64)
     weight, lower, q = np.empty(most), np.empty(most), np.empty(most)
     share = np.arange(n_policies + 1) / n_policies + 0.01
+    whole = own.copy()
     for i in range(n):
         size: Any = np.int64(0)  # of one type from the start: nothing is compiled for a 0
         for p in range(n_policies):
@@ -183,17 +184,25 @@ def disagreement_lists(
             clipped(weight, lower, size, m, q)
         else:
             q[:size] = 1.0
+        here = owned
         if owned > 0:
-            for a in range(size):
-                mixed[union[a]] = (1 - owned) * q[a]
+            here = 0.0
             for p in range(n_policies):
+                whole[p] = own[p]
                 for k in range(m if own[p] > 0 else 0):
-                    mixed[min(np.uint32(lists[i, p, k]), none)] += own[p]
+                    if lists[i, p, k] < 0:  # nobody is shown less than there is because a policy gave no answer
+                        whole[p] = 0.0
+                here += whole[p]
+            for a in range(size):
+                mixed[union[a]] = (1 - here) * q[a]
+            for p in range(n_policies):
+                for k in range(m if whole[p] > 0 else 0):
+                    mixed[lists[i, p, k]] += whole[p]
         if n_drawn:
-            if u[i, 0] < owned:
-                shown[i] = lists[i, _drawn(own, u[i, 0])]
+            if u[i, 0] < here:
+                shown[i] = lists[i, _drawn(whole, u[i, 0])]
             else:
-                systematic(union, q, size, (u[i, 0] - owned) / (1 - owned), shown[i], propensities[i])
+                systematic(union, q, size, (u[i, 0] - here) / (1 - here), shown[i], propensities[i])
             for k in range(m if owned > 0 else 0):
                 propensities[i, k] = mixed[shown[i, k]] if shown[i, k] >= 0 else 1.0
             shuffle_row(shown[i], propensities[i], u[i, 1])
