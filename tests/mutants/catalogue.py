@@ -457,7 +457,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/disagreement.py",
-        "(u[i, 0] - owned) / (1 - owned)",
+        "(u[i, 0] - here) / (1 - here)",
         "u[i, 0]",
         "where own lists are shown, the others are not drawn with their propensities",
         (f"{DISAGREEMENT}::test_lists_come_with_their_propensities",),
