@@ -42,7 +42,7 @@ class OneTable(cb.PolicySet):
     """P policies over a few contexts as one array (contexts, P, m): a million policies without a million objects."""
 
     def __init__(self, table: NDArray[np.int32]) -> None:
-        self.table = table
+        self.table, self.fallback = table, None
         self.names = tuple(map(str, range(table.shape[1])))
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ import benchmarks.peers
 from benchmarks.peers.report import report
 from benchmarks.peers.results import Ledger, versions
 
-JOBS = ("choosing",)
+JOBS = ("choosing", "estimating", "adoption", "adversarial")
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:

@@ -198,10 +198,12 @@ class MixtureSprt(Rule):
     def look(self, field: Field) -> bool:
         """At any time."""
         rivals = field.rivals()
+        if field.shown[field.alive].min() < 30:  # it is asymptotic
+            return False
         gaps, errors = field.means[field.leader] - field.means[rivals], field.errors()[rivals]
         beaten = self.rejects(gaps, errors)
         field.alive[rivals[beaten]] = False
-        return bool(self.rejects(gaps[~beaten] + self.epsilon, errors[~beaten]).all()) and field.shown.min() > 30
+        return bool(self.rejects(gaps[~beaten] + self.epsilon, errors[~beaten]).all())
 
     def rejects(self, gaps: Array, errors: Array) -> NDArray[np.bool_]:
         """Whether "the gap is not above 0" is rejected."""

@@ -8,6 +8,7 @@ clicks are known, as offline scores would come from; who is told of them knows m
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -272,18 +273,18 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     sizes = options.candidates or ([32] if quick else [64])
     methods = [name for name in METHODS if not options.methods or any(part in name for part in options.methods)]
     with tempfile.TemporaryDirectory() as name:
-        for world_name, folder in worlds(options.data, options.sets, Path(name)).items():
-            for P in sizes:
-                for seed in range(options.first_seed, options.first_seed + options.seeds):
-                    wanted = [
-                        {"world": world_name, "candidates": P, "method": method, "seed": seed}
-                        for method in methods
-                        if MOST_CANDIDATES.get(method, P) >= P
-                    ]
-                    wanted = [key for key in wanted if not ledger.has(key)]
-                    if not wanted:
-                        continue
-                    trial = Trial(make_world(folder, world_name, P, seed), seed)
-                    for key in wanted:
-                        ledger.run(key, work_of(trial, key["method"], horizons, 200_000 if quick else 30_000_000))
-                    print(f"choosing: {world_name}, {P} candidates, seed {seed}: {len(wanted)} runs", flush=True)
+        places = worlds(options.data, options.sets, Path(name))
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            for P, world_name in itertools.product(sizes, places):
+                wanted = [
+                    {"world": world_name, "candidates": P, "method": method, "seed": seed}
+                    for method in methods
+                    if MOST_CANDIDATES.get(method, P) >= P
+                ]
+                wanted = [key for key in wanted if not ledger.has(key)]
+                if not wanted:
+                    continue
+                trial = Trial(make_world(places[world_name], world_name, P, seed), seed)
+                for key in wanted:
+                    ledger.run(key, work_of(trial, key["method"], horizons, 200_000 if quick else 30_000_000))
+                print(f"choosing: {world_name}, {P} candidates, seed {seed}: {len(wanted)} runs", flush=True)

@@ -37,7 +37,7 @@ def report(found: dict[str, list[Row]], folder: Path | None) -> str:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for job, text in parts.items():
-            (folder / f"{job}.md").write_text(text)
+            (folder / f"{job}.inc").write_text(text, encoding="utf-8")
         if "choosing" in found:
             pictures(found["choosing"], folder)
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
@@ -64,8 +64,10 @@ def likely_from(rows: Iterable[Row]) -> float:
 
 
 def stops(rows: list[Row]) -> tuple[float, float, float]:
-    """Quartiles of the rounds to stop; inf for runs that did not."""
-    return band(np.inf if row["stop"] is None else row["stop"] for row in rows) if len(rows) else (np.inf,) * 3
+    """Quartiles of the rounds to stop; inf for runs that did not. The higher of two middle runs: inf has no middle."""
+    rounds = [np.inf if row["stop"] is None else float(row["stop"]) for row in rows]
+    low, middle, high = np.percentile(rounds, [25, 50, 75], method="higher")
+    return float(low), float(middle), float(high)
 
 
 def number(value: float) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import platform
+import resource
+import sys
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
@@ -54,6 +56,18 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has held since it was started.
+
+    Not `ru_maxrss`, where the system tells better: that one survives exec, so a child of a large process begins with
+    its parent's peak.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 ** (2 if sys.platform == "darwin" else 1)
 
 
 class Ledger:

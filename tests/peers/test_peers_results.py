@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, peer, versions
+from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, peak_megabytes, peer, versions
 
 KEY = {"world": "needle", "method": "a", "seed": 1}
 
@@ -52,3 +55,11 @@ def test_bands_groups_and_versions() -> None:
     rows: list[Row] = [{"a": 1, "b": 1}, {"a": 2}, {"a": 1, "b": 2}]
     assert {key: len(some) for key, some in grouped(rows, "a").items()} == {(1,): 2, (2,): 1}
     assert {"Python", "numpy", "comband"} <= set(versions())
+
+
+def test_the_peak_of_a_child_is_its_own() -> None:
+    """A child of a large process does not begin with its parent's peak, as `ru_maxrss` would have it."""
+    held = np.ones(40_000_000)  # 320 MB
+    program = "from benchmarks.peers.results import peak_megabytes; print(peak_megabytes())"
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert 1 < float(printed) < peak_megabytes() - 0.5 * held.nbytes / 2**20

@@ -1,0 +1,171 @@
+"""Job 4: sequences fixed by an adversary: regret against the best candidate in hindsight, and time per round.
+
+Adversaries and candidates are those of `benchmarks.regret`. EXP4-COMB-SPARSE and SemiExp4 (Kale, Reyzin and Schapire)
+are comband's; EXP4 on whole lists is that of `experts`. Two more know items only and no candidates: OSMD, the
+entropic mirror descent over sets of m items (CombEXP's step, with the estimates that clicks on single items allow), and
+CombUCB1. Both are optimal against the best fixed set, and neither can follow contexts. UCB1 plays candidates as arms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import comband as cb
+from benchmarks.peers import experts
+from benchmarks.peers.choosing import Composed
+from benchmarks.peers.results import Ledger, Row, band, grouped, markdown
+from benchmarks.regret import OneTable, random_table
+
+Array = NDArray[np.float64]
+P, K, M = 8, 64, 4
+
+
+def capped(weights: Array, m: int) -> Array:
+    """The projection by relative entropy onto {0 ≤ q ≤ 1, Σ q = m}: all scaled alike, those above 1 set to 1."""
+    order = np.sort(weights)[::-1]
+    tail = np.cumsum(order[::-1])[::-1]
+    for k in range(m):  # k of them are 1; with k = m − 1 the next is below 1 by itself
+        scale = (m - k) / tail[k]
+        if scale * order[k] <= 1:
+            return np.asarray(np.minimum(weights * scale, 1.0))
+    raise AssertionError("m items at 1 leave nothing to scale")
+
+
+def systematic(q: Array, rng: np.random.Generator) -> NDArray[np.int32]:
+    """A set with inclusion probabilities q that sum to a whole number: systematic sampling in random order."""
+    order = rng.permutation(len(q))
+    edges = np.cumsum(q[order])
+    points = rng.random() + np.arange(round(float(edges[-1])))
+    return np.asarray(order[np.minimum(np.searchsorted(edges, points, side="right"), len(q) - 1)], dtype=np.int32)
+
+
+class Osmd:
+    """Mirror descent with entropy over sets of m items: q ← capped(q·exp(η r/q)), η = √(2m ln(K/m)/(KT))·√(K/m)."""
+
+    def __init__(self, horizon: int, rng: np.random.Generator) -> None:
+        self.q, self.rng = np.full(K, M / K), rng
+        self.step = math.sqrt(2 * math.log(K / M) / (horizon * K / M))
+
+    def compose(self, lists: NDArray[np.int32]) -> NDArray[np.int32]:
+        """One set per round; contexts are not looked at."""
+        return np.array([systematic(self.q, self.rng) for _ in lists])
+
+    def credit(self, lists: NDArray[np.int32], shown: NDArray[np.int32], clicks: Array) -> None:
+        """Losses 1 − r are weighted for shown items only, which keeps steps bounded above."""
+        for items, rewards in zip(shown, clicks, strict=True):
+            loss = np.zeros(K)
+            loss[items] = (1 - rewards) / self.q[items]
+            self.q = capped(np.maximum(self.q * np.exp(-self.step * loss), 1e-9), M)
+
+
+class CombUcb:
+    """CombUCB1 (Kveton et al.): the m items of highest mean + √(1.5 ln t / n)."""
+
+    def __init__(self, horizon: int, rng: np.random.Generator) -> None:
+        self.n, self.sums, self.t, self.rng = np.zeros(K), np.zeros(K), 0, rng
+
+    def compose(self, lists: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The same set for all contexts of a batch."""
+        bonus = np.sqrt(1.5 * math.log(self.t + 2) / np.maximum(self.n, 1))
+        upper = np.where(self.n > 0, self.sums / np.maximum(self.n, 1) + bonus, 1e9) + 1e-9 * self.rng.random(K)
+        return np.tile(np.argsort(-upper)[:M].astype(np.int32), (len(lists), 1))
+
+    def credit(self, lists: NDArray[np.int32], shown: NDArray[np.int32], clicks: Array) -> None:
+        """Means of items."""
+        self.t += len(shown)
+        np.add.at(self.n, shown.ravel(), 1)
+        np.add.at(self.sums, shown.ravel(), clicks.ravel())
+
+
+class Ucb1:
+    """UCB1 over candidates."""
+
+    def __init__(self, horizon: int, rng: np.random.Generator) -> None:
+        self.n, self.sums, self.arm = np.zeros(P), np.zeros(P), 0
+
+    def compose(self, lists: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The list of one candidate."""
+        bonus = np.sqrt(2 * math.log(self.n.sum() + 2) / np.maximum(self.n, 1))
+        self.arm = int(np.where(self.n > 0, self.sums / np.maximum(self.n, 1) + bonus, np.inf).argmax())
+        return np.asarray(lists[:, self.arm])
+
+    def credit(self, lists: NDArray[np.int32], shown: NDArray[np.int32], clicks: Array) -> None:
+        """To that candidate."""
+        self.n[self.arm] += len(shown)
+        self.sums[self.arm] += clicks.sum()
+
+
+def _composed(kind: Callable[[int, np.random.Generator], Any]) -> Callable[..., Any]:
+    return lambda problem, policies, T, seed: Composed(policies, kind(T, np.random.default_rng([seed, 12])))
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "comband: EXP4-COMB-SPARSE": lambda problem, policies, T, seed: cb.Exp4CombSparse(
+        problem, policies, horizon=T, seed=seed
+    ),
+    "comband: EXP4-COMB-SPARSE, sharp barrier": lambda problem, policies, T, seed: cb.Exp4CombSparse(
+        problem, policies, horizon=T, barrier="sharp", seed=seed
+    ),
+    "SemiExp4": lambda problem, policies, T, seed: cb.Exp4(problem, policies, horizon=T, seed=seed),
+    "EXP4 on whole lists": _composed(lambda T, rng: experts.Exp4Lists(P, T, rng)),
+    "OSMD over items": _composed(Osmd),
+    "CombUCB1 over items": _composed(CombUcb),
+    "UCB1 over candidates": _composed(Ucb1),
+}
+
+
+def play(method: str, adversary: str, T: int, seed: int) -> Row:
+    """One sequence, one round at a time."""
+    problem = cb.Problem(n_actions=K, list_size=M, sparsity=1)
+    policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
+    sequence = cb.environments.ADVERSARIES[adversary](policies, problem, horizon=T, seed=seed)
+    learner, collected, spent = METHODS[method](problem, policies, T, seed), 0.0, 0.0
+    for t in range(T):
+        start = time.process_time()
+        decisions = learner.ask(sequence.contexts[t : t + 1])
+        spent += time.process_time() - start
+        rewards = sequence.answer(t, decisions.lists)
+        start = time.process_time()
+        learner.tell(decisions, rewards)
+        spent += time.process_time() - start
+        collected += float(rewards.sum())
+    best = float(sequence.totals(policies).max())
+    return {"regret": best - collected, "best": best, "microseconds": 1e6 * spent / T}
+
+
+def run(ledger: Ledger, options: argparse.Namespace) -> None:
+    """All adversaries, methods and seeds."""
+    T = 2000 if options.quick else 10_000
+    wanted = [name for name in METHODS if not options.methods or any(part in name for part in options.methods)]
+    for adversary in cb.environments.ADVERSARIES:
+        for method in wanted:
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
+                key = {"world": adversary, "rounds": T, "method": method, "seed": seed}
+                ledger.run(key, lambda key=key: play(key["method"], key["world"], key["rounds"], key["seed"]))  # type: ignore[misc]
+        print(f"adversarial: {adversary}", flush=True)
+
+
+def tables(rows: list[Row]) -> str:
+    """Regret as a share of what the best candidate collects, and time per round."""
+    worlds = list(dict.fromkeys(row["world"] for row in rows))
+    lines = []
+    for (method,), runs in grouped(rows, "method").items():
+        cells = []
+        for world in worlds:
+            some = [row for row in runs if row["world"] == world]
+            low, middle, high = band(row["regret"] for row in some) if some else (np.nan,) * 3
+            cells.append(f"{middle:,.0f} ({low:,.0f}–{high:,.0f})" if some else "")
+        cells.append(f"{np.median([row['microseconds'] for row in runs]):,.0f}")
+        lines.append([method, *cells])
+    best = [f"{np.median([row['best'] for row in rows if row['world'] == world]):,.0f}" for world in worlds]
+    lines.append(["the best candidate collects", *best, ""])
+    T, seeds = rows[0]["rounds"], len({row["seed"] for row in rows})
+    text = f"Regret after {T:,} rounds, P = {P}, K = {K}, m = {M}; median and quartiles of {seeds} seeds:\n\n"
+    return text + markdown(["method", *worlds, "µs per round"], lines) + "\n"

@@ -1,0 +1,1 @@
+"""The smallest working programs; `visitors` is what all of them share."""

@@ -1,0 +1,81 @@
+"""The jobs as they run: small, resumed, with tables; and what they are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.peers import adversarial, choosing, estimating, report
+from benchmarks.peers.__main__ import main
+from benchmarks.peers.results import Ledger, Row
+
+
+def test_projection_and_sampling_over_sets() -> None:
+    rng, m = np.random.default_rng(0), 3
+    weights = np.array([5.0, 0.1, 0.2, 0.9, 0.05, 3.0])
+    q = adversarial.capped(weights, m)
+    assert q.sum() == pytest.approx(m)
+    assert q.max() <= 1
+    free = q < 1
+    ratios = (q / weights)[free]
+    np.testing.assert_allclose(ratios, ratios[0])  # scaled alike
+    assert (weights[~free] * ratios[0] >= 1).all()  # and capped only where it must be
+    n = 40_000
+    drawn = np.array([adversarial.systematic(q, rng) for _ in range(n)])
+    assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
+    frequency = np.bincount(drawn.ravel(), minlength=len(q)) / n
+    assert (np.abs(frequency - q) <= 6 * np.sqrt(q * (1 - q) / n) + 1e-9).all()
+
+
+def test_estimates_agree_with_each_other_and_with_sums() -> None:
+    log = estimating.make_log("nearly equal", 4, 2000, seed=3)
+    expected = [estimating.totals(log, p).mean() for p in range(4)]
+    np.testing.assert_allclose(estimating.by_comband(log), expected, rtol=1e-9)
+    np.testing.assert_allclose(estimating.by_sql(log), expected, rtol=1e-9)
+    assert log["q"].min() >= estimating.least(log) - 1e-12
+    errors = [estimating.totals(log, p).std() / np.sqrt(2000) for p in range(4)]
+    assert (np.abs(np.array(expected) - log["values"]) <= 6 * np.array(errors)).all()
+
+
+def row(method: str, seed: int, regrets: dict[str, float], stop: int | None, wrong: bool = False) -> Row:
+    key = {"world": "needle", "candidates": 8, "method": method, "seed": seed, "epsilon": 0.1, "best": 1.0}
+    lost = dict.fromkeys(regrets, 0.5)
+    return {**key, "regrets": regrets, "lost": lost, "stop": stop, "wrong": wrong}
+
+
+def test_a_pick_is_likely_from_where_it_stays_likely() -> None:
+    runs = [row("a", seed, {"250": 0.0, "1000": 0.2, "4000": 0.0, "16000": 0.05}, None) for seed in range(3)]
+    assert report.likely_from(runs) == 4000
+    assert report.likely_from([row("a", 1, {"250": 0.2}, None)]) == np.inf
+
+
+def test_runs_that_do_not_stop_count_as_long_ones() -> None:
+    runs = [row("a", seed, {}, stop) for seed, stop in enumerate([100, 300, None, None])]
+    assert report.stops(runs) == (300, np.inf, np.inf)
+    assert report.stops(runs[:3])[:2] == (300, 300)
+
+
+def test_a_peer_that_breaks_its_promise_is_not_the_first_to_keep_it() -> None:
+    own = [row("comband: AdaptiveComband", seed, {"250": 0.0}, 1000) for seed in range(4)]
+    hasty = [row("hasty", seed, {"250": 0.5}, 100, wrong=seed == 0) for seed in range(4)]
+    slow = [row("slow", seed, {"500": 0.0}, 8000) for seed in range(4)]
+    text = report.choosing([*own, *hasty, *slow])
+    assert "(slow) after 8,000: a factor of 8.0" in text
+    assert "1 of 4" in text  # the hasty one's wrong claims are shown
+
+
+def test_a_job_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["choosing", "--quick", "--sets", "needle", "--candidates", "8", "--seeds", "1", "--out", str(tmp_path)]
+    methods = ["--methods", "Bonferroni", "Thompson", "team-draft"]
+    assert main([*options, *methods]) == 0
+    lines = (tmp_path / "choosing.jsonl").read_text()
+    assert main([*options, *methods]) == 0
+    assert (tmp_path / "choosing.jsonl").read_text() == lines
+    assert {each["method"] for each in Ledger(tmp_path / "choosing.jsonl").rows} == {
+        name for name in choosing.METHODS if any(part in name for part in methods[1:])
+    }
+    assert "team-draft multileaving" in capsys.readouterr().out
+    main([*options, "--report", str(tmp_path / "report")])
+    assert (tmp_path / "report" / "choosing.inc").exists()
+    assert (tmp_path / "report" / "peers-needle-8.png").exists()
