@@ -80,9 +80,13 @@ def runs(figures: Figures, folder: Path, n_rounds: int, candidates: list[int], w
 
             def measure(n_policies: int = n_policies, n_workers: int = n_workers) -> dict[str, Any]:
                 seconds, used = scan(log)
-                cluster = Cluster(folder, n_workers, MEMORY)
-                run, document = evaluate(log, factory(n_policies), ["--cluster", cluster.address])
-                run |= cluster.stop()
+                if n_workers:
+                    cluster = Cluster(folder, n_workers, MEMORY)
+                    run, document = evaluate(log, factory(n_policies), ["--cluster", cluster.address])
+                    run |= cluster.stop()
+                else:
+                    run, document = evaluate(log, factory(n_policies))
+                    run |= {"scheduler_mb": 0.0, "worker_mb": [], "worker_cpu": []}
                 digest = hashlib.sha256(document.encode()).hexdigest()
                 return {"scan_seconds": seconds, "scan_cpu": used, **run, "document": digest}
 
@@ -210,7 +214,7 @@ def design(figures: Figures, folder: Path, n_rounds: int, n_policies: int, worke
     log = folder / f"log-{n_rounds}"
     write_log(log, n_rounds, per_file=max(n_rounds // 4, 1))
     found = set()
-    for n_workers in (0, *workers):
+    for n_workers in sorted({0, *workers}):
 
         def measure(n_workers: int = n_workers) -> dict[str, Any]:
             passes: list[float] = []
@@ -257,7 +261,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, help="another number of rounds of the large log")
     parser.add_argument("--candidates", type=int, nargs="*", choices=(10, 100, 1000))
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="0 stands for no cluster")
     parser.add_argument("--folder", type=Path, help="where logs and figures stay; a temporary one otherwise")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
@@ -278,7 +282,7 @@ def main() -> None:
         if "lists" in options.parts:
             lists(figures, folder, 500 if quick else 2 * CONTEXTS, 10 if quick else 100)
         if "design" in options.parts:
-            design(figures, folder, modest, 100 if quick else 1000, options.workers)
+            design(figures, folder, min(n_rounds, 5_000_000), 100 if quick else 1000, options.workers)
         if options.json:
             options.json.write_text(json.dumps(figures.all, indent=2))
 

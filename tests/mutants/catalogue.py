@@ -1057,4 +1057,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "a learner that was replaced goes on publishing",
         ("tests/serve/test_stores.py::test_leases_and_fences",),
     ),
+    Mutant(
+        "logs/candidates.py",
+        "who = list(names)  # in this order, whatever the file's",
+        'who = [name for name in table.names if name != "context"]',
+        "lists of one candidate are taken for another's where files have their columns in other orders",
+        ("tests/evaluation/test_filtered.py::test_lists_in_files_by_context_with_columns_in_any_order",),
+    ),
+    Mutant(
+        "evaluation/sharded.py",
+        "if (order.first != firsts[i] and facts[i].rounds) or (i in seen and order.seen is None)",
+        "if (order.first != firsts[i] and facts[i].rounds and False) or (i in seen and order.seen is None)",
+        "a shard after skipped rows is sampled as if they had counted",
+        ("tests/evaluation/test_sharded.py::test_faulty_rows_are_skipped_as_on_one_machine",),
+    ),
+    Mutant(
+        "evaluation/sources.py",
+        "shard.format.batches(shard.table, list_size, self.context, Faults(shard.name))",
+        "shard.format.batches(shard.table, list_size, (), Faults(shard.name))",
+        "policies cannot be asked where --context names the column",
+        ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
+    ),
 )
