@@ -309,3 +309,30 @@ def test_keys_without_a_catalogue_are_told_of_it() -> None:
 
     with pytest.raises(cb.InputError, match=r"Tea.predict: .*catalogue=Catalogue\(keys\)"):
         cb.PolicySet([Tea()]).predict(np.zeros((2, 1)))
+
+
+def test_what_people_try_first_is_answered_in_words() -> None:
+    log, lists = pd.DataFrame(TEA), pd.DataFrame(TEA_LISTS)
+
+    class Tea:
+        def predict(self, X: Any) -> Any:
+            return [["tea", "salt"]] * len(X)
+
+    for models in ([Tea()], {"tea": Tea()}, Tea()):
+        with pytest.raises(cb.InputError, match=r"policies must be a PolicySet.*catalogue=Catalogue\(keys\)"):
+            cb.evaluate(log, models, features=["context"])
+    with pytest.raises(cb.InputError, match=r"got dict: give list"):
+        cb.PolicySet({"tea": Tea()})  # type: ignore[arg-type]
+    policies = cb.PolicySet([Tea()], catalogue=cb.Catalogue(["tea", "salt", "rice"]))
+    with pytest.raises(cb.InputError, match=r"evaluate\(frame, policies, features="):
+        cb.read_log(log, policies)
+    with pytest.raises(cb.InputError, match=r"of a data frame: read_log\(frame, lists\).events"):
+        cb.design_exploration(log, cb.EnumerationOracle(policies), problem=cb.Problem(3, 2))
+    reading = cb.read_log(log, lists)
+    assert cb.design_exploration(
+        reading.events, cb.EnumerationOracle(reading.policies), problem=reading.problem
+    ).mixture.weights.sum() == pytest.approx(1)
+    told = str(cb.evaluate(log, lists))
+    assert told.startswith("best: old: 2 in [")
+    assert "no candidate is better by more than" in told
+    assert str(cb.evaluate_log(reading)) == told

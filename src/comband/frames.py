@@ -138,6 +138,9 @@ class Tabular:
         """What stands above the table in a notebook."""
         return ""
 
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self.headline().splitlines())) or repr(self)
+
     def to_frame(self, backend: str | None = None) -> Any:
         """The rows as a data frame: of "pandas", "polars" or "pyarrow"; of the first that is installed by default."""
         return make_frame(self.columns(), backend)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
+from comband.frames import is_frame
 from comband.lists import check_lists, check_propensities, check_totals
 from comband.problem import (
     NO_SUCH_DRAW,
@@ -239,7 +240,10 @@ def events_of(rounds: Any, problem: Problem) -> Events:
     if isinstance(rounds, Rounds) and problem.feedback == "total":
         raise InputError('these rounds hold rewards of single actions, and the problem says feedback="total".')
     if not isinstance(rounds, (Rounds, Events)):
-        raise InputError(f"rounds must be Rounds, TotalRounds or Events, got {type(rounds).__name__}.")
+        frame = (
+            " (of a data frame: read_log(frame, lists).events, and the reading's policies)" if is_frame(rounds) else ""
+        )
+        raise InputError(f"rounds must be Rounds, TotalRounds or Events, got {type(rounds).__name__}{frame}.")
     return rounds.events() if isinstance(rounds, Rounds) else rounds
 
 

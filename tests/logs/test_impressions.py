@@ -126,7 +126,7 @@ def test_positions_leave_a_doubt_that_auto_does_not_decide(tmp_path: Path) -> No
     lists = _candidates(tmp_path, policies)
     rows = _rows(rounds, seed=None)
     frame = pd.DataFrame([{**row, "position": i % 3 + 1} for i, row in enumerate(rows)])
-    with pytest.raises(cb.LogError, match="does not tell what its propensities are: say --format impressions if"):
+    with pytest.raises(cb.LogError, match="does not tell what its propensities are: say --format impressions "):
         cb.read_log(frame, lists)
     _same(_found(frame, lists, format="impressions"), _expected(rounds, policies))
     # By hand: an item counts where the candidate has it in the same place.

@@ -367,7 +367,8 @@ class Evaluation(Tabular):
 
     def headline(self) -> str:
         """The answer in words."""
-        return "\n".join((self.promise, *self.notes))
+        best = (f"best: {self.best}",) if self.has_best and self.trusted else ()
+        return "\n".join((*best, self.promise, *self.notes))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -425,7 +426,7 @@ class LogEvaluation(Tabular):
 
     def headline(self) -> str:
         """The answer in words."""
-        return "\n".join((self.evaluation.promise, *self.notes))
+        return replace(self.evaluation, notes=self.notes).headline()
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -183,6 +183,11 @@ def _read_frame(
         if features is None:
             raise InputError("features must name the columns that the policies are given as contexts, such as ['age'].")
         return read_frame(frame, candidates, features, format=format, sparsity=sparsity, columns=columns)
+    if isinstance(candidates, (list, tuple, Mapping)) or hasattr(candidates, "predict"):
+        raise InputError(
+            f"policies must be a PolicySet, got {type(candidates).__name__}: make one, PolicySet([first, second, …], "
+            "names=[…]), with catalogue=Catalogue(keys) if they answer in keys."
+        )
     if features is not None:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
     lists = candidates if isinstance(candidates, CandidateLists) else read_candidates(candidates)

@@ -163,8 +163,8 @@ def _doubt(table: TableFile) -> str:
         return ""
     return (
         "a log with one row per impression and a column position does not tell what its propensities are: say --format "
-        "impressions if they are those of the item anywhere in the list, --format impressions-by-position if they are "
-        "those of the item in that position."
+        "impressions (format='impressions') if they are those of the item anywhere in the list, --format "
+        "impressions-by-position if they are those of the item in that position."
     )
 
 

@@ -159,6 +159,11 @@ def read_log(
             "candidates must be given too, since a log is read for what it says of them: a file or data frame of each "
             "candidate's list for each context, or what read_candidates gave. (Rounds.from_log takes a log alone.)"
         )
+    if isinstance(candidates, PolicySet):
+        raise InputError(
+            "read_log takes lists of candidates; evaluate(frame, policies, features=[…]) asks policies, or "
+            "write_candidates(policies, contexts, path) writes their lists."
+        )
     if not isinstance(candidates, CandidateLists):
         candidates = read_candidates(candidates, on_error=how)
     if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):

@@ -75,7 +75,10 @@ class PolicySet:
     ) -> None:
         self.catalogue = check_catalogue(catalogue)
         if not isinstance(policies, (Sequence, PolicySet)):
-            raise InputError(f"policies must be a list of policies, got {type(policies).__name__}.")
+            raise InputError(
+                f"policies must be a list of policies, got {type(policies).__name__}"
+                f"{': give list(….values()), names=list(…)' if hasattr(policies, 'values') else ''}."
+            )
         if len(policies) == 0:
             raise InputError("a policy set needs at least one policy, got none.")
         self._policies: Sequence[Policy]
