@@ -11,7 +11,7 @@ import benchmarks.peers
 from benchmarks.peers.report import report
 from benchmarks.peers.results import Ledger, versions
 
-JOBS = ("choosing", "estimating", "adoption", "adversarial")
+JOBS = ("choosing", "estimating", "adoption", "adversarial", "learning")
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:

@@ -277,7 +277,7 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
         for seed in range(options.first_seed, options.first_seed + options.seeds):
             for P, world_name in itertools.product(sizes, places):
                 wanted = [
-                    {"world": world_name, "candidates": P, "method": method, "seed": seed}
+                    {"world": world_name, "candidates": P, "rounds": horizons[-1], "method": method, "seed": seed}
                     for method in methods
                     if MOST_CANDIDATES.get(method, P) >= P
                 ]

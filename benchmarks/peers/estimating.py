@@ -289,7 +289,8 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     per_seed = 4 if options.quick else 20
     for world in ("nearly equal", "rare"):
         for seed in range(options.first_seed, options.first_seed + options.seeds):
-            keys = [{"part": "coverage", "world": world, "method": method, "seed": seed} for method in wanted]
+            common = {"part": "coverage", "world": world, "logs": per_seed, "seed": seed}
+            keys = [{**common, "method": method} for method in wanted]
             keys = [key for key in keys if not ledger.has(key)]
             if keys:
                 firsts = range(per_seed * seed, per_seed * (seed + 1))

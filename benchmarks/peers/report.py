@@ -78,10 +78,12 @@ def number(value: float) -> str:
 def choosing(rows: list[Row]) -> str:
     """Per world: how good picks are, when tests stop, whether they are right, and what is lost."""
     text = []
-    for (world, P), some in grouped(rows, "world", "candidates").items():
+    for (world, P, T), some in grouped(rows, "world", "candidates", "rounds").items():
         seeds = len({row["seed"] for row in some})
         epsilon = np.median([row["epsilon"] / row["best"] for row in some])
-        text.append(f"### {world}, {P} candidates ({seeds} seeds, ε = {epsilon:.0%} of the best, δ = 0.05)\n")
+        text.append(
+            f"### {world}, {P} candidates, {T:,} rounds ({seeds} seeds, ε = {epsilon:.0%} of the best, δ = 0.05)\n"
+        )
         picks, ends = [], []
         methods = grouped(some, "method")
         for (method,), runs in methods.items():
@@ -164,7 +166,7 @@ def pictures(rows: list[Row], folder: Path) -> None:
     except ImportError:
         print("matplotlib is not installed: no figures")
         return
-    for (world, P), some in grouped(rows, "world", "candidates").items():
+    for (world, P, T), some in grouped(rows, "world", "candidates", "rounds").items():
         figure = figure_of(figsize=(7.5, 4.2), layout="constrained")
         axes = figure.add_subplot()
         for (method,), runs in grouped(some, "method").items():
@@ -176,4 +178,4 @@ def pictures(rows: list[Row], folder: Path) -> None:
         axes.set_title(f"{world}, {P} candidates", loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-        figure.savefig(folder / f"peers-{world.replace(' ', '-')}-{P}.png", dpi=120)
+        figure.savefig(folder / f"peers-{world.replace(' ', '-')}-{P}-{T}.png", dpi=120)

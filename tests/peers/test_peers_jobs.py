@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.peers import adversarial, choosing, estimating, report
+from benchmarks.peers import adversarial, choosing, estimating, learning, report
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.results import Ledger, Row
+
+import comband as cb
 
 
 def test_projection_and_sampling_over_sets() -> None:
@@ -39,7 +41,15 @@ def test_estimates_agree_with_each_other_and_with_sums() -> None:
 
 
 def row(method: str, seed: int, regrets: dict[str, float], stop: int | None, wrong: bool = False) -> Row:
-    key = {"world": "needle", "candidates": 8, "method": method, "seed": seed, "epsilon": 0.1, "best": 1.0}
+    key = {
+        "world": "needle",
+        "candidates": 8,
+        "rounds": 64000,
+        "method": method,
+        "seed": seed,
+        "epsilon": 0.1,
+        "best": 1.0,
+    }
     lost = dict.fromkeys(regrets, 0.5)
     return {**key, "regrets": regrets, "lost": lost, "stop": stop, "wrong": wrong}
 
@@ -78,4 +88,20 @@ def test_a_job_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFi
     assert "team-draft multileaving" in capsys.readouterr().out
     main([*options, "--report", str(tmp_path / "report")])
     assert (tmp_path / "report" / "choosing.inc").exists()
-    assert (tmp_path / "report" / "peers-needle-8.png").exists()
+    assert (tmp_path / "report" / "peers-needle-8-8000.png").exists()
+
+
+def test_learning_runs_on_a_set_that_ships() -> None:
+    """comband's own method needs no peer; what is absent says so."""
+    found = learning.learn("digits", "comband: OnlineListClassifier", seed=1, rounds=500, folder=None)
+    assert found["hits"]["500"] > 0.5  # two of ten labels are shown: 0.2 by chance
+    assert found["memory"] > 1
+
+
+def test_exploration_replaces_labels_and_repeats_none() -> None:
+    kind = learning.Scores(cb.Problem(n_actions=8, list_size=3, sparsity=1), seed=1)
+    lists = np.tile(np.arange(3, dtype=np.int32), (4000, 1))
+    shown = kind.explored(lists)
+    assert (np.diff(np.sort(shown, axis=1), axis=1) > 0).all()
+    changed = (shown != lists).mean()
+    assert abs(changed - learning.EPSILON) <= 6 * np.sqrt(0.09 / lists.size)

@@ -1,0 +1,363 @@
+"""Job 3: learning lists online when only shown labels are confirmed: hits on held-out rows, reward, time and memory.
+
+Sets, division and rounds are those of `benchmarks.list_classification` (`--data`; without it scikit-learn's digits).
+Each run is a process of its own. comband, Vowpal Wabbit and the skyline get the sparse features. Packages that keep a
+dense matrix per label get 50 components of them (a singular value decomposition of the learning part, without labels),
+as d × d per label would not fit. All choose one action and know no lists: their best m actions are shown, and each
+confirmed or refused label is one observation. Vowpal Wabbit's slates are left out: each slot has its own actions there,
+so that a label could be shown twice or in one slot only. The skyline is told all labels of all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
+
+import comband as cb
+from benchmarks.evaluate import timed
+from benchmarks.list_classification import BATCH, VowpalWabbit
+from benchmarks.peers.results import Ledger, Row, band, grouped, markdown, peak_megabytes, peer
+
+Array = NDArray[np.float64]
+Lists = NDArray[np.int32]
+GRID = (500, 1000, 2000, 5000, 10_000, 20_000)
+COMPONENTS, EPSILON = 50, 0.1
+
+
+class Scores:
+    """A model with a score per label, shown ε-greedily: m best labels, each replaced by a random one with ε."""
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        self.K, self.m, self.rng = problem.n_actions, problem.list_size, np.random.default_rng([seed, 21])
+
+    def ask(self, X: Any) -> Lists:
+        """Lists to show."""
+        return self.explored(self.predict(X))
+
+    def explored(self, lists: Lists) -> Lists:
+        """With some labels at random, none twice."""
+        lists = lists.copy()
+        for row, place in zip(*np.nonzero(self.rng.random(lists.shape) < EPSILON), strict=True):
+            lists[row, place] = self.rng.choice(np.setdiff1d(np.arange(self.K), lists[row]))
+        return lists
+
+    def top(self, scores: Array) -> Lists:
+        """The m highest, ties at random."""
+        noisy = scores + 1e-9 * self.rng.random(scores.shape)
+        return np.argsort(-noisy, axis=1)[:, : self.m].astype(np.int32)
+
+    def predict(self, X: Any) -> Lists:
+        """The best lists so far."""
+        raise NotImplementedError
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """What was confirmed."""
+        raise NotImplementedError
+
+
+class Mabwiser(Scores):
+    """mabwiser's LinUCB on components; its own upper bounds explore, also where it is judged: it has no other scores.
+
+    α = 0.25 was chosen on other seeds among 1 (the default), 0.5, 0.25 and 0.1.
+    """
+
+    alpha = 0.25
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        mab = peer("mabwiser.mab")
+        self.bandit = mab.MAB(list(range(self.K)), mab.LearningPolicy.LinUCB(alpha=self.alpha), seed=seed)
+        self.fitted = False
+
+    def ask(self, X: Any) -> Lists:
+        """By upper bounds."""
+        return self.predict(X)
+
+    def predict(self, X: Any) -> Lists:
+        """The m highest bounds; at random before it has seen anything."""
+        if not self.fitted:
+            return self.top(np.zeros((len(X), self.K)))
+        found = self.bandit.predict_expectations(X)
+        each = found if isinstance(found, list) else [found]
+        return self.top(np.array([[one[label] for label in range(self.K)] for one in each]))
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """One observation per shown label."""
+        fit = self.bandit.partial_fit if self.fitted else self.bandit.fit
+        fit(lists.ravel().tolist(), rewards.ravel().tolist(), np.repeat(X, self.m, axis=0))
+        self.fitted = True
+
+
+class Mab2rec(Mabwiser):
+    """mab2rec's recommender on the same bandit: it gives the m best itself."""
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        policy = peer("mabwiser.mab").LearningPolicy.LinUCB(alpha=self.alpha)
+        self.bandit = peer("mab2rec").BanditRecommender(policy, top_k=self.m, seed=seed)
+        self.bandit.set_arms(list(range(self.K)))
+
+    def predict(self, X: Any) -> Lists:
+        """Its own lists."""
+        if not self.fitted:
+            return self.top(np.zeros((len(X), self.K)))
+        return np.array(self.bandit.recommend(X), dtype=np.int32).reshape(len(X), self.m)
+
+
+class ContextualBandits(Scores):
+    """contextualbandits' EpsilonGreedy over logistic regressions, refitted when the log has grown by a quarter."""
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        kind = peer("contextualbandits.online").EpsilonGreedy
+        base = LogisticRegression(max_iter=200)
+        self.policy = kind(base, nchoices=self.K, explore_prob=EPSILON, random_state=seed, njobs=1)
+        self.log: list[tuple[Array, Lists, Array]] = []
+        self.rounds, self.next, self.fitted = 0, 500, False
+
+    def ask(self, X: Any) -> Lists:
+        """Its own ranking, with its own exploration."""
+        return np.asarray(self.policy.topN(X, self.m), dtype=np.int32) if self.fitted else self.predict(X)
+
+    def predict(self, X: Any) -> Lists:
+        """By its scores, without exploration."""
+        return self.top(self.policy.decision_function(X) if self.fitted else np.zeros((len(X), self.K)))
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """Into the log; fit when it is time."""
+        self.log.append((np.repeat(X, self.m, axis=0), lists.ravel(), rewards.ravel()))
+        self.rounds += len(X)
+        if self.rounds >= self.next:
+            self.next = math.ceil(1.25 * self.rounds)
+            self.policy.fit(*(np.concatenate(column) for column in zip(*self.log, strict=True)))
+            self.fitted = True
+
+
+class River(Scores):
+    """river's scaled logistic regression per label, ε-greedy; of its own LinUCB river says that it is too slow.
+
+    The rate of its steps, 0.01 (its default), was chosen on other seeds among 0.01, 0.03, 0.1 and 0.3.
+    """
+
+    rate = 0.01
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        kind, steps = peer("river.linear_model").LogisticRegression, peer("river.optim").SGD
+        scaler = peer("river.preprocessing").StandardScaler
+        self.models = [scaler() | kind(optimizer=steps(self.rate)) for _ in range(self.K)]
+
+    def predict(self, X: Any) -> Lists:
+        """The m most likely labels."""
+        rows = [dict(enumerate(row.tolist())) for row in X]
+        return self.top(np.array([[model.predict_proba_one(row)[True] for model in self.models] for row in rows]))
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """One observation per shown label."""
+        for row, labels, confirmed in zip(X, lists, rewards, strict=True):
+            features = dict(enumerate(row.tolist()))
+            for label, reward in zip(labels, confirmed, strict=True):
+                self.models[label].learn_one(features, bool(reward))
+
+
+class VowpalPerSlot:
+    """Vowpal Wabbit's cb_explore_adf asked once per slot, each time without the labels that are in the list already."""
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        self.K, self.m, self.rng = problem.n_actions, problem.list_size, np.random.default_rng([seed, 22])
+        options = "--cb_explore_adf --squarecb --cb_type mtr -q UA --ignore_linear U -b 22 --quiet"
+        self.vw: Any = peer("vowpalwabbit").Workspace(f"{options} --random_seed {seed + 1}")
+        self.chances = np.empty((0, self.m))
+
+    def ask(self, X: Any) -> Lists:
+        """Drawn from its probabilities."""
+        lists, self.chances = self._lists(X, greedy=False)
+        return lists
+
+    def predict(self, X: Any) -> Lists:
+        """The most likely."""
+        return self._lists(X, greedy=True)[0]
+
+    def _lists(self, X: Any, greedy: bool) -> tuple[Lists, Array]:
+        lists, chances = np.empty((X.shape[0], self.m), dtype=np.int32), np.empty((X.shape[0], self.m))
+        for row in range(X.shape[0]):
+            left = list(range(self.K))
+            for slot in range(self.m):
+                p = np.array(self.vw.predict(self._example(X, row, left)))
+                pick = int(p.argmax()) if greedy else int(self.rng.choice(len(left), p=p / p.sum()))
+                lists[row, slot], chances[row, slot] = left[pick], p[pick] / p.sum()
+                del left[pick]
+        return lists, chances
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """One example per slot, with the labels that were left."""
+        for row in range(X.shape[0]):
+            left = list(range(self.K))
+            for slot, label in enumerate(lists[row].tolist()):
+                outcome = f"0:{-rewards[row, slot]}:{self.chances[row, slot]} "
+                self.vw.learn(self._example(X, row, left, label, outcome))
+                left.remove(label)
+
+    def _example(self, X: Any, row: int, left: list[int], label: int = -1, outcome: str = "") -> list[str]:
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        features = " ".join(f"{j}:{v:.5g}" for j, v in zip(X.indices[part], X.data[part], strict=True))
+        return [f"shared |U c {features}", *(f"{outcome if y == label else ''}|A a{y}" for y in left)]
+
+
+class Decided:
+    """Methods with decisions, as those without."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def ask(self, X: Any) -> Lists:
+        """Lists to show."""
+        self.decisions = self.inner.ask(X)
+        return np.asarray(self.decisions.lists)
+
+    def predict(self, X: Any) -> Lists:
+        """The best so far."""
+        return np.asarray(self.inner.predict(X))
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """What was confirmed."""
+        self.inner.tell(self.decisions, rewards)
+
+
+def _ccb(problem: cb.Problem, seed: int) -> Any:
+    peer("vowpalwabbit")
+    return Decided(VowpalWabbit(problem, seed))
+
+
+METHODS: dict[str, Callable[[cb.Problem, int], Any]] = {
+    "comband: OnlineListClassifier": lambda problem, seed: Decided(cb.OnlineListClassifier(problem, seed=seed)),
+    "VW CCB": _ccb,
+    "VW cb_explore_adf per slot": VowpalPerSlot,
+    "contextualbandits EpsilonGreedy": ContextualBandits,
+    "mabwiser LinUCB": Mabwiser,
+    "mab2rec LinUCB": Mab2rec,
+    "river logistic regression": River,
+}
+DENSE = ("contextualbandits EpsilonGreedy", "mabwiser LinUCB", "mab2rec LinUCB", "river logistic regression")
+# Milliseconds to tens of them per round: so many rounds, and no more.
+MOST_ROUNDS = {
+    "VW cb_explore_adf per slot": 2000,
+    "river logistic regression": 2000,
+    "VW CCB": 10_000,
+    "mabwiser LinUCB": 5000,
+    "mab2rec LinUCB": 5000,
+}
+MODULES = {"VW": "vowpalwabbit", "contextualbandits": "contextualbandits", "mabwiser": "mabwiser"}
+MODULES |= {"mab2rec": "mab2rec", "river": "river"}
+
+
+def load(name: str, folder: Path | None) -> cb.MultilabelData:
+    """A set with rows of unit length."""
+    data = cb.MultilabelData.from_sklearn("digits") if folder is None else cb.MultilabelData.from_npz(folder, name)
+    return cb.MultilabelData(normalize(sp.csr_array(data.features, dtype=np.float64)), data.labels)
+
+
+def learn(name: str, method: str, seed: int, rounds: int, folder: Path | None) -> Row:
+    """One method on one set: hits on held-out rows at the grid, reward per round, time and memory."""
+    data = load(name, folder)
+    part, held_out = data.split(seed=seed)
+    world = cb.MultilabelWorld(part, list_size=min(5, max(1, data.n_actions // 4)))
+    if method == "skyline":
+        fitted = cb.BanditListClassifier(list_size=world.problem.list_size).fit(part.features, part.labels)
+        return {"hits": {"0": held_out.hits(fitted.predict(held_out.features))}, "reward": None, "memory": None}
+    learner = METHODS[method](world.problem, seed)
+    seen: Callable[[Any], Any] = lambda X: X  # noqa: E731
+    if method in DENSE:
+        n = min(COMPONENTS, part.features.shape[1] - 1)
+        seen = TruncatedSVD(n, random_state=seed).fit(part.features).transform
+    rng, done, spent, reward = np.random.default_rng([seed, 1]), 0, 0.0, 0.0
+    hits: dict[str, float] = {}
+    rounds = min(rounds, MOST_ROUNDS.get(method, rounds))
+    while done < rounds:
+        stop = min(n for n in (*GRID, rounds) if n > done)
+        batch = world.sample(min(BATCH, stop - done), rng)
+        start = time.process_time()
+        X = seen(batch.contexts)
+        lists = learner.ask(X)
+        spent += time.process_time() - start
+        answers = batch.answer(lists)
+        start = time.process_time()
+        learner.tell(X, lists, answers)
+        spent += time.process_time() - start
+        done, reward = done + len(batch), reward + float(answers.sum())
+        if done in GRID:
+            hits[str(done)] = held_out.hits(learner.predict(seen(held_out.features)))
+    return {"hits": hits, "reward": reward / done, "milliseconds": 1e3 * spent / done, "memory": peak_megabytes()}
+
+
+def in_a_process(key: Row, folder: Path | None) -> Row:
+    """The same, in a process of its own."""
+    module = MODULES.get(key["method"].split()[0])
+    if module is not None:
+        peer(module)
+    place = [] if folder is None else [str(folder)]
+    arguments = [key["set"], key["method"], str(key["seed"]), str(key["rounds"]), *place]
+    printed = timed([sys.executable, "-W", "ignore", "-m", "benchmarks.peers.learning", *arguments])[3]
+    found: Row = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def run(ledger: Ledger, options: argparse.Namespace) -> None:
+    """All sets, methods and seeds."""
+    names = options.sets or (["bibtex", "Corel5k", "enron"] if options.data else ["digits"])
+    rounds = 1000 if options.quick else 20_000
+    wanted = [name for name in (*METHODS, "skyline") if not options.methods or any(p in name for p in options.methods)]
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
+        for name in names:
+            for method in wanted:
+                key = {"set": name, "rounds": rounds, "method": method, "seed": seed}
+                ledger.run(key, lambda key=key: in_a_process(key, options.data))  # type: ignore[misc]
+            print(f"learning: {name}, seed {seed}", flush=True)
+
+
+def tables(rows: list[Row]) -> str:
+    """Hits on held-out rows after so many rounds, reward while learning, time and memory."""
+    text = []
+    for (name, _), some in grouped(rows, "set", "rounds").items():
+        grid = sorted({int(n) for row in some for n in row["hits"]} - {0})
+        lines = []
+        for (method,), runs in grouped(some, "method").items():
+            if method == "skyline":
+                low, middle, high = band(row["hits"]["0"] for row in runs)
+                blank = [""] * (len(grid) - 1)
+                lines.append(
+                    ["skyline (all labels of all rows)", *blank, f"{middle:.3f} ({low:.3f}–{high:.3f})", "", "", ""]
+                )
+                continue
+            cells = []
+            for n in grid:
+                found = [row["hits"][str(n)] for row in runs if str(n) in row["hits"]]
+                low, middle, high = band(found) if found else (np.nan,) * 3
+                cells.append(f"{middle:.3f} ({low:.3f}–{high:.3f})" if found else "")
+            columns = ("reward", "milliseconds", "memory")
+            reward, each, memory = (float(np.median([row[column] for row in runs])) for column in columns)
+            lines.append([method, *cells, f"{reward:.3f}", f"{each:.2f}", f"{memory:,.0f}"])
+        seeds = len({row["seed"] for row in some})
+        text.append(f"### {name}: hits per list on held-out rows after so many rounds ({seeds} seeds, quartiles)\n")
+        header = ["method", *(f"{n:,}" for n in grid), "reward per round", "ms per round", "peak MB"]
+        text.append(markdown(header, lines) + "\n")
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    place = Path(given[4]) if len(given) > 4 else None
+    print(json.dumps(learn(given[0], given[1], int(given[2]), int(given[3]), place)))
