@@ -34,8 +34,14 @@ JSON = {"content-type": "application/json"}
 # One process has everything loaded, and forks whoever is to be killed: what takes long is not what is tested.
 NURSERY = """
 import os, signal, sys
+import numpy as np
+from comband.serve.requests import Reader
 from comband.serve.running import serve
 from comband.serve.settings import Settings
+from comband.serve.wire import Spec
+
+warm = Reader(Spec(name="warm", candidates=["a", "b"], list_size=1, epsilon=0.1), ["a", "b"])
+assert warm.scan(b'{"lists":[[1],[2]]}', np.ones(2, dtype=bool)) is not None
 
 for line in sys.stdin:
     what, *more = line.split()

@@ -24,7 +24,7 @@ _QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5
 _BLANKS, _ZEROS, _TENS = np.uint64(0x2020202020202020), np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
 _SEVEN, _UPPER, _BYTES = np.uint64(7), np.uint64(40), np.uint64(56)
 _HASHED = np.uint64(0x80)  # in the code of tokens that are longer than a code
-_LISTS, _REQUEST = 0, 1
+_LISTS, _REQUEST, _CONTEXT = 0, 1, 2
 
 
 def _load_word(typing: Any, data: Any, at: Any) -> Any:
@@ -166,7 +166,9 @@ def index_tokens(data: NDArray[np.uint8], spans: NDArray[np.int64]) -> tuple[NDA
 
 @njit(cache=True, nogil=True)
 def _field(data: Any, n: int, at: int) -> tuple[int, int]:
-    """Which field's name begins here, `"lists":` or `"request":`, and where its value does; −1 for any other."""
+    """Which field's name begins here, `"lists":`, `"request":` or `"context":`, and where its value does; −1 for any
+    other.
+    """
     which, size = -1, 0
     if at + 9 < n and data[at] == _QUOTE:
         w = _word(data, at + 1)
@@ -174,22 +176,14 @@ def _field(data: Any, n: int, at: int) -> tuple[int, int]:
             which, size = _LISTS, 7
         elif w == np.uint64(0x2274736575716572):
             which, size = _REQUEST, 9
+        elif w == np.uint64(0x22747865746E6F63):
+            which, size = _CONTEXT, 9
     if which < 0:
         return -1, at
     at = _skip(data, n, at + size)
     if not _is(data, n, at, _COLON):
         return -1, at
     return which, _skip(data, n, at + 1)
-
-
-@njit(cache=True, nogil=True)
-def _longer(array: Any, length: int) -> Any:
-    """The array with room for so many, and for twice of what it had."""
-    if length <= len(array):
-        return array
-    longer = np.empty((max(length, 2 * len(array)), array.shape[1]), dtype=array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @njit(cache=True, nogil=True)
@@ -251,6 +245,179 @@ def _one_list(
 
 
 @njit(cache=True, nogil=True)
+def _all_lists(
+    data: Any,
+    n: int,
+    at: int,
+    name_index: Any,
+    taken: Any,
+    request: int,
+    given: Any,
+    rows: Any,
+    n_rows: int,
+    found: Any,
+    codes: Any,
+    slots: Any,
+    last_list: Any,
+    longest: int,
+) -> tuple[int, int, int, bool, Any]:
+    """Read the lists of one request from row `n_rows` on; the place behind them, −1 if they are not as they should be,
+    how many rows and keys there are by now, whether candidates rise, and the high bits of keys' bytes.
+    """
+    names, name_spans, name_codes, name_slots = name_index
+    P, n_keys, candidate, largest, rising = len(name_spans), 0, -1, -1, True
+    high: Any = np.uint64(0)
+    named = _is(data, n, at, _OPEN_NAMES)
+    good = named or _is(data, n, at, _OPEN)
+    closing = _CLOSE_NAMES if named else _CLOSE
+    at = _skip(data, n, at + 1)
+    while good:
+        if named:
+            end, code, _ = _token(data, n, at)
+            slot = -1 if end < 0 else _slot(data, at, end, code, names, name_spans, name_codes, name_slots)
+            candidate = -1 if slot < 0 else int(name_slots[slot])
+            at = _skip(data, n, end)
+            good = candidate >= 0 and _is(data, n, at, _COLON)
+            at = _skip(data, n, at + 1)
+        else:
+            candidate += 1
+        if not good or candidate >= P or taken[candidate] == request:
+            break
+        taken[candidate] = request
+        if _is(data, n, at, _OPEN):
+            given[n_rows] = candidate
+            rising &= candidate > largest
+            largest = candidate
+            at, n_keys, bits = _one_list(
+                data, n, at + 1, rows[n_rows], n_rows, found, codes, slots, last_list, n_keys, longest
+            )
+            if at < 0:
+                break
+            high |= bits
+            n_rows += 1
+        elif not named and at + 4 <= n and _is_null(data, at):
+            at += 4
+        else:
+            break
+        if at < n and data[at] <= 32:
+            at = _skip(data, n, at)
+        if _is(data, n, at, _COMMA):
+            at = _skip(data, n, at + 1)
+        elif _is(data, n, at, closing) and (named or candidate + 1 == P):
+            return _skip(data, n, at + 1), n_rows, n_keys, rising, high
+        else:
+            break
+    return -1, n_rows, n_keys, rising, high
+
+
+@njit(cache=True, nogil=True)
+def _copy_keys(data: Any, found: Any, kept: Any, n_keys: int, keys: Any, n_all: int, text: Any, place: int) -> int:
+    """The keys as one list, from this place of the text on; its end."""
+    text[place] = _OPEN
+    place += 1
+    for j in range(n_keys):
+        start, size = found[kept[j], 0], found[kept[j], 1] - found[kept[j], 0]
+        keys[n_all + j, 0], keys[n_all + j, 1] = place, place + size
+        for i in range(size):
+            text[place + i] = data[start + i]
+        text[place + size] = _COMMA
+        place += size + 1
+    place -= n_keys > 0
+    text[place] = _CLOSE
+    return place + 1
+
+
+@njit(cache=True, nogil=True)
+def _all_requests(
+    data: Any,
+    n: int,
+    name_index: Any,
+    most: int,
+    longest: int,
+    edges: Any,
+    ids: Any,
+    given: Any,
+    rows: Any,
+    keys: Any,
+    text: Any,
+) -> tuple[int, Any]:
+    """Fill what `scan_requests` returns; how many requests there are, and the high bits of bytes."""
+    P, m = len(name_index[1]), rows.shape[1]
+    room = min(P * m, n // 2 + 1)  # for the keys of one request: each takes two bytes at least
+    found, last_list = np.empty((room, 2), dtype=np.int64), np.empty(room, dtype=np.int64)
+    codes, slots = np.empty(room, dtype=np.uint64), np.full(_n_slots(room), -1, dtype=np.int32)
+    taken, kept, high = np.full(P, -1, dtype=np.int64), np.empty(room, dtype=np.int64), np.uint64(0)
+    at, request, n_rows, n_all, place = _skip(data, n, 0), 0, 0, 0, 0
+    many = _is(data, n, at, _OPEN)
+    if many:
+        at = _skip(data, n, at + 1)
+    while True:
+        if not _is(data, n, at, _OPEN_NAMES) or request == most:
+            return 0, high
+        ids[request] = 0
+        at = _skip(data, n, at + 1)
+        seen_lists, more = False, True
+        while more:
+            which, at = _field(data, n, at)
+            if which in (_REQUEST, _CONTEXT) and at + 4 <= n and _is_null(data, at):
+                at = _skip(data, n, at + 4)  # as if it were not there; twice is no harm
+            elif which == _REQUEST:
+                end, _, bits = _token(data, n, at)
+                if end < 0 or data[at] != _QUOTE or not 3 <= end - at <= longest + 2 or ids[request, 1] > 0:
+                    return 0, high
+                ids[request, 0], ids[request, 1] = at + 1, end - 1
+                high |= bits
+                at = _skip(data, n, end)
+            elif which == _LISTS and not seen_lists:
+                seen_lists, first_row = True, n_rows
+                at, n_rows, n_keys, rising, bits = _all_lists(
+                    data,
+                    n,
+                    at,
+                    name_index,
+                    taken,
+                    request,
+                    given,
+                    rows,
+                    n_rows,
+                    found,
+                    codes,
+                    slots,
+                    last_list,
+                    longest,
+                )
+                if at < 0:
+                    return 0, high
+                high |= bits
+                for j in range(n_keys):
+                    kept[j] = j
+                if not rising:
+                    _sort_rows(given, rows, first_row, n_rows, P, kept, n_keys)
+                place = _copy_keys(data, found, kept, n_keys, keys, n_all, text, place)
+                n_all += n_keys
+                _empty(slots, codes, n_keys)
+            else:
+                return 0, high
+            more = _is(data, n, at, _COMMA)
+            if not (more or _is(data, n, at, _CLOSE_NAMES)):
+                return 0, high
+            at = _skip(data, n, at + 1)
+        if not seen_lists:
+            return 0, high
+        request += 1
+        edges[request, 0], edges[request, 1], edges[request, 2] = n_rows, n_all, place
+        if not many:
+            break
+        again = _is(data, n, at, _COMMA)
+        if not (again or _is(data, n, at, _CLOSE)):
+            return 0, high
+        at = _skip(data, n, at + 1)
+        if not again:
+            break
+    return request if at == n else 0, high
+
+
+@njit(cache=True, nogil=True)
 def scan_requests(
     data: NDArray[np.uint8],
     names: NDArray[np.uint8],
@@ -271,7 +438,8 @@ def scan_requests(
     NDArray[np.uint8],
 ]:
     """Read `{"lists": …, "request": "id"}`, or a list `[{…}, …]` of at most so many; the lists of a request are
-    `[[key, …], null, …]`, one for each candidate, or `{"name": [key, …], …}`. Texts have up to `longest` bytes.
+    `[[key, …], null, …]`, one for each candidate, or `{"name": [key, …], …}`. Texts have up to `longest` bytes; an id
+    may be null, and so may "context".
 
     Returns how many requests there are, whether all bytes of keys and ids are below 128, `edges` (n+1, 3) of each among
     rows, spans and text; `ids` (n, 2) where the ids of requests are in the data, (0, 0) where there is none; `given`
@@ -282,165 +450,47 @@ def scan_requests(
     No requests at all come of whatever takes more than comparing bytes: escapes, numbers in another spelling, other
     fields, anything that is not as it should be.
     """
-    n, P, m = len(data) - PADDING, len(name_spans), list_size
-    edges, ids = np.zeros((9, 3), dtype=np.int64), np.zeros((8, 2), dtype=np.int64)
-    given, rows = np.empty((P + 1, 1), dtype=np.int64), np.empty((P + 1, m), dtype=np.int32)
-    keys = np.empty((256, 2), dtype=np.int64)  # where in the text
-    room = min(P * m, n // 2 + 1)  # for the keys of one request: each takes two bytes at least
-    found, last_list = np.empty((room, 2), dtype=np.int64), np.empty(room, dtype=np.int64)
-    codes, slots = np.empty(room, dtype=np.uint64), np.full(_n_slots(room), -1, dtype=np.int32)
-    taken = np.full(P, -1, dtype=np.int64)
-    text = np.empty(n + 2 + PADDING, dtype=np.uint8)
-    nothing = (0, False, edges[:0], ids[:0], given[:0, 0], rows[:0], keys[:0], text[:0])
-    at, request, n_rows, n_all, place, high = _skip(data, n, 0), 0, 0, 0, 0, np.uint64(0)
-    many = _is(data, n, at, _OPEN)
-    if many:
-        at = _skip(data, n, at + 1)
-    while True:
-        if not _is(data, n, at, _OPEN_NAMES) or request == most:
-            return nothing
-        edges, ids = _longer(edges, request + 2), _longer(ids, request + 1)
-        ids[request] = 0
-        at = _skip(data, n, at + 1)
-        seen_lists, n_keys, first_row = False, 0, n_rows
-        while True:
-            which, at = _field(data, n, at)
-            if which == _REQUEST:
-                end, _, bits = _token(data, n, at)
-                if end < 0 or data[at] != _QUOTE or not 3 <= end - at <= longest + 2 or ids[request, 1] > 0:
-                    return nothing
-                ids[request, 0], ids[request, 1] = at + 1, end - 1
-                high |= bits
-                at = _skip(data, n, end)
-            elif which == _LISTS and not seen_lists:
-                seen_lists = True
-                named = _is(data, n, at, _OPEN_NAMES)
-                if not (named or _is(data, n, at, _OPEN)):
-                    return nothing
-                closing = _CLOSE_NAMES if named else _CLOSE
-                at = _skip(data, n, at + 1)
-                given, rows = _longer(given, n_rows + P), _longer(rows, n_rows + P)
-                candidate, largest, rising = -1, -1, True
-                while True:
-                    if named:
-                        end, code, _ = _token(data, n, at)
-                        if end < 0:
-                            return nothing
-                        slot = _slot(data, at, end, code, names, name_spans, name_codes, name_slots)
-                        if slot < 0 or name_slots[slot] < 0:
-                            return nothing
-                        candidate = name_slots[slot]
-                        at = _skip(data, n, end)
-                        if not _is(data, n, at, _COLON):
-                            return nothing
-                        at = _skip(data, n, at + 1)
-                    else:
-                        candidate += 1
-                    if not 0 <= candidate < P or taken[candidate] == request:
-                        return nothing
-                    taken[candidate] = request
-                    if _is(data, n, at, _OPEN):
-                        given[n_rows, 0] = candidate
-                        rising &= candidate > largest
-                        largest = candidate
-                        at, n_keys, bits = _one_list(
-                            data, n, at + 1, rows[n_rows], n_rows, found, codes, slots, last_list, n_keys, longest
-                        )
-                        if at < 0:
-                            return nothing
-                        high |= bits
-                        n_rows += 1
-                    elif not named and at + 4 <= n and _is_null(data, at):
-                        at += 4
-                    else:
-                        return nothing
-                    if at < n and data[at] <= 32:
-                        at = _skip(data, n, at)
-                    if _is(data, n, at, _COMMA):
-                        at = _skip(data, n, at + 1)
-                    elif _is(data, n, at, closing):
-                        break
-                    else:
-                        return nothing
-                at = _skip(data, n, at + 1)
-                if not named and candidate + 1 != P:
-                    return nothing
-                kept = np.arange(n_keys)
-                if not rising:
-                    order = np.argsort(given[first_row:n_rows, 0])
-                    given[first_row:n_rows] = given[first_row:n_rows][order]
-                    rows[first_row:n_rows] = rows[first_row:n_rows][order]
-                    kept = _renumbered(rows[first_row:n_rows], n_keys)
-                keys = _longer(keys, n_all + n_keys)
-                text[place] = _OPEN
-                place += 1
-                for j in range(n_keys):
-                    start, size = found[kept[j], 0], found[kept[j], 1] - found[kept[j], 0]
-                    keys[n_all + j, 0], keys[n_all + j, 1] = place, place + size
-                    text[place : place + size] = data[start : start + size]
-                    text[place + size] = _COMMA
-                    place += size + 1
-                place -= n_keys > 0
-                text[place] = _CLOSE
-                place += 1
-                n_all += n_keys
-                _empty(slots, codes[:n_keys])
-            else:
-                return nothing
-            if _is(data, n, at, _COMMA):
-                at = _skip(data, n, at + 1)
-            elif _is(data, n, at, _CLOSE_NAMES):
-                at = _skip(data, n, at + 1)
-                break
-            else:
-                return nothing
-        if not seen_lists:
-            return nothing
-        request += 1
-        edges[request, 0], edges[request, 1], edges[request, 2] = n_rows, n_all, place
-        if many and _is(data, n, at, _COMMA):
-            at = _skip(data, n, at + 1)
-        elif many and _is(data, n, at, _CLOSE):
-            at = _skip(data, n, at + 1)
-            break
-        elif many:
-            return nothing
-        else:
-            break
-    if at != n:
-        return nothing
-    return (
-        request,
-        bool(high & _HIGH == 0),
-        edges[: request + 1],
-        ids[:request],
-        given[:n_rows, 0].copy(),
-        rows[:n_rows],
-        keys[:n_all],
-        text[:place],
-    )
+    n, n_lists, n_requests, n_commas = len(data) - PADDING, 0, 0, 0
+    for i in range(n):
+        n_lists += data[i] == _OPEN
+        n_requests += data[i] == _OPEN_NAMES
+        n_commas += data[i] == _COMMA
+    edges, ids = np.zeros((n_requests + 2, 3), dtype=np.int64), np.empty((n_requests + 1, 2), dtype=np.int64)
+    given, rows = np.empty(n_lists + 1, dtype=np.int64), np.empty((n_lists + 1, list_size), dtype=np.int32)
+    keys, text = np.empty((n_commas + n_lists + 1, 2), dtype=np.int64), np.empty(n + 2, dtype=np.uint8)
+    index = (names, name_spans, name_codes, name_slots)
+    found, high = _all_requests(data, n, index, most, longest, edges, ids, given, rows, keys, text)
+    n_rows, n_keys, place = edges[found, 0], edges[found, 1], edges[found, 2]
+    plain = bool(high & _HIGH == 0)
+    return found, plain, edges[: found + 1], ids[:found], given[:n_rows], rows[:n_rows], keys[:n_keys], text[:place]
 
 
 @njit(cache=True, nogil=True)
-def _empty(slots: Any, codes: Any) -> None:
-    """Take all out again."""
-    if 8 * len(codes) > len(slots):
-        slots[:] = -1
-        return
+def _empty(slots: Any, codes: Any, n_keys: int) -> None:
+    """Take all keys out again."""
     mask = np.int64(len(slots) - 1)
-    for i in range(len(codes)):
-        mixed = (codes[i] * _MIX) >> _UPPER
-        slot = np.int64(mixed) & mask
+    for i in range(n_keys):
+        slot = np.int64((codes[i] * _MIX) >> _UPPER) & mask
         while slots[slot] != -1:  # a run of slots ends with one that is free
             slots[slot] = -1
             slot = (slot + 1) & mask
 
 
 @njit(cache=True, nogil=True)
-def _renumbered(rows: Any, n_keys: int) -> Any:
-    """Number the keys in `rows` by where they first occur; the old number of each."""
-    new, kept, found = np.full(n_keys, -1, dtype=np.int32), np.empty(n_keys, dtype=np.int64), 0
-    for i in range(rows.shape[0]):
+def _sort_rows(given: Any, rows: Any, first: int, last: int, n_candidates: int, kept: Any, n_keys: int) -> None:
+    """Rows by candidate, their keys numbered by where they first occur, and the old number of each."""
+    before, where = rows[first:last].copy(), np.full(n_candidates, -1, dtype=np.int64)
+    for i in range(first, last):
+        where[given[i]] = i - first
+    at = first
+    for candidate in range(n_candidates):
+        if where[candidate] >= 0:
+            given[at] = candidate
+            for k in range(rows.shape[1]):
+                rows[at, k] = before[where[candidate], k]
+            at += 1
+    new, found = np.full(n_keys, -1, dtype=np.int32), 0
+    for i in range(first, last):
         for k in range(rows.shape[1]):
             key = rows[i, k]
             if key >= 0:
@@ -448,7 +498,6 @@ def _renumbered(rows: Any, n_keys: int) -> Any:
                     new[key], kept[found] = found, key
                     found += 1
                 rows[i, k] = new[key]
-    return kept
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from comband._kernels.requests import lists_text
 from comband.exploration.base import Explorer, explorer_from_state
+from comband.places import item_lists, list_problem
 from comband.policies.fallback import NOTHING
+from comband.policies.placed import PlacedPolicies
+from comband.policies.policy_set import PolicySet
 from comband.policies.requested import RequestedLists
 from comband.serve.digests import digests_of, index_of, uniform
 from comband.serve.journal import Experiment, NewDecisions
@@ -82,8 +85,10 @@ class Plan:
             explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
             if winner is None:
                 fallback = NOTHING if reader.fallback == NOTHING else None
-                policies = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
-                explorer = explorer_from_state(state["explorer"], policies, reader.problem)
+                policies: PolicySet = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
+                if reader.problem.places == "pairs":
+                    policies = PlacedPolicies(policies, reader.problem.list_size)
+                explorer = explorer_from_state(state["explorer"], policies, list_problem(reader.problem))
                 needed = state["alive"].copy()
                 wanted[explorer.candidates] = True
             else:
@@ -138,6 +143,8 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
     else:
         drawn = plan.explorer.draw(tables, GivenNumbers(uniform(digests)), epoch=plan.epoch).decisions
         lists, propensities, covered = drawn.lists, drawn.propensities, drawn.covered.tolist()
+        if experiment.spec.places == "pairs":
+            lists = item_lists(lists)
     if fallback == NOTHING:  # places that are empty come last
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)

@@ -74,6 +74,10 @@ class Experiments:
             raise InputError(
                 f"fallback must be one of the candidates, or {NOTHING!r}, got {quoted(str(spec.fallback))}."
             )
+        if spec.fallback == NOTHING and spec.places is not None:
+            raise InputError(
+                f"where places matter none may stay empty: let the fallback be one of the candidates, not {NOTHING!r}."
+            )
         check_epsilon(spec.epsilon, problem_of(spec))
         if spec.models is not None:
             if spec.models not in self._models:

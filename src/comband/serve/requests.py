@@ -43,7 +43,8 @@ def new_ids(n: int) -> list[str]:
 
 def problem_of(spec: Spec) -> Problem:
     """The setting of an experiment, with items numbered within each request."""
-    return Problem(n_actions=most_candidates(spec) * spec.list_size, list_size=spec.list_size, sparsity=spec.sparsity)
+    K = most_candidates(spec) * spec.list_size
+    return Problem(n_actions=K, list_size=spec.list_size, sparsity=spec.sparsity, places=spec.places)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,16 +8,18 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 
 from comband.problem import InputError
 from comband.serve.api import make_app
+from comband.serve.journal import TakenError
 from comband.serve.service import Service
 from comband.serve.settings import Settings, load_models
+from comband.serve.wire import Spec
 
 
 class JsonLines(logging.Formatter):
@@ -71,7 +73,7 @@ def serve(settings: Settings, *, beside: Callable[[Service], Any] | None = None,
             date_header=True,
         )
         with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(_run(_Server(config), service, beside, ready))
+            runner.run(_run(_Server(config), service, settings.experiments, beside, ready))
     finally:
         service.close()
         logging.getLogger("comband.serve").info("stopped")
@@ -106,7 +108,16 @@ class _Server(uvicorn.Server):
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-async def _run(server: _Server, service: Service, beside: Callable[[Service], Any] | None, ready: Any) -> None:
+async def _run(
+    server: _Server,
+    service: Service,
+    experiments: Sequence[Spec],
+    beside: Callable[[Service], Any] | None,
+    ready: Any,
+) -> None:
+    for spec in experiments:
+        with suppress(TakenError):
+            await service.create(spec)
     tasks = []
 
     async def when_started() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.serve.learners import Timing
+from comband.serve.wire import Spec
 from comband.text import quoted
 
 PREFIX = "COMBAND_SERVE_"
@@ -25,7 +28,7 @@ class Settings:
 
     store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. learn: whether this process may learn.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
-    lease, poll, snapshot: seconds; see `Timing`.
+    lease, poll, snapshot: seconds; see `Timing`. experiments: those to be made at the start, unless they are there.
     """
 
     store: str = "sqlite:///comband.db"
@@ -37,6 +40,7 @@ class Settings:
     poll: float = 0.5
     snapshot: float = 20.0
     models: Mapping[str, str] = field(default_factory=dict)
+    experiments: Sequence[Spec] = field(default_factory=list)
 
     @property
     def is_loopback(self) -> bool:
@@ -55,10 +59,13 @@ def settings(file: str | os.PathLike[str] | None, environment: Mapping[str, str]
     if file is not None:
         path = Path(file)
         try:
-            made = _with(made, tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not TOML: {error}.") from None
-    names = {f"{PREFIX}{one.name.upper()}": one.name for one in fields(Settings) if one.name != "models"}
+        if "experiments" in found:
+            found["experiments"] = _specs(found["experiments"], str(path))
+        made = _with(made, found, str(path))
+    names = {f"{PREFIX}{one.name.upper()}": one.name for one in fields(Settings) if one.name not in _TABLES}
     unknown = [name for name in environment if name.startswith(PREFIX) and name not in names]
     if unknown:
         raise InputError(
@@ -107,7 +114,18 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
     return made
 
 
-_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table"}
+_TABLES = ("models", "experiments")  # which only a file can hold
+
+
+def _specs(given: Any, source: str) -> list[Spec]:
+    """Experiments as a file states them: `[[experiments]]`, with the fields that a request to make one has."""
+    try:
+        return msgspec.convert(given, list[Spec])
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: experiments are not as they should be: {error}.") from None
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
 
 
 def _parsed(name: str, text: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,7 @@ CandidateName = Annotated[str, Meta(min_length=1, max_length=200)]
 TextKey = Annotated[str, Meta(max_length=LONGEST_KEY)]
 WholeKey = Annotated[int, Meta(ge=-LARGEST_KEY, le=LARGEST_KEY)]
 Key = TextKey | WholeKey
+Factor = Annotated[float, Meta(gt=0)]
 ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
 RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
@@ -52,6 +53,16 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
                 max_length=200,
                 description="What counts where a candidate does not answer, or not in full: the list of this "
                 'candidate, or "nothing".',
+            ),
+        ]
+        | None
+    ) = None
+    places: (
+        Annotated[
+            Literal["pairs"] | Annotated[list[Factor], Meta(min_length=1, max_length=MAX_LIST)],
+            Meta(
+                description="How the place of an item bears on its reward: one factor for each place, or in any way "
+                "(pairs); left out: not at all."
             ),
         ]
         | None
@@ -88,7 +99,9 @@ DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_l
 
 
 class Decision(Struct, omit_defaults=True):
-    """What to show, and with what probability each item came to be in the list."""
+    """What to show, in this order, and with what probability each item came to be in the list; in an experiment whose
+    places are pairs, to be in its place.
+    """
 
     decision: int
     request: str

@@ -259,6 +259,7 @@ class CertifyingLearner(Selector):
         that does not depend on rewards; tell what is returned, which is numbered and signed here.
 
         A plan that is no longer the current one is still valid: its bets were fixed before its contexts were drawn.
+        Where places are "pairs" the lists are of items, each in its place, as the learner's own are.
         """
         self._drawn = check_decisions(drawn)
         try:
@@ -329,7 +330,8 @@ class CertifyingLearner(Selector):
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         if self._drawn is not None:
-            return self._all.adopt(self._drawn, X, first_id)
+            adopted = self._all.adopt(self._drawn, X, first_id)
+            return unplaced(adopted) if self.problem.places == "pairs" else adopted
         parts, number = self._all, len(self._all.epochs) - 1
         parts.queue.check_size(n_contexts(X), first_id)
         epoch = parts.epochs.current

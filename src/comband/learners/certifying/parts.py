@@ -24,7 +24,7 @@ from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Watch
 from comband.learners.ledger import Ledger
 from comband.lists import check_lists
-from comband.places import event_problem, list_problem, pairs_per_reward
+from comband.places import event_problem, list_problem, pair_lists, pairs_per_reward
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
@@ -141,12 +141,11 @@ class Parts:
             raise InputError(
                 f"decisions to adopt must be of one epoch in 0 … {len(self.epochs) - 1}, got {numbers.tolist()}."
             )
-        if isinstance(self._policies, PlacedPolicies):
-            raise InputError('decisions cannot be adopted where places are "pairs": ask the learner itself.')
+        lists = pair_lists(drawn.lists) if isinstance(self._policies, PlacedPolicies) else drawn.lists
         number = int(numbers[0]) if len(numbers) else 0
         decisions = Decisions.unsigned(
             first_id,
-            check_lists(drawn.lists, self._of_lists, gaps=self._policies.has_gaps).copy(),
+            check_lists(lists, self._of_lists, gaps=self._policies.has_gaps).copy(),
             drawn.propensities.copy(),
             epoch=number,
             contexts=X,
