@@ -668,6 +668,20 @@ MUTANTS: tuple[Mutant, ...] = (
         (EVALUATION,),
     ),
     Mutant(
+        "evaluation/judging.py",
+        "min_propensity) > known.shared * (1 + 1e-9)",
+        "min_propensity) > known.shared * 2",
+        "evaluate takes a smallest propensity that the log contradicts",
+        ("tests/test_evaluation.py::test_min_propensity_must_hold_and_only_widens",),
+    ),
+    Mutant(
+        "evaluation/parts.py",
+        "propensities[block.events[shown]].min(initial=np.inf)",
+        "propensities[block.events[shown]].max(initial=0.0)",
+        "a stated smallest propensity is held against the largest one",
+        ("tests/test_evaluation.py::test_min_propensity_is_about_items_that_candidates_show",),
+    ),
+    Mutant(
         "estimates/histograms.py",
         "_BETS = stake_grid(16, largest=0.98)",
         "_BETS = stake_grid(16, largest=1.98)",
