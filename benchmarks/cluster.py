@@ -282,7 +282,7 @@ def main() -> None:
         if "lists" in options.parts:
             lists(figures, folder, 500 if quick else 2 * CONTEXTS, 10 if quick else 100)
         if "design" in options.parts:
-            design(figures, folder, min(n_rounds, 5_000_000), 100 if quick else 1000, options.workers)
+            design(figures, folder, modest, 100 if quick else 1000, options.workers)
         if options.json:
             options.json.write_text(json.dumps(figures.all, indent=2))
 

@@ -15,7 +15,7 @@ import comband as cb
 from comband.evaluation import design_log, evaluate_log, filtered
 from comband.logs import LogError, shards
 from comband.logs.candidates import _assemble
-from comband.logs.tables import _parquet_pieces
+from comband.logs.tables import _parquet_pieces, open_table
 from tests.evaluation.worlds import Scrambled, write_log
 
 
@@ -82,8 +82,18 @@ def test_lists_in_files_by_context_with_columns_in_any_order(tmp_path: Path, mon
         held.append(found.lists.shape[1])
         return found
 
+    opened: list[Any] = []
     monkeypatch.setattr(filtered, "_assemble", noted)
+
+    def noted_open(path: Any) -> Any:
+        opened.append(path)
+        return open_table(path)
+
+    monkeypatch.setattr(filtered, "open_table", noted_open)
     assert document(whole, parts) == expected
+    assert (
+        len(opened) <= 2 * 6 + 15 + 6
+    )  # to describe and load; by shard that of its contexts, and one where they change
     assert len(held) == 15
     assert max(held) <= 5  # contexts of 30: the lists in memory are those of one file, or of parts of two
     pq.write_table(table.slice(25, 5).drop_columns(names[2]), parts / "5.parquet")

@@ -7,7 +7,7 @@ shard, and memory follows the largest shard in both. Lists are checked where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,23 @@ def _may_hold(group: Any, column: str, keys: Keys) -> bool:
         chunk = group.column(i)
         if chunk.path_in_schema == column:
             ends = chunk.statistics
-            if keys.dtype == object or ends is None or not ends.has_min_max or not isinstance(ends.min, int):
-                return True
-            return bool(((keys >= ends.min) & (keys <= ends.max)).any())
+            known = ends is not None and ends.has_min_max and isinstance(ends.min, int)
+            return _between(keys, (ends.min, ends.max) if known else None)
     return True
+
+
+def _ends(keys: Keys) -> tuple[int, int] | None:
+    """The smallest and the largest key, if they are numbers; of none, such that nothing is between them."""
+    if keys.dtype == object:
+        return None
+    return (int(keys.min()), int(keys.max())) if len(keys) else (1, 0)
+
+
+def _between(keys: Keys, ends: tuple[int, int] | None) -> bool:
+    """Whether some of the keys lie between two, as far as that is known."""
+    if keys.dtype == object or ends is None:
+        return True
+    return bool(((keys >= ends[0]) & (keys <= ends[1])).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +123,21 @@ class FilteredLists:
         )
 
     def load(self) -> Source:
-        """Read the keys of all contexts."""
-        parts = [
-            as_keys(piece.columns[_CONTEXT]).values
-            for path in self.paths
-            for piece in rename_columns(open_table(path), dict(self.columns)).pieces([_CONTEXT], Faults(path))
-        ]
+        """Read the keys of all contexts, and between which of them those of each file lie."""
+        parts = []
+        for path in self.paths:
+            table = rename_columns(open_table(path), dict(self.columns))
+            pieces = table.pieces([_CONTEXT], Faults(path))
+            parts.append(unify_keys([as_keys(piece.columns[_CONTEXT]).values for piece in pieces]))
+        ends = [_ends(part) for part in parts]
         known = Catalogue(np.unique(unify_keys(parts)))
         nothing = np.empty((0, 0, self.list_size), dtype=np.int32)
         lists = CandidateLists(self.names, known, nothing, self._items(), Faults(self.paths[0]))
 
         def some(numbers: Any, items: ItemIndex) -> Source:
-            source = of_lists(self._read(Catalogue(known.keys[numbers]), items), positional=self.positional)
+            keys = known.keys[numbers]
+            paths = [path for path, own in zip(self.paths, ends, strict=True) if _between(keys, own)]
+            source = of_lists(self._read(paths, Catalogue(keys), items), positional=self.positional)
             small = source.known.contexts
             return replace(source, contexts=lambda shard, found, rows, places: small.find(known.keys[places]))
 
@@ -130,12 +146,12 @@ class FilteredLists:
     def _items(self) -> ItemIndex:
         return ItemIndex(n_actions=self.n_actions, catalogue=None if self.items is None else read_catalogue(self.items))
 
-    def _read(self, keys: Catalogue, items: ItemIndex) -> CandidateLists:
-        """The lists of some contexts, whole and checked."""
+    def _read(self, paths: Sequence[str], keys: Catalogue, items: ItemIndex) -> CandidateLists:
+        """The lists of some contexts, which are in these files, whole and checked."""
         faults = Faults(self.paths[0] if len(self.paths) == 1 else str(Path(self.paths[0]).parent))
         names = {name: i for i, name in enumerate(self.names)}
         batches = []
-        for path in self.paths:
+        for path in paths:
             plain = rename_columns(open_table(path), dict(self.columns))
             fields = {name: getattr(plain, name) for name in TableFile.__dataclass_fields__}
             batches += list(_batches(_Picked(**fields, keys=keys), names, items, faults, self.list_size))
