@@ -125,7 +125,8 @@ def test_pages_fit_a_narrow_screen_and_pictures_go_with_the_light(
 ) -> None:
     context = browser.new_context(viewport={"width": 400, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    for path in pages:
+    pictured = [path for path in pages if path.stem == "index" or path.parent.name == "auto_gallery"]
+    for path in pages if scheme == "light" else pictured:  # the width does not depend on the light
         name = path.name
         page.goto(path.as_uri(), wait_until="domcontentloaded")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
