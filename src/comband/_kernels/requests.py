@@ -535,7 +535,8 @@ def lists_text(
             if lists[i, k] >= 0:
                 key = edges[i] + lists[i, k]
                 length = spans[key, 1] - spans[key, 0]
-                made[place : place + length] = text[spans[key, 0] : spans[key, 1]]
+                for j in range(length):
+                    made[place + j] = text[spans[key, 0] + j]
                 made[place + length] = _COMMA
                 place += length + 1
                 empty = False

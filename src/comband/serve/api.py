@@ -313,7 +313,7 @@ def make_app(service: Service, *, is_open: bool = True) -> FastAPI:
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     api = Api(service, is_open=is_open)
-    for route in ROUTES:
+    for route in sorted(ROUTES, key=lambda one: one.role not in ("decide", "reward")):  # routes are tried in turn
         app.add_route(route.path, _guarded(api, route), [route.method], name=f"{route.method} {route.path}")
     description = as_json(describe(ROUTES))
 
