@@ -36,10 +36,10 @@ def report(found: dict[str, list[Row]], folder: Path | None) -> str:
         parts[job] = f"## {job.capitalize()}\n\n{tables}\n"
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
+        for picture in pictures(found.get("choosing", []), folder):
+            parts["choosing"] += f"\n![{picture.stem.replace('-', ' ')}]({folder.name}/{picture.name})\n"
         for job, text in parts.items():
             (folder / f"{job}.inc").write_text(text, encoding="utf-8")
-        if "choosing" in found:
-            pictures(found["choosing"], folder)
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     return "\n".join([*parts.values(), f"Versions: {packages}."])
 
@@ -159,13 +159,14 @@ def headline(methods: dict[str, list[Row]]) -> str:
     return " ".join(lines)
 
 
-def pictures(rows: list[Row], folder: Path) -> None:
-    """Share of good picks against rounds, a curve per method, one figure per world."""
+def pictures(rows: list[Row], folder: Path) -> list[Path]:
+    """Share of good picks against rounds, a curve per method: one figure per world, and where they are."""
+    drawn: list[Path] = []
     try:
         figure_of: Any = importlib.import_module("matplotlib.figure").Figure
     except ImportError:
         print("matplotlib is not installed: no figures")
-        return
+        return drawn
     for (world, P, T), some in grouped(rows, "world", "candidates", "rounds").items():
         figure = figure_of(figsize=(7.5, 4.2), layout="constrained")
         axes = figure.add_subplot()
@@ -178,4 +179,6 @@ def pictures(rows: list[Row], folder: Path) -> None:
         axes.set_title(f"{world}, {P} candidates", loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-        figure.savefig(folder / f"peers-{world.replace(' ', '-')}-{P}-{T}.png", dpi=120)
+        drawn.append(folder / f"peers-{world.replace(' ', '-')}-{P}-{T}.png")
+        figure.savefig(drawn[-1], dpi=120)
+    return drawn
