@@ -422,3 +422,19 @@ def test_candidates_are_asked_once_for_each_round_that_matters() -> None:
     asked.clear()
     cb.evaluate(rounds.events(), policies, max_reward=PROBLEM.max_reward, min_propensity=1e-3)
     assert sum(asked) == len(policies) * answer.rewarded_rounds
+
+
+def test_a_propensity_above_one_is_refused_wherever_it_is_stated() -> None:
+    """Also where no candidate's item was ever rewarded, so that nothing in the log speaks against it."""
+    problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    policies = cb.PolicySet.from_lists([[[0]], [[1]]], problem)
+    log = cb.Rounds.from_log(
+        np.zeros(300, dtype=int),
+        lists=np.full((300, 1), 3),
+        problem=problem,
+        rewards=(np.arange(300) % 3 == 1)[:, None],
+        propensities=np.full((300, 1), 0.25),
+    )
+    for source in (log, log.events()):
+        with pytest.raises(cb.InputError, match="a probability, at most 1, got 50"):
+            cb.evaluate(source, policies, max_reward=1, min_propensity=50)

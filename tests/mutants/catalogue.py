@@ -442,6 +442,27 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),
     ),
     Mutant(
+        "learners/certifying/parts.py",
+        "field=field, kept=self.verdict.kept",
+        "field=field",
+        "a learner that is loaded forgets who is in production",
+        ("tests/learners/certifying/test_traffic.py::test_production_is_kept_after_a_save",),
+    ),
+    Mutant(
+        "serve/journal.py",
+        "one.number >= STRIDE or key not in decisions",
+        "key not in decisions",
+        "a reward reaches the decision of another experiment",
+        ("tests/serve/test_service.py::test_rewards_never_reach_another_experiment",),
+    ),
+    Mutant(
+        "serve/deciding.py",
+        "needed = wanted.copy()  # all whom the epoch compares, dropped since or not",
+        'needed = state["alive"].copy()',
+        "lists of candidates whom the epoch compares need not be sent, and others stand in for them",
+        ("tests/serve/test_service.py::test_a_plan_needs_all_whom_its_epoch_compares",),
+    ),
+    Mutant(
         "learners/certifying/verdict.py",
         "out[self.kept] = False",
         "pass",

@@ -277,6 +277,34 @@ def test_an_answer_that_was_lost_is_asked_for_again(http: httpx.Client) -> None:
     assert http.get("/v1/experiments/test").json()["decisions"] == 1
 
 
+def test_the_export_leaves_out_whose_lists_were_not_sent(
+    made: Service, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what is known of the candidates is older than the last rounds."""
+    world = World()
+    http.post("/v1/experiments", content=wire.as_json(spec("some", epsilon=0.01)))
+    running = made.experiments.find("some")
+    for i in range(32):
+        assert running.plan is not None
+        if i == 8:
+            running.plan.needed[-1] = False  # dropped just now
+        missing = NAMES[-1] if not running.plan.needed[-1] else None
+        lists = {name: items for name, items in world.lists(i).items() if name != missing}
+        answer = http.post("/v1/experiments/some/decisions", content=wire.as_json(wire.DecisionRequest(lists=lists)))
+        assert answer.status_code == 200, answer.text
+        decision = msgspec.json.decode(answer.content, type=wire.Decision)
+        http.post("/v1/experiments/some/rewards", content=wire.as_json(world.post(i, decision)))
+    for _ in range(3000):
+        if made.journal.counts(running.experiment.id)[1] == 32:
+            break
+        time.sleep(0.01)
+    monkeypatch.setattr(type(made.telling), "status", lambda *_: {})
+    data = http.get("/v1/experiments/some/export/candidates.parquet").content
+    table = pytest.importorskip("pyarrow.parquet").read_table(io.BytesIO(data))
+    assert set(table.column_names) == {"context", *NAMES[:-1]}
+    assert table.num_rows == 32
+
+
 def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tmp_path: Path) -> None:
     world = World()
     http.post("/v1/experiments", content=wire.as_json(spec("log", epsilon=0.01)))

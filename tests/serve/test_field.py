@@ -290,6 +290,28 @@ def test_places_that_nobody_fills_stay_empty_and_earn_nothing(tmp_path: Path) ->
     assert same(mine["verdict"], learnt["verdict"])
 
 
+def test_only_lists_that_count_can_be_shown(tmp_path: Path) -> None:
+    """With the fallback "nothing": a withdrawn candidate alone is nobody, and blocks in which nothing was shown leave
+    the shares of the candidates as they are.
+    """
+
+    async def run() -> None:
+        with service(tmp_path) as made:
+            await made.create(spec(fallback="nothing", open_field=True, candidates=["a", "b", "c"], list_size=2))
+            await made.change_field("test", FieldChange(withdraw="a"))
+            await made.decide("test", [DecisionRequest(lists={"a": ["x", "y"], "b": ["x"], "c": []})])
+            with pytest.raises(InputError, match="no list of this request has an item"):
+                await made.decide("test", [DecisionRequest(lists={"a": ["x", "y"], "b": [], "c": []})])
+            assert made.learners is not None
+            learning = made.learners.learning(made.experiments.find("test").experiment.id)
+            assert learning is not None
+            before = learning.shares.copy()
+            learning._note_shares(np.full((2, 3, 2), -1, dtype=np.int32), np.full((2, 2), -1, dtype=np.int32))
+            np.testing.assert_array_equal(learning.shares, before)
+
+    asyncio.run(run())
+
+
 def test_lists_that_end_early_go_on_with_the_fallbacks_items(tmp_path: Path) -> None:
     async def run() -> None:
         with service(tmp_path) as made:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.exploration import DisagreementExplorer
 from comband.policies import RequestedLists
 from comband.problem import InputError
-from comband.serve.deciding import GivenNumbers
+from comband.serve.deciding import GivenNumbers, Plan, pack_plan
 from comband.serve.digests import uniform_numbers
-from comband.serve.journal import NotRunningError, TakenError
+from comband.serve.journal import STRIDE, NotRunningError, TakenError
+from comband.serve.requests import Reader, problem_of
 from comband.serve.service import RepeatedRequestError, Service
 from comband.serve.wire import DecisionRequest, RewardPost
 from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, play, service, spec
@@ -199,6 +201,43 @@ def test_rewards_and_what_becomes_of_them(tmp_path: Path) -> None:
             assert made.journal.rewards(1, 0, 10) == [(0, 0, 0.0), (0, 1, 1.0), (1, 0, 1.0)]
 
     asyncio.run(run())
+
+
+def test_rewards_never_reach_another_experiment(tmp_path: Path) -> None:
+    """Numbers of decisions are as large as they like: those of others are none of this experiment's."""
+
+    async def run() -> None:
+        with service(tmp_path) as made:
+            await made.create(spec("mine"))
+            await made.create(spec("theirs"))
+            world = World()
+            [theirs] = await made.decide("theirs", [world.request(1)])
+            ids = [made.experiments.find(name).experiment.id for name in ("mine", "theirs")]
+            far = (ids[1] - ids[0]) * STRIDE + theirs.decision
+            [fault] = (await made.reward("mine", [RewardPost(far, [(theirs.items[0], 1.0)])])).faults
+            assert "unknown" in str(fault)
+            assert made.journal.rewards(ids[1], 0, 1) == []
+
+    asyncio.run(run())
+
+
+def test_a_plan_needs_all_whom_its_epoch_compares() -> None:
+    """Also who was dropped when it was published: the evidence of the epoch is about them, too."""
+    stated = spec(candidates=["a", "b", "c"], list_size=1)
+    reader = Reader(stated, stated.candidates)
+    problem = problem_of(stated)
+    explorer = DisagreementExplorer(
+        RequestedLists(reader.names, problem),
+        [0, 1, 2],
+        leader=1,
+        attention=[1, 0, 1],
+        smallest_disputed=0.2,
+        problem=problem,
+    )
+    plan = Plan.unpacked(7, pack_plan(explorer, None, np.array([True, True, False]), 0), reader)
+    assert plan.needed.tolist() == [True, True, True]
+    with pytest.raises(InputError, match="1 candidates that are still compared have no list, the first of them 'c'"):
+        reader.scan(b'{"lists": {"a": ["x"], "b": ["y"]}, "request": "1"}', plan.needed)
 
 
 def test_a_clock_that_is_set_back_stands_still(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ def evaluate(
     ('one', 1.0, 0.0)
     """
     check_extras(rounds, places, min_propensity, logging, reward_model)
+    if not isinstance(rounds, TotalRounds):
+        _check_stated(min_propensity)
     if is_frame(rounds):
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
@@ -266,6 +268,11 @@ def _sample_of(rounds: Rounds) -> Rounds:
     return rounds if len(rounds) == 0 else rounds[np.flatnonzero(in_sample(np.arange(len(rounds))))]
 
 
+def _check_stated(min_propensity: float | None) -> None:
+    if min_propensity is not None and check_positive("min_propensity", min_propensity) > 1:
+        raise InputError(f"min_propensity is a probability, at most 1, got {min_propensity:g}.")
+
+
 def _need_propensity(min_propensity: float | None) -> None:
     if min_propensity is None:
         raise InputError(
@@ -382,6 +389,7 @@ def evaluate_log(
             law=law,
         )
         return evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+    _check_stated(min_propensity)
     if places is not None:
         if not isinstance(places, str):
             raise InputError("logs in shards are read as sets or as pairs; with factors give read_log(…, places=…).")

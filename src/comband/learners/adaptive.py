@@ -108,6 +108,8 @@ class AdaptiveComband(CertifyingLearner):
         exploration = DisagreementExploration(max_evaluated)
         self.max_evaluated = exploration.max_evaluated
         traffic = Traffic.among(check_policies(policies, gaps=True), production, exposure, max_loss)
+        if max_loss is not None and recent is not None:
+            raise InputError("max_loss is about all rounds, and recent forgets those before: leave one of them out.")
         if has_totals(problem) or problem.places is not None:
             asked = ['objective="reward"'] * (check_objective(objective) == "reward")
             asked += [f"exposure={exposure:g}"] * (traffic.exposure < 1)

@@ -89,8 +89,8 @@ class Plan:
                 if reader.problem.places == "pairs":
                     policies = PlacedPolicies(policies, reader.problem.list_size)
                 explorer = explorer_from_state(state["explorer"], policies, list_problem(reader.problem))
-                needed = state["alive"].copy()
                 wanted[explorer.candidates] = True
+                needed = wanted.copy()  # all whom the epoch compares, dropped since or not
             else:
                 wanted[winner] = True
                 needed = wanted.copy()

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from starlette.background import BackgroundTask
 
 from comband.policies.fallback import NOTHING
+from comband.serve.journal import StoredDecision
 from comband.serve.problems import RefusedError
-from comband.serve.requests import filled, unpack_body
+from comband.serve.requests import Body, filled, unpack_body
 from comband.serve.service import Service
 
 _STEP = 2000
@@ -24,8 +25,8 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
     """A file of the rounds, or of the candidates' lists in them, and a task that removes it.
 
     Items are text, whole numbers spelt out. Rounds after the winner was known are left out, in which only its list
-    could be shown; so are candidates that were dropped or withdrawn, whose lists nobody need have sent since, and those
-    that joined later.
+    could be shown; so are candidates that were dropped or withdrawn, those whose lists nobody need have sent all the
+    time, and those that joined later.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -57,13 +58,21 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
     status = service.telling.status(name)
     gone = {one["name"] for one in status.get("dropped", ())} | set(status.get("withdrawn", ()))
     chosen = [i for i, one in enumerate(spec.candidates) if one not in gone]
-    for start in range(0, front, _STEP):
-        stop = min(front, start + _STEP)
-        every = journal.decisions(experiment.id, start, stop)
-        rows = [row for row in every if plan is None or plan.winner is None or row.epoch < plan.epoch]
-        if not rows:
-            continue
-        bodies = [unpack_body(row.body) for row in rows]
+
+    def blocks() -> Iterator[tuple[int, int, list[StoredDecision], list[Body]]]:
+        for start in range(0, front, _STEP):
+            stop = min(front, start + _STEP)
+            every = journal.decisions(experiment.id, start, stop)
+            rows = [row for row in every if plan is None or plan.winner is None or row.epoch < plan.epoch]
+            if rows:
+                yield start, stop, rows, [unpack_body(row.body) for row in rows]
+
+    if what != "rounds" and running.reader.fallback is None:
+        for _, _, _, bodies in blocks():
+            for given, lists in {(body.given, len(body.table) // body.width // m) for body in bodies}:
+                there = range(lists) if given is None else np.frombuffer(given, np.uint16).tolist()
+                chosen = [i for i in chosen if i in there]
+    for start, stop, rows, bodies in blocks():
         keys = [np.array([str(key) for key in body.all_keys()], dtype=object) for body in bodies]
         numbers = np.array([row.number for row in rows])
         if what == "rounds":

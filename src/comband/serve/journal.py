@@ -352,7 +352,7 @@ class Journal:
         for one in new:
             key, receipt = one.experiment * STRIDE + one.number, Receipt()
             receipts.append(receipt)
-            if key not in decisions:
+            if one.number >= STRIDE or key not in decisions:  # beyond it are the decisions of other experiments
                 receipt.faults = [(item, "unknown") for item, _ in one.rewards]
                 continue
             now = max(clocks[one.experiment], wall)

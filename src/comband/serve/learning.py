@@ -277,6 +277,8 @@ class Learning:
     def _note_shares(self, tables: NDArray[np.int32], lists: NDArray[np.int32]) -> None:
         """The share of shown items that each candidate would have shown, faded over blocks."""
         places = np.nonzero(lists >= 0)
+        if len(places[0]) == 0:  # nothing was shown
+            return
         inside = contains(tables, places[0], lists[places]).mean(axis=0)
         self._weight = _FADE * self._weight + 1
         self.shares = self.shares + (inside - self.shares) / self._weight

@@ -236,17 +236,17 @@ class Reader:
         """The requests, if all lists are there that must be."""
         n, P = len(ids), len(self.names)
         complete = len(given) == n * P
-        if not (complete and self._is_there(rows.reshape(n, P, -1))):
+        if not (complete and self._is_there(rows.reshape(n, P, -1), needed)):
             for i in range(n):
                 part = slice(edges[i, 0], edges[i + 1, 0])
                 self._check_there(given[part], rows[part], needed)
         return Requests(ids, edges, given, rows, spans, text)
 
-    def _is_there(self, tables: NDArray[np.int32]) -> bool:
+    def _is_there(self, tables: NDArray[np.int32], needed: NDArray[np.bool_]) -> bool:
         """Whether nothing is missing from tables (n, P, m) of what everybody sent."""
         if isinstance(self.fallback, int):
             return bool((tables[:, self.fallback, -1] >= 0).all())
-        return self.fallback is None or bool((tables[:, :, 0] >= 0).any(axis=1).all())
+        return self.fallback is None or bool((tables[:, np.flatnonzero(needed), 0] >= 0).any(axis=1).all())
 
     def _numbered(self, asked: DecisionRequest) -> tuple[NDArray[np.int64], NDArray[np.int32], list[bytes]]:
         """Who answered, with what, and the keys as JSON."""
@@ -315,7 +315,9 @@ class Reader:
                     "without it show a list of your own, and send nothing."
                 )
         elif self.fallback == NOTHING:
-            if int(rows.max(initial=-1)) < 0:
+            looked_at = given < len(needed)
+            looked_at[looked_at] = needed[given[looked_at]]
+            if int(rows[looked_at].max(initial=-1)) < 0:
                 raise InputError("no list of this request has an item; show a list of your own, and send nothing.")
         elif len(given) < len(needed):
             missing = needed.copy()
@@ -378,7 +380,7 @@ def pack_bodies(
     lists that the plan looked at.
     """
     m = requests.rows.shape[1]
-    lists, chances = shown.tobytes(), propensities.tobytes()
+    lists, numbers = shown.tobytes(), propensities.tobytes()
     text, edges = requests.text.tobytes(), requests.edges.tolist()
     narrow: dict[int, bytes] = {}  # rows in so many bytes for each number
     given, bodies = requests.given, []
@@ -389,7 +391,7 @@ def pack_bodies(
         first = next_row == row or given[next_row - 1] == next_row - row - 1
         numbers = None if first else given[row:next_row].astype(np.uint16).tobytes()
         table = narrow[width][width * m * row : width * m * next_row]
-        mine = (lists[4 * m * i : 4 * m * (i + 1)], chances[8 * m * i : 8 * m * (i + 1)])
+        mine = (lists[4 * m * i : 4 * m * (i + 1)], numbers[8 * m * i : 8 * m * (i + 1)])
         print_ = b"" if requests is sent else sent.print(i)
         bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table)))
     return bodies

@@ -211,7 +211,7 @@ class Service:
         first, n, drawn, others = made.first, len(requests), made.drawn, made.stored.others
         idle = self._idle(reader.names, plan, requests) if plan.idle else [[]] * n
         decisions = []
-        for i, sizes, chances, number, names in zip(
+        for i, sizes, weights, number, names in zip(
             range(first, first + n),
             drawn.items[first : first + n],
             drawn.propensities[first : first + n].tolist(),
@@ -221,7 +221,7 @@ class Service:
         ):
             if number >= 0:
                 items = Raw(drawn.shown[drawn.begins[i] : drawn.begins[i + 1] - 1])
-                decisions.append(RawDecision(number, drawn.requests[i], items, chances[:sizes], drawn.epoch, names))
+                decisions.append(RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, names))
             else:
                 decisions.append(self._known(others[i], requests, i - first, names))
         self.counts["decisions"] += n

@@ -118,6 +118,51 @@ def test_a_share_of_the_visitors_is_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.ask(X).lists, learner.ask(X).lists)
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_production_is_kept_after_a_save(place: int, tmp_path: Path) -> None:
+    """Loaded early, and the worst by far: the others go on seeing its list."""
+    problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    lists = [[[0, 1, 2]], [[3, 4, 5]]]
+    lists.insert(place, [[9, 10, 11]])
+    names = ["a", "b"]
+    names.insert(place, "today")
+    policies = cb.PolicySet.from_lists(lists, problem, names=names)
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.01, production="today", exposure=0.3, seed=3)
+    rng = np.random.default_rng(5)
+    for call in range(12):
+        decisions = learner.ask(np.zeros(400, dtype=int))
+        wanted = np.where(rng.random(400) < 0.9, rng.integers(0, 6, 400), -1)
+        learner.tell(decisions, (decisions.lists == wanted[:, None]).astype(float))
+        if call == 0:
+            learner.save(tmp_path / "learner.npz")
+            learner = cb.AdaptiveComband.load(tmp_path / "learner.npz", policies)
+    shown = np.sort(learner.ask(np.zeros(2000, dtype=int)).lists, axis=1)
+    assert binom.cdf((shown == [9, 10, 11]).all(axis=1).sum(), 2000, 0.7) > 1e-8
+    assert learner.verdict.alive[place]
+
+
+def test_enough_is_enough() -> None:
+    """Done stays done, though the estimate falls again; and what is forgotten is not counted."""
+    world = small_world("clustered", 4)
+    best = world.policies.names[int(world.values.argmax())]
+    learner = cb.AdaptiveComband(world.problem, world.policies, epsilon=0.005, production=best, max_loss=20.0, seed=4)
+    play(learner, world, 4, 30_000, batch=20)
+    assert learner.done
+    today = world.policies[int(world.values.argmax())].predict(np.zeros(1, dtype=int))[0]
+    for _ in range(30):  # what production would not have shown is clicked
+        decisions = learner.ask(np.zeros(50, dtype=int))
+        other = ~np.isin(decisions.lists, today)
+        learner.tell(decisions, (other & (other.cumsum(axis=1) == 1)).astype(float))
+        assert learner.done
+    status = learner.status()
+    assert status.loss is not None
+    assert status.loss < 20
+    with pytest.raises(cb.InputError, match="recent forgets"):
+        cb.AdaptiveComband(
+            world.problem, world.policies, epsilon=0.1, production=best, max_loss=20.0, recent=1000, seed=4
+        )
+
+
 def test_what_cannot_be() -> None:
     world = small_world("clustered", 1)
     for options, match in (
@@ -126,6 +171,7 @@ def test_what_cannot_be() -> None:
         ({"production": "nobody"}, "must be the name of a candidate"),
         ({"production": world.policies.names[0], "exposure": 0.0}, "above 0 and at most 1"),
         ({"production": world.policies.names[0], "exposure": 1.5}, "above 0 and at most 1"),
+        ({"production": world.policies.names[0], "exposure": 1e-17}, "above 0 and at most 1"),
         ({"production": world.policies.names[0], "max_loss": -1}, "max_loss"),
     ):
         with pytest.raises(cb.InputError, match=match):

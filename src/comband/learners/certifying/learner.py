@@ -189,6 +189,7 @@ class CertifyingLearner(Selector):
             open_field=self.open_field,
         )
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
+        self._over = False  # whether as much reward may be lost as is allowed; then for good
         self._moved = False  # whether evidence has come since it was seen if a new epoch is due
         self._all.begin_epoch(first_id=0)
 
@@ -226,7 +227,7 @@ class CertifyingLearner(Selector):
     def done(self) -> bool:
         """Whether the promise is kept, or the budget spent: that of rounds, or that of reward that may be lost."""
         spent = self.max_rounds is not None and self.rounds >= self.max_rounds
-        spent = spent or self._all.planner.traffic.spent(self._all.evidence)
+        spent = spent or self._over
         return self._all.verdict.certified is not None or spent
 
     @alone
@@ -384,6 +385,7 @@ class CertifyingLearner(Selector):
         self._moved = not whole
 
     def _conclude(self) -> None:
+        self._over = self._over or self._all.planner.traffic.spent(self._all.evidence)
         # If candidates fail now, the answers are in all the same; `ask` and `tell` try again, and fail if they must.
         with suppress(Exception):
             self._prepare(asking=False)
@@ -412,6 +414,7 @@ class CertifyingLearner(Selector):
 
     def _restore(self, state: State) -> None:
         self._all.restore(state, self._ledger)
+        self._over = self._all.planner.traffic.spent(self._all.evidence)
         self._moved = True
 
 

@@ -229,7 +229,9 @@ class Parts:
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
         )
         check_evidence(self.evidence)
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=self.verdict.epsilon, field=field)
+        self.verdict = Verdict(
+            self.evidence, policies.names, epsilon=self.verdict.epsilon, field=field, kept=self.verdict.kept
+        )
         self.verdict.restore(state["verdict"])
         self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
         self.queue.restore(

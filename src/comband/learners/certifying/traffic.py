@@ -59,7 +59,7 @@ class Traffic:
     def among(cls, policies: PolicySet, production: str | None, exposure: float, max_loss: float | None) -> Traffic:
         """As the user said it, checked."""
         share = check_number("exposure", exposure)
-        if not 0 < share <= 1:
+        if not 0 < share <= 1 or 1 - share == 1:
             raise InputError(f"exposure is the share of visitors who take part, above 0 and at most 1, got {exposure}.")
         cap = None if max_loss is None else check_positive("max_loss", max_loss)
         if production is None:
@@ -77,7 +77,7 @@ class Traffic:
 
     def loss(self, evidence: Evidence) -> Loss | None:
         """What showing production in all rounds so far would have earned, by importance weighting, less what was."""
-        if self.production is None:
+        if self.production is None or evidence.since:  # of earlier rounds nothing is kept
             return None
         rounds, mean = evidence.rounds, float(evidence.values.means[self.production])
         error = evidence.seen.loss_error(self.production, max(evidence.counted, 1)) if rounds else 0.0

@@ -223,6 +223,7 @@ class Verdict:
         require(
             int((~self.alive).sum()) == len(self.dropped) + int((~self.field.present).sum())
             and bool(self.alive[current.leader])
+            and (self.kept is None or bool(self.alive[self.kept]))
             and bool(np.isin(self.candidates, current.candidates).all())
             and bool((gone["log_evidence"] >= np.log(1 / self.delta)).all())
             and not (gone["candidates"] == gone["leaders"]).any(),
