@@ -380,7 +380,7 @@ def pack_bodies(
     lists that the plan looked at.
     """
     m = requests.rows.shape[1]
-    lists, numbers = shown.tobytes(), propensities.tobytes()
+    lists, weights = shown.tobytes(), propensities.tobytes()
     text, edges = requests.text.tobytes(), requests.edges.tolist()
     narrow: dict[int, bytes] = {}  # rows in so many bytes for each number
     given, bodies = requests.given, []
@@ -391,7 +391,7 @@ def pack_bodies(
         first = next_row == row or given[next_row - 1] == next_row - row - 1
         numbers = None if first else given[row:next_row].astype(np.uint16).tobytes()
         table = narrow[width][width * m * row : width * m * next_row]
-        mine = (lists[4 * m * i : 4 * m * (i + 1)], numbers[8 * m * i : 8 * m * (i + 1)])
+        mine = (lists[4 * m * i : 4 * m * (i + 1)], weights[8 * m * i : 8 * m * (i + 1)])
         print_ = b"" if requests is sent else sent.print(i)
         bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table)))
     return bodies
