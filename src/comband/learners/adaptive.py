@@ -13,7 +13,7 @@ from comband.learners.base import Seed
 from comband.learners.certifying import CertifyingLearner, Guard
 from comband.learners.certifying.traffic import Traffic
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, Problem, has_totals
+from comband.problem import InputError, Problem, check_problem, has_totals
 
 
 class AdaptiveComband(CertifyingLearner):
@@ -110,7 +110,7 @@ class AdaptiveComband(CertifyingLearner):
         traffic = Traffic.among(check_policies(policies, gaps=True), production, exposure, max_loss)
         if max_loss is not None and recent is not None:
             raise InputError("max_loss is about all rounds, and recent forgets those before: leave one of them out.")
-        if has_totals(problem) or problem.places is not None:
+        if has_totals(problem) or check_problem(problem, places=True).places is not None:
             asked = ['objective="reward"'] * (check_objective(objective) == "reward")
             asked += [f"exposure={exposure:g}"] * (traffic.exposure < 1)
             if asked:
