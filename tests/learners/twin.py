@@ -105,7 +105,7 @@ class Twin:
         self.dropped: list[tuple[int, int, int, float]] = []
         self.certified: tuple[int, float] | None = None
         self.kept: tuple[int, float] | None = None
-        self.n_uncovered = 0
+        self.n_uncovered = self.n_uncovered_rewards = 0
         self.look(learner)
 
     @property
@@ -195,6 +195,7 @@ class Twin:
         self.missing += rewards is None
         uncovered = not asked.covered
         self.n_uncovered += uncovered
+        self.n_uncovered_rewards += uncovered and rewards is not None and bool(rewards.any())
         X = np.zeros(self.P)
         if rewards is not None:
             self.reward += float(rewards.sum())
