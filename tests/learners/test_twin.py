@@ -122,7 +122,8 @@ def follow(
         decisions = learner.ask(x)
         twin.ask(learner, decisions)
         rewards = scale * rewards_for(decisions.lists, turning and batch >= n_batches // 3, rng)
-        rewards[x == RARE] = scale * np.array([0.7, 0.0, 0.0])  # where nothing may come of it
+        rare = x == RARE  # where nothing may come of it
+        rewards[rare] = scale * np.array([0.7, 0.0, 0.0]) * (decisions.lists[rare] >= 0)
         delay = np.where(rng.random(BATCH) < 0.75, 0, rng.integers(1, 6, size=BATCH))
         never = (rng.random(BATCH) < 0.03) & (patience is not None)
         for i in range(BATCH):
