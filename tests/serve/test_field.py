@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from comband.serve.service import FieldClosedError, Service
 from comband.serve.wire import DecisionRequest, FieldChange, RewardPost
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, service, spec
+from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, numbered, service, spec
 
 LATER = ["second", *(f"other {i}" for i in range(4))]
 CHANGES = {  # before which request
@@ -127,18 +126,6 @@ def of_the_library(world: World) -> cb.AdaptiveComband:
         numbers = uniform_numbers(f"{5:064x}", [f"r{i}" for i in range(start, start + 16)])
         tell(learner, tables, keys, GivenNumbers(numbers), world, start)
     return learner
-
-
-def numbered(
-    requests: Sequence[dict[str, list[str | int]]], names: Sequence[str], here: Sequence[str]
-) -> tuple[np.ndarray[Any, Any], list[list[str | int]]]:
-    tables, keys = [], []
-    for lists in requests:
-        known = list(dict.fromkeys(item for name in names if name in here for item in lists.get(name, [])))
-        rows = [[known.index(item) for item in (lists.get(name, []) if name in here else [])] for name in names]
-        tables.append([row + [-1] * (M - len(row)) for row in rows])
-        keys.append(known)
-    return np.array(tables), keys
 
 
 def tell(

@@ -28,7 +28,7 @@ from comband.serve.digests import uniform_numbers
 from comband.serve.service import Service
 from comband.serve.settings import settings
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, service, spec
+from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, numbered, service, spec
 
 FACTORS = [1, 0.5, 0.25]
 SEED = f"{5:064x}"
@@ -50,15 +50,10 @@ def the_librarys(world: World, places: Any, n: int) -> tuple[cb.AdaptiveComband,
     )
     shown = []
     for start in range(0, n, 16):
-        tables, keys = [], []
-        for number in range(start, start + 16):
-            lists = list(world.lists(number).values())
-            known = list(dict.fromkeys(item for one in lists for item in one))
-            tables.append([[known.index(item) for item in one] for one in lists])
-            keys.append(known)
+        tables, keys = numbered([world.lists(number) for number in range(start, start + 16)])
         k = len(learner.epochs) - 1
         numbers = uniform_numbers(SEED, [f"r{i}" for i in range(start, start + 16)])
-        drawn = learner.epochs[k].explorer.draw(np.array(tables), GivenNumbers(numbers), epoch=k).decisions
+        drawn = learner.epochs[k].explorer.draw(tables, GivenNumbers(numbers), epoch=k).decisions
         lists_ = item_lists(drawn.lists) if places == "pairs" else drawn.lists
         columns = {name: getattr(drawn, name) for name in ("ids", "propensities", "epochs", "contexts", "covered")}
         decisions = learner.adopt(cb.Decisions(lists=lists_, **columns))

@@ -18,7 +18,7 @@ from comband.serve.journal import STRIDE, NotRunningError, TakenError
 from comband.serve.requests import Reader, problem_of
 from comband.serve.service import RepeatedRequestError, Service
 from comband.serve.wire import DecisionRequest, RewardPost
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, play, service, spec
+from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, numbered, play, service, spec
 
 
 def state_of(made: Service, name: str = "test") -> dict[str, object]:
@@ -91,15 +91,10 @@ def test_the_learner_is_the_librarys_own_on_the_same_tables(tmp_path: Path) -> N
             problem, RequestedLists(NAMES, problem), epsilon=0.01, first_epoch=made_of.first_epoch, seed=5
         )
         for start in range(0, 320, 16):
-            tables, keys = [], []
-            for number in range(start, start + 16):
-                lists = list(world.lists(number).values())
-                known = list(dict.fromkeys(item for one in lists for item in one))
-                tables.append([[known.index(item) for item in one] for one in lists])
-                keys.append(known)
+            tables, keys = numbered([world.lists(number) for number in range(start, start + 16)])
             numbers = uniform_numbers(f"{5:064x}", [f"r{i}" for i in range(start, start + 16)])
             k = len(learner.epochs) - 1
-            drawn = learner.epochs[k].explorer.draw(np.array(tables), GivenNumbers(numbers), epoch=k).decisions
+            drawn = learner.epochs[k].explorer.draw(tables, GivenNumbers(numbers), epoch=k).decisions
             rewards = [
                 [value for _, value in world.rewards(start + i, [keys[i][item] for item in shown])]
                 for i, shown in enumerate(drawn.lists)

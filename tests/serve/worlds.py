@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import uvicorn
+from numpy.typing import NDArray
 
 from comband.serve.api import make_app
 from comband.serve.learners import Timing
@@ -70,6 +71,19 @@ class World:
 
     def post(self, number: int, decision: Decision) -> RewardPost:
         return RewardPost(decision.decision, self.rewards(number, decision.items))
+
+
+def numbered(
+    requests: Sequence[dict[str, list[str | int]]], names: Sequence[str] = NAMES, here: Sequence[str] = NAMES
+) -> tuple[NDArray[Any], list[list[str | int]]]:
+    """Tables (n, P, M) as the library takes them, −1 where somebody has nothing to say, and what the numbers mean."""
+    tables, keys = [], []
+    for lists in requests:
+        known = list(dict.fromkeys(item for name in names if name in here for item in lists.get(name, [])))
+        rows = [[known.index(item) for item in (lists.get(name, []) if name in here else [])] for name in names]
+        tables.append([row + [-1] * (M - len(row)) for row in rows])
+        keys.append(known)
+    return np.array(tables), keys
 
 
 @contextmanager
