@@ -103,7 +103,7 @@ def over_http(world: World, address: str, seed: int, most: int, *, name: str = "
 def main() -> int:
     """Run both and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, required=True, help="folder of NAME_X.npz and NAME_Y.npz")
     parser.add_argument("--set", default="enron")
     parser.add_argument("--candidates", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1000)
