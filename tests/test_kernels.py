@@ -23,8 +23,20 @@ from comband._kernels.lists import (
 )
 from comband._kernels.logs import list_faults, round_faults
 from comband._kernels.records import event_rows, issue_rows, reward_prints
+from comband._kernels.rising import end_of
 from comband.bits import PackedRows
 from tests.strategies import hoeffding_radius
+
+
+@given(
+    values=st.lists(st.integers(-3, 6), max_size=9),
+    value=st.integers(-4, 7),
+    ends=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
+def test_the_end_of_what_is_not_above_a_number(values: list[int], value: int, ends: tuple[int, int]) -> None:
+    rising, (low, high) = np.sort(np.array(values, dtype=np.int64)), sorted(min(end, len(values)) for end in ends)
+    expected = low + np.searchsorted(rising[low:high], value, side="right")
+    assert end_of(rising, low, high, value) == expected
 
 
 def floyd(u: np.ndarray, n_actions: int) -> np.ndarray:

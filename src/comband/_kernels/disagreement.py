@@ -129,29 +129,31 @@ def disagreement_lists(
     n_drawn = len(u)
     if len(attention) != n_policies or len(smallest) != 3 or len(asked) != n:
         raise IndexError("disagreement_lists: shapes do not fit together")
-    owned = own.sum()
+    owned = 0.0
+    for p in range(len(own)):
+        owned += own[p]
     if len(own) != n_policies or not 0 <= owned < 1:
         raise IndexError("disagreement_lists: the shares of policies' own lists must sum to less than 1")
     if u.shape[1] != 2 or (n_drawn != n and n_drawn != 0) or not 0 <= leader < n_policies:
         raise IndexError("disagreement_lists: two numbers per context, or none; and a leader among the policies")
     if not _all_actions(lists, n_actions, -1):
         raise IndexError("disagreement_lists: an action is out of range")
-    shown = np.zeros((n_drawn, m), dtype=np.int32)
-    propensities = np.zeros((n_drawn, m))
-    covered = np.ones(n, dtype=np.bool_)
-    of_asked = np.zeros(asked.shape)
+    # Empty and then filled: zeros of every kind would take a tenth of a second each to compile.
+    shown, propensities = np.empty((n_drawn, m), dtype=np.int32), np.empty((n_drawn, m))
+    covered, of_asked = np.empty(n, dtype=np.bool_), np.empty(asked.shape)
     none = np.uint32(n_actions)
-    votes = np.zeros(n_actions + 1, dtype=np.int64)  # of each action, in the context at hand; no action comes last,
+    votes = np.empty(n_actions + 1, dtype=np.int64)  # of each action, in the context at hand; no action comes last,
+    care, leads = np.empty(n_actions + 1), np.empty(n_actions + 1, dtype=np.bool_)
+    covered[:], of_asked[:], votes[:], care[:], leads[:] = True, 0.0, 0, 0.0, False
     votes[none] = 1  # and is never new
-    care = np.zeros(n_actions + 1)
-    leads = np.zeros(n_actions + 1, dtype=np.bool_)
-    place = np.zeros(n_actions if asked.shape[1] else 0, dtype=np.int64)
-    mixed = np.zeros(n_actions + 1 if owned > 0 else 0)  # probabilities with which actions are shown in either way
+    place = np.empty(n_actions if asked.shape[1] else 0, dtype=np.int64)
+    mixed = np.empty(n_actions + 1 if owned > 0 else 0)  # probabilities with which actions are shown in either way
     most = min(n_actions, n_policies * m)
     union = np.empty(most + 1, dtype=np.int64)
     weight, lower, q = np.empty(most), np.empty(most), np.empty(most)
-    share = np.arange(n_policies + 1) / n_policies + 0.01
-    whole = own.copy()
+    share, whole = np.empty(n_policies + 1), np.empty(n_policies)
+    for v in range(n_policies + 1):
+        share[v] = v / n_policies + 0.01
     for i in range(n):
         size: Any = np.int64(0)  # of one type from the start: nothing is compiled for a 0
         for p in range(n_policies):
@@ -200,7 +202,9 @@ def disagreement_lists(
                     mixed[lists[i, p, k]] += whole[p]
         if n_drawn:
             if u[i, 0] < here:
-                shown[i] = lists[i, _drawn(whole, u[i, 0])]
+                p = _drawn(whole, u[i, 0])
+                for k in range(m):  # one by one: two seconds less to compile than a row at once
+                    shown[i, k] = lists[i, p, k]
             else:
                 systematic(union, q, size, (u[i, 0] - here) / (1 - here), shown[i], propensities[i])
             for k in range(m if owned > 0 else 0):

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.rising import end_of
+
 TOGETHER = 16  # rounds whose bets are multiplied before somebody takes the logarithm: far from what a number can hold
 
 
@@ -88,8 +90,8 @@ def exposure_bets(
                 continue
             if not 0 <= y < n_actions:
                 raise IndexError("exposure_bets: a shown action is out of range")
-            place = low + np.searchsorted(actions[low:high], y)
-            q = values[place] if place < high and actions[place] == y else rest[i]
+            place = end_of(actions, low, high, y) - 1
+            q = values[place] if place >= low and actions[place] == y else rest[i]
             of_shown[i, k] = q
             observed[_bin(q, edges)] += 1.0
             observed[n_bins + y % n_classes] += 1.0

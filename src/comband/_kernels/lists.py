@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.rising import end_of
+
 
 @njit(cache=True, nogil=True)
 def uniform_lists(u: NDArray[np.float64], n_actions: int) -> NDArray[np.int32]:
@@ -263,7 +265,7 @@ def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor
             drawn[i] = -1
         else:
             v = (u[i, 0] - floor) / (1 - floor) * cumulative[last]
-            drawn[i] = min(np.searchsorted(cumulative, v, side="right"), last)
+            drawn[i] = min(end_of(cumulative, 0, last, v), last)
     return drawn
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.rising import end_of
+
 
 @njit(cache=True, nogil=True)
 def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -160,7 +162,7 @@ def compare_rows(
             continue
         k = len(starts) - 1
         if ids[i] < starts[k]:
-            k = np.searchsorted(starts, ids[i], side="right") - 1
+            k = end_of(starts, 0, k, ids[i]) - 1
         fault = 0 if makers[i] == signatures[k] else 16
         if ids[i] >= low:
             place = head + ids[i] - low

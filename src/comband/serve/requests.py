@@ -219,7 +219,7 @@ class Reader:
             np.concatenate([given for given, _, _ in parts]),
             np.concatenate([rows for _, rows, _ in parts]),
             np.concatenate(spans),
-            np.frombuffer(text, dtype=np.uint8),
+            np.frombuffer(bytearray(text), dtype=np.uint8),
             needed,
         )
 
