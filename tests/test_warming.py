@@ -14,18 +14,10 @@ import pytest
 import comband as cb
 from comband._kernels import announcing
 
-# Loops that are loaded from the cache count as well: a fresh process has none, wherever it gets them from.
 LIFE = """
-import importlib, pkgutil
 import numpy as np
 import comband as cb
-from comband import _kernels
-from numba.core.dispatcher import Dispatcher
-
-def compiled():
-    modules = [importlib.import_module(f"comband._kernels.{{x.name}}") for x in pkgutil.iter_modules(_kernels.__path__)]
-    kernels = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
-    return {{(kernel.py_func.__qualname__, str(sig)) for kernel in kernels for sig in kernel.signatures}}
+from tests.compiled import compiled
 
 rng = np.random.default_rng(1)
 problem = cb.Problem(n_actions=30, list_size=4, sparsity=1)

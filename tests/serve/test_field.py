@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +16,9 @@ from comband.problem import InputError
 from comband.serve.client import Client, ServiceError
 from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
-from comband.serve.journal import NotRunningError
+from comband.serve.journal import Experiment, NotRunningError, StoredDecision
+from comband.serve.learning import JournalLists, learn_block
+from comband.serve.requests import Body, problem_of
 from comband.serve.service import FieldClosedError, Service
 from comband.serve.wire import DecisionRequest, FieldChange, RewardPost
 from tests.serve import postgres
@@ -289,14 +292,20 @@ def test_only_lists_that_count_can_be_shown(tmp_path: Path) -> None:
             await made.decide("test", [DecisionRequest(lists={"a": ["x", "y"], "b": ["x"], "c": []})])
             with pytest.raises(InputError, match="no list of this request has an item"):
                 await made.decide("test", [DecisionRequest(lists={"a": ["x", "y"], "b": [], "c": []})])
-            assert made.learners is not None
-            learning = made.learners.learning(made.experiments.find("test").experiment.id)
-            assert learning is not None
-            before = learning.shares.copy()
-            learning._note_shares(np.full((2, 3, 2), -1, dtype=np.int32), np.full((2, 2), -1, dtype=np.int32))
-            np.testing.assert_array_equal(learning.shares, before)
 
     asyncio.run(run())
+
+
+def test_decisions_that_show_nothing_say_nothing_of_shares() -> None:
+    one = spec(fallback="nothing", candidates=["a", "b"], list_size=2)
+    experiment = Experiment(0, "test", one, "0" * 64, "running", 0, 0)
+    policies = JournalLists(experiment, None, one.candidates)
+    learner = cb.AdaptiveComband(problem_of(one), policies, epsilon=0.1, seed=0)
+    none, sure = np.full(2, -1, dtype=np.int32).tobytes(), np.ones(2).tobytes()
+    body = msgspec.msgpack.encode(Body(b"", none, sure, True, b"[]", b"", 1, b""))
+    assert learn_block(learner, [StoredDecision(0, "", 0, 0, body)], np.zeros((1, 2))) is None
+    with pytest.raises(InputError, match="decision 1 is not in the journal"):
+        policies.tables([1])
 
 
 def test_lists_that_end_early_go_on_with_the_fallbacks_items(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 PADDING = 16
-_QUOTE, _COMMA, _COLON, _MINUS, _ZERO = 34, 44, 58, 45, 48
-_OPEN, _CLOSE, _OPEN_NAMES, _CLOSE_NAMES = 91, 93, 123, 125
+# Of one type from the start: what is given to a loop as a mere number would be compiled for this very number.
+_START: Any = np.int64(0)
+_QUOTE, _COMMA, _COLON, _MINUS, _ZERO = (_START + byte for byte in b'",:-0')
+_OPEN, _CLOSE, _OPEN_NAMES, _CLOSE_NAMES = (_START + byte for byte in b"[]{}")
 _MOST_PROBES = 64  # keys that were chosen to collide are left to Python's own dictionaries
 _MOST_DIGITS = 15  # below 2**53
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -265,7 +267,7 @@ def _all_lists(
     how many rows and keys there are by now, whether candidates rise, and the high bits of keys' bytes.
     """
     names, name_spans, name_codes, name_slots = name_index
-    P, n_keys, candidate, largest, rising = len(name_spans), 0, -1, -1, True
+    P, n_keys, candidate, largest, rising = len(name_spans), _START, -1, -1, True
     high: Any = np.uint64(0)
     named = _is(data, n, at, _OPEN_NAMES)
     good = named or _is(data, n, at, _OPEN)
@@ -345,9 +347,10 @@ def _all_requests(
     P, m = len(name_index[1]), rows.shape[1]
     room = min(P * m, n // 2 + 1)  # for the keys of one request: each takes two bytes at least
     found, last_list = np.empty((room, 2), dtype=np.int64), np.empty(room, dtype=np.int64)
-    codes, slots = np.empty(room, dtype=np.uint64), np.full(_n_slots(room), -1, dtype=np.int32)
-    taken, kept, high = np.full(P, -1, dtype=np.int64), np.empty(room, dtype=np.int64), np.uint64(0)
-    at, request, n_rows, n_all, place = _skip(data, n, 0), 0, 0, 0, 0
+    codes, slots = np.empty(room, dtype=np.uint64), np.empty(_n_slots(room), dtype=np.int32)
+    taken, kept, high = np.empty(P, dtype=np.int64), np.empty(room, dtype=np.int64), np.uint64(0)
+    slots[:], taken[:] = -1, -1
+    at, request, n_rows, n_all, place = _skip(data, n, _START), _START, _START, _START, _START
     many = _is(data, n, at, _OPEN)
     if many:
         at = _skip(data, n, at + 1)

@@ -168,8 +168,8 @@ class Api:
         return _answer({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """The store can be read."""
-        await run_in_threadpool(self.service.journal.experiments)
+        """The store can be read, and nothing is left to compile."""
+        await run_in_threadpool(self.service.check_ready)
         return _answer({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:
@@ -302,7 +302,14 @@ ROUTES = (
         for what, text in (("rounds", "All settled rounds"), ("candidates", "What each candidate would have shown"))
     ),
     Route("GET", "/healthz", None, Api.health, "Whether the process answers", answers=dict[str, str]),
-    Route("GET", "/readyz", None, Api.ready, "Whether the store can be read", answers=dict[str, str]),
+    Route(
+        "GET",
+        "/readyz",
+        None,
+        Api.ready,
+        "Whether it can decide at once",
+        answers=dict[str, str],
+    ),
     Route("GET", "/metrics", "read", Api.metrics, "Figures for Prometheus", media="text/plain"),
 )
 

@@ -148,6 +148,7 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
     if fallback == NOTHING:  # places that are empty come last
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)
+    lists.setflags(write=False)  # as explorers give them: one loop is compiled for both
     begins, text = lists_text(lists, requests.edges[:, 1], requests.spans, requests.text)
     return NewDecisions(
         experiment.id,

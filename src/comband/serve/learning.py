@@ -50,12 +50,12 @@ class JournalLists(RequestedLists):
     Parameters
     ----------
     experiment, journal:
-        Whose lists, and where they are.
+        Whose lists, and where they are; without a journal only those that are remembered.
     names:
         All candidates so far, in the order in which they came.
     """
 
-    def __init__(self, experiment: Experiment, journal: Journal, names: Sequence[str]) -> None:
+    def __init__(self, experiment: Experiment, journal: Journal | None, names: Sequence[str]) -> None:
         self._fallback = fallback_of(experiment.spec, names)
         nothing = NOTHING if self._fallback == NOTHING else None
         super().__init__(names, problem_of(experiment.spec), fallback=nothing)
@@ -89,7 +89,8 @@ class JournalLists(RequestedLists):
             else:
                 result[i] = self._table(body)
         if missing:
-            for stored in self._journal.decisions_at(self._experiment.id, list(missing)):
+            journal = self._journal
+            for stored in () if journal is None else journal.decisions_at(self._experiment.id, list(missing)):
                 result[missing.pop(stored.number)] = self._table(unpack_body(stored.body))
             if missing:
                 raise InputError(f"decision {min(missing)} is not in the journal.")
@@ -245,41 +246,17 @@ class Learning:
             rewards[number - first, place] = value
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            self._learn_block(rows[part], rewards[part])
+            inside = learn_block(self.learner, rows[part], rewards[part])
+            if inside is not None:
+                self._note_shares(inside)
             position = first + min(part.stop, len(rows))
             self._publish(position)
             self.position = position
             if self._change(changes):
                 break
 
-    def _learn_block(self, rows: Sequence[StoredDecision], rewards: NDArray[np.float64]) -> None:
-        bodies = [unpack_body(row.body) for row in rows]
-        lists = np.stack([np.frombuffer(body.shown, np.int32) for body in bodies])
-        policies = self.learner.policies
-        assert isinstance(policies, JournalLists)
-        tables = [policies.remember(row.number, body) for row, body in zip(rows, bodies, strict=True)]
-        for epoch, run in groupby(range(len(rows)), key=lambda i: rows[i].epoch):
-            if self.learner.done:
-                break
-            here = list(run)
-            drawn = Decisions(
-                ids=np.arange(len(here)),
-                lists=lists[here],
-                propensities=np.stack([np.frombuffer(bodies[i].propensities, np.float64) for i in here]),
-                epochs=np.full(len(here), epoch),
-                contexts=np.array([rows[i].number for i in here]),
-                covered=np.array([bodies[i].covered for i in here]),
-            )
-            self.learner.tell(self.learner.adopt(drawn), rewards[here])
-        some = slice(-_SHARES, None)
-        self._note_shares(np.stack(tables[some]), lists[some])
-
-    def _note_shares(self, tables: NDArray[np.int32], lists: NDArray[np.int32]) -> None:
-        """The share of shown items that each candidate would have shown, faded over blocks."""
-        places = np.nonzero(lists >= 0)
-        if len(places[0]) == 0:  # nothing was shown
-            return
-        inside = contains(tables, places[0], lists[places]).mean(axis=0)
+    def _note_shares(self, inside: NDArray[np.float64]) -> None:
+        """Shares of candidates, faded over blocks."""
         self._weight = _FADE * self._weight + 1
         self.shares = self.shares + (inside - self.shares) / self._weight
 
@@ -302,6 +279,37 @@ class Learning:
                     f"the plan of epoch {epoch} of {self.experiment.name!r} is not the one that its journal leads to."
                 )
             self.published += 1
+
+
+def learn_block(
+    learner: AdaptiveComband, rows: Sequence[StoredDecision], rewards: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Tell a learner of a block of decisions; the share (P,) of items shown at its end that each candidate would have
+    shown, None if none were.
+    """
+    bodies = [unpack_body(row.body) for row in rows]
+    lists = np.stack([np.frombuffer(body.shown, np.int32) for body in bodies])
+    policies = learner.policies
+    assert isinstance(policies, JournalLists)
+    tables = [policies.remember(row.number, body) for row, body in zip(rows, bodies, strict=True)]
+    for epoch, run in groupby(range(len(rows)), key=lambda i: rows[i].epoch):
+        if learner.done:
+            break
+        here = list(run)
+        drawn = Decisions(
+            ids=np.arange(len(here)),
+            lists=lists[here],
+            propensities=np.stack([np.frombuffer(bodies[i].propensities, np.float64) for i in here]),
+            epochs=np.full(len(here), epoch),
+            contexts=np.array([rows[i].number for i in here]),
+            covered=np.array([bodies[i].covered for i in here]),
+        )
+        learner.tell(learner.adopt(drawn), rewards[here])
+    at_the_end = lists[-_SHARES:]
+    places = np.nonzero(at_the_end >= 0)
+    if len(places[0]) == 0:
+        return None
+    return np.asarray(contains(np.stack(tables[-_SHARES:]), places[0], at_the_end[places]).mean(axis=0))
 
 
 def _same(one: Any, other: Any) -> bool:

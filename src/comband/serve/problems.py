@@ -12,7 +12,7 @@ from comband.problem import InputError
 from comband.serve.database import StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
-from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError
+from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError
 from comband.serve.wire import Problem, as_json
 
 _log = logging.getLogger("comband.serve")
@@ -76,6 +76,8 @@ def problem_of(error: Exception) -> Response:
         )
     if isinstance(error, NotReadyError):
         return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})
+    if isinstance(error, WarmingError):
+        return problem(503, "Loops are being compiled, for some seconds after an installation.", {"retry-after": "1"})
     if isinstance(error, StoreError):
         return problem(
             503, f"Nothing was stored ({error}); show a list of your own, and try again.", {"retry-after": "1"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from itertools import chain, pairwise
 
@@ -178,11 +179,16 @@ class Reader:
         self.spec, self.names, self.problem = spec, list(names), problem_of(spec)
         self._numbers = {name: i for i, name in enumerate(names)}
         self.fallback: int | str | None = fallback_of(spec, self.names)
-        tokens = [as_json(name) for name in names]
+
+    @cached_property
+    def _index(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64], NDArray[np.int32]]:
+        """By which names are found in the text of requests."""
+        tokens = [as_json(name) for name in self.names]
         edges = np.cumsum([0, *map(len, tokens)])
         spans = np.stack([edges[:-1], edges[1:]], axis=1)
         text = np.frombuffer(b"".join(tokens) + _PADDING, dtype=np.uint8)
-        self._index = (text, spans, *index_tokens(text, spans))
+        codes, slots = index_tokens(text, spans)
+        return text, spans, codes, slots
 
     def scan(self, body: bytes, needed: NDArray[np.bool_]) -> Requests | None:
         """The requests straight from their text, if that is as simple as it mostly is; `needed` (P,) says whose lists

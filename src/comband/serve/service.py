@@ -36,6 +36,7 @@ from comband.serve.learners import Learners, Timing
 from comband.serve.requests import Requests, keys_of, unpack_body
 from comband.serve.stores import open_database
 from comband.serve.telling import Telling
+from comband.serve.warming import warm_up
 from comband.serve.wire import (
     Decision,
     DecisionRequest,
@@ -61,6 +62,10 @@ class RepeatedRequestError(Exception):
 
 class NotReadyError(Exception):
     """There is no plan yet."""
+
+
+class WarmingError(Exception):
+    """Loops are being compiled."""
 
 
 class FieldClosedError(Exception):
@@ -96,9 +101,27 @@ class Service:
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
         failed = {} if self.learners is None else self.learners.failed
         self.telling = Telling(self.experiments, self.journal, failed)
+        self._warming = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
         self._thread.start()
+
+    async def warm_up(self) -> None:
+        """Have ready what the first decision and the first reward need; whoever asks meanwhile waits for it."""
+        self._warming, began = True, time.perf_counter()
+        try:
+            await asyncio.to_thread(warm_up, self._stop.is_set)
+        except Exception:
+            _log.exception("could not compile beforehand")
+        finally:
+            self._warming = False
+        _log.info("warm", extra={"facts": {"seconds": round(time.perf_counter() - began, 1)}})
+
+    def check_ready(self) -> None:
+        """`StoreError` if the store cannot be read, `WarmingError` while loops are being compiled."""
+        self.journal.experiments()
+        if self._warming:
+            raise WarmingError
 
     def close(self) -> None:
         """Finish what was begun, save, give the leases back, and close."""

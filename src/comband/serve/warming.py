@@ -1,0 +1,57 @@
+"""What the first decisions and rewards would have to wait for, before anybody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from comband.learners import AdaptiveComband
+from comband.serve.deciding import Asked, Plan, draw, pack_plan
+from comband.serve.journal import Experiment, StoredDecision
+from comband.serve.learning import JournalLists, learn_block
+from comband.serve.requests import Reader, problem_of, unpack_body
+from comband.serve.wire import DecisionRequest, Spec, as_json
+
+_SPEC = Spec(name="nobody", candidates=["a", "b", "c"], list_size=3, epsilon=0.1, sparsity=1, first_epoch=60)
+_BATCHES = [1] * 4 + [20] * 60  # the winner is known long before
+
+
+def warm_up(is_over: Callable[[], bool] = lambda: False) -> None:
+    """Have loops compiled, or loaded from where they are kept: first those of a decision, then those that read requests
+    from their text, then those that learn; until it is over. An experiment of nobody is decided and learnt from, and
+    nothing is stored.
+    """
+    reader, everyone = Reader(_SPEC, _SPEC.candidates), np.ones(len(_SPEC.candidates), dtype=np.bool_)
+    experiment = Experiment(0, _SPEC.name, _SPEC, "0" * 64, "running", 0, 0)
+    learner = AdaptiveComband(
+        problem_of(_SPEC),
+        JournalLists(experiment, None, _SPEC.candidates),
+        epsilon=_SPEC.epsilon,
+        first_epoch=_SPEC.first_epoch,
+        seed=0,
+    )
+    rng, number = np.random.default_rng(0), 0
+    for n in _BATCHES:
+        if is_over():
+            return
+        if learner.done:
+            break
+        epoch = len(learner.epochs) - 1
+        plan = Plan.unpacked(epoch, pack_plan(learner.epochs[epoch].explorer, None, everyone, 0), reader)
+        asked = [_request(rng) for _ in range(n)]
+        requests = reader.scan(as_json(asked), everyone) if number else reader.read(asked, everyone)
+        assert requests is not None
+        drawn = draw([Asked(experiment, plan, reader.fallback, requests)])
+        rows = [StoredDecision(number + i, "", 0, epoch, body) for i, body in enumerate(drawn.bodies)]
+        liked = np.array([np.frombuffer(unpack_body(body).shown, np.int32) < 3 for body in drawn.bodies])  # those of a
+        rewards = (liked & (liked.cumsum(axis=1) == 1)).astype(np.float64)
+        if number:
+            learn_block(learner, rows, rewards)
+        number += n
+    learner.state()
+
+
+def _request(rng: np.random.Generator) -> DecisionRequest:
+    keys = [f"item {k}" for k in rng.permutation(9)]
+    return DecisionRequest(lists={name: list(keys[3 * p : 3 * p + 3]) for p, name in enumerate(_SPEC.candidates)})

@@ -1,0 +1,74 @@
+"""What the first request would wait for is there before it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from comband.serve import service as serving
+from tests.serve.worlds import listening, service
+
+LIFE = """
+import asyncio, sys
+from pathlib import Path
+import httpx
+from comband.serve.warming import warm_up
+from comband.serve.wire import as_json
+from tests.compiled import compiled
+from tests.serve.worlds import World, listening, play, service, spec
+
+warm_up()
+before = compiled()
+with service(Path(sys.argv[1])) as made:
+    asyncio.run(made.create(spec()))
+    asyncio.run(play(made, World(), 0, 320))
+    with listening(made) as address:
+        answer = httpx.post(
+            f"{address}/v1/experiments/test/decisions",
+            content=as_json([World().request(i) for i in range(320, 330)]),
+            headers={"content-type": "application/json"},
+        )
+        answer.raise_for_status()
+print(len(before), sorted(compiled() - before))
+"""
+
+
+def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIFE, str(tmp_path)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    count, rest = shown.stdout.split(maxsplit=1)
+    assert int(count) > 5
+    assert rest.strip() == "[]"
+
+
+def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(is_over: Callable[[], bool]) -> None:
+        assert not is_over()
+        begun.set()
+        assert go_on.wait(30)
+        raise RuntimeError("it is no harm if it fails")
+
+    monkeypatch.setattr(serving, "warm_up", slow)
+    with service(tmp_path) as made, listening(made) as address:
+        thread = threading.Thread(target=lambda: asyncio.run(made.warm_up()))
+        thread.start()
+        try:
+            assert begun.wait(30)
+            early = httpx.get(f"{address}/readyz")
+            assert early.status_code == 503
+            assert early.headers["retry-after"] == "1"
+            assert "compiled" in early.json()["detail"]
+            assert httpx.get(f"{address}/healthz").status_code == 200
+        finally:
+            go_on.set()
+            thread.join()
+        assert httpx.get(f"{address}/readyz").status_code == 200
