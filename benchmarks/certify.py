@@ -142,8 +142,8 @@ def real_world(folder: Path, name: str, n_candidates: int, seed: int = 0) -> Wor
 
 
 def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
-    """Needle: one good candidate among random ones. Nearly equal: all know the truth up to a little noise. Small
-    catalogue: 14 to 24 items, lists of 2 to 5, candidates from good to bad.
+    """Needle: one good candidate among random ones. Nearly equal: all know the truth up to a little noise. Graded:
+    candidates from good to bad. Small: the same with a catalogue of 14 to 24 items, lists of 2 to 5.
     """
     rng = np.random.default_rng(seed)
     N, K, m = (2000, int(rng.integers(14, 25)), int(rng.integers(2, 6))) if kind == "small" else (2000, 60, 4)
@@ -155,7 +155,8 @@ def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
     lists = np.empty((n_candidates, N, m), dtype=np.int32)
     for p in range(n_candidates):
         good = p == n_candidates // 2 if kind == "needle" else True
-        noise = {"nearly equal": 0.15, "small": 0.2 + 1.8 * p / n_candidates}.get(kind, 0.3)
+        graded = 0.2 + 1.8 * p / n_candidates
+        noise = {"nearly equal": 0.15, "small": graded, "graded": graded}.get(kind, 0.3)
         scores = (taste if good else 0) + (noise if good else 1.0) * rng.standard_normal((N, K))
         lists[p] = np.argsort(-scores, axis=1)[:, :m]
     world = World(kind, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)

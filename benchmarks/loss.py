@@ -3,11 +3,12 @@
 python -m benchmarks.loss [--data DIR] [--sets NAME …] [--candidates P] [--seeds N] [--first-seed S] [--most ROUNDS]
     [--quick] [--json FILE]
 
-The worlds are those of `benchmarks.certify`, and "rare", in which about 3% of lists are clicked. Beside AdaptiveComband
-with either objective: the uniform mixture with the same certificate, and what is done without one: successive halving
-over candidates (told each horizon beforehand, so it has a run of its own for each), LUCB with radii for rare clicks,
-and Thompson sampling, all over candidates, each shown list crediting its own candidate alone. Losses are exact: the
-best candidate's value less what shown lists are worth, as a share of the best; after a certificate the winner is shown.
+The worlds are those of `benchmarks.certify`, and "rare" and "rare equal", where about 3% of lists are clicked. Beside
+AdaptiveComband with either objective: the uniform mixture with the same certificate, and what is done without one:
+successive halving over candidates (told each horizon beforehand, so it has a run of its own for each), LUCB with radii
+for rare clicks, and Thompson sampling, all over candidates, each shown list crediting its own candidate alone. Losses
+are exact: the best candidate's value less what shown lists are worth, as a share of the best; after a certificate the
+winner is shown.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ BANDITS = ("successive halving", "LUCB", "Thompson sampling")
 
 
 def make_world(folder: Path | None, name: str, n_candidates: int, seed: int) -> World:
-    """A real set, a made one, or the rare one: nearly equal candidates of whose lists about 3% are clicked."""
-    if name == "rare":
-        world = made_world("nearly equal", n_candidates, seed)
+    """A real set, a made one, or a rare one, of whose lists about 3% are clicked: candidates from good to bad, or such
+    as are nearly equal, of whom any will do.
+    """
+    if name in ("rare", "rare equal"):
+        world = made_world("graded" if name == "rare" else "nearly equal", n_candidates, seed)
         rare = 0.03 / float(world.values(world.policies).max())
         return World(name, world.problem, world.policies, rare * world.chances, 0.1 * 0.03)
     if folder is not None and (folder / f"{name}_X.npz").exists():
