@@ -155,6 +155,18 @@ def test_refuses_weights_and_settings_that_make_no_sense(options: dict[str, Any]
         model.fit(X, lists=lists, rewards=rewards, propensities=q, round_weights=weights)
 
 
+def test_a_bar_over_labels_changes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    X, _, lists, rewards, propensities = bandit_log(300)
+    models = [BanditListClassifier(LogisticRegression(), list_size=2, verbose=verbose) for verbose in (False, True)]
+    said = []
+    for model in models:
+        model.fit(X, lists=lists, rewards=rewards, propensities=propensities)
+        said.append(capfd.readouterr().err)
+    assert said[0] == ""
+    assert " labels:" in said[1]
+    np.testing.assert_array_equal(models[0].predict_scores(X), models[1].predict_scores(X))
+
+
 def test_a_matrix_whose_indices_lie_is_refused() -> None:
     X, _, lists, rewards, q = bandit_log(50)
     broken = sp.csr_array(X)

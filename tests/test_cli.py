@@ -25,7 +25,7 @@ from comband.cli import COMMANDS, app
 from comband.commands.common import print_json, stoppable
 from comband.commands.simulate import LEARNERS
 from comband.experiments.runner import run_tasks
-from comband.running import progress_bar
+from comband.progress import progress_bar
 from tests.experiments.toy import toy
 from tests.logs.worlds import PROBLEM, small_log, write_both
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import comband as cb
+from comband.progress import BAR, progress_bar
 from comband.results import UNWATCHED
-from comband.running import _BAR, _describe, progress_bar
+from comband.running import _describe
 
 PROBLEM = cb.Problem(12, 3, 1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -31,7 +32,7 @@ def test_the_progress_line_fits_the_terminal(width: int, name: str, monkeypatch:
     monkeypatch.setenv("COLUMNS", str(width))
     bar = progress_bar()
     status = cb.Status(123_456, name, 200, certified=0.01234, forecast=123_456)
-    words = _describe(status, bar.console.width - len("123,456 rounds: ") - _BAR - 1)
+    words = _describe(status, bar.console.width - len("123,456 rounds: ") - BAR - 1)
     task = bar.add_task(words, total=200_000, completed=123_456)
     with bar.console.capture() as capture:
         bar.console.print(bar.make_tasks_table([bar.tasks[task]]))

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import comband as cb
 from comband.cli import app
 from comband.commands.common import console, print_table, working
+from comband.progress import progress_bar
 from comband.reports import evaluation_page
 from comband.results import Candidate
-from comband.running import progress_bar
 from comband.text import shorten, visible
 from tests.logs.worlds import PROBLEM, small_log
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from comband.oracles.pairs import Pairs, check_magnitudes, shown_pairs
 from comband.oracles.scorers import LinearScorer, fit_actions
 from comband.policies.scored import ScoredPolicy
 from comband.problem import InputError, Problem, check_count, check_number, check_positive
+from comband.progress import progress_bar
 
 
 class NoNumbersError(InputError, TypeError):
@@ -56,6 +58,8 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         Every label starts with so many imagined answers at the mean rate.
     random_state:
         For ties between equal scores, an int.
+    verbose:
+        Whether to show a progress bar while labels are fitted one by one.
 
     Attributes
     ----------
@@ -90,6 +94,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         repeat_correlation: float = 1.0,
         smoothing: float = 2.0,
         random_state: int = 0,
+        verbose: bool = False,
     ) -> None:
         self.estimator = estimator
         self.list_size = list_size
@@ -100,6 +105,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         self.repeat_correlation = repeat_correlation
         self.smoothing = smoothing
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(
         self,
@@ -333,14 +339,19 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         bounds = np.searchsorted(pairs.actions[by_action], np.arange(K + 1))
         contexts = pairs.contexts
 
-        def tasks() -> Any:
+        def tasks(done: Callable[[int], None]) -> Any:
             for action in range(K):
+                done(action)
                 some = by_action[bounds[action] : bounds[action + 1]]
                 # One kind of answer only: nothing to learn from, and the smoothed rate says it all.
                 if len(some) and np.ptp(pairs.rewards[some]) > 0:
                     yield action, contexts[pairs.rows[some]], pairs.rewards[some], pairs.weights[some]
 
-        return fit_actions(estimator, tasks(), constants=constants)
+        if not self.verbose:
+            return fit_actions(estimator, tasks(lambda action: None), constants=constants)
+        with progress_bar("labels", forecast=True) as bar:
+            task = bar.add_task("", total=K)
+            return fit_actions(estimator, tasks(lambda action: bar.update(task, completed=action)), constants=constants)
 
 
 def _check_weights(name: str, weights: Any, n: int) -> NDArray[np.float64]:

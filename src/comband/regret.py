@@ -13,7 +13,7 @@ from comband.environments.adversarial import AdversarialSequence
 from comband.learners.base import Learner
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_count
-from comband.running import progress_bar
+from comband.progress import progress_bar
 
 
 def play(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,10 @@ from comband.environments.base import Environment
 from comband.frames import Tabular
 from comband.learners.base import Learner, Seed
 from comband.problem import InputError, as_generator, check_count
+from comband.progress import BAR, progress_bar
 from comband.results import Selection, Status, rough
 from comband.rounds import Rounds
 from comband.text import visible
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-_BAR = 10  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ def run(
                 )
             )
             if bar is not None and task is not None:
-                words = _describe(status, bar.console.width - len(f"{played:,} rounds: ") - _BAR - 1)
+                words = _describe(status, bar.console.width - len(f"{played:,} rounds: ") - BAR - 1)
                 bar.update(task, completed=played, description=words)
     names = ("rounds", "reward", "leader", "certified", "survivors", "forecast")
     columns = [np.array(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0) for _ in names]
@@ -165,25 +161,3 @@ def _describe(status: Status, width: int) -> str:
         if len(text) <= width:
             return text
     return leads[: max(width - 1, 0)] + "…"
-
-
-def progress_bar() -> Progress:
-    """A bar for rounds, on standard error.
-
-    >>> from comband.running import progress_bar
-    >>> with progress_bar() as bar:
-    ...     task = bar.add_task("rounds", total=2)
-    ...     bar.update(task, advance=2)
-    ...
-    >>> bar.finished
-    True
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    return Progress(
-        TextColumn("{task.completed:,.0f} rounds:"),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=_BAR),
-        console=Console(stderr=True),
-    )
