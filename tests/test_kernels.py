@@ -170,7 +170,7 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bound, ratio, k = 5.0, 1.5, 12
     values = rng.uniform(-bound, bound, size=(20, 2)) * 10.0 ** -rng.integers(0, 5, size=(20, 2))
-    whole = np.zeros((2, 2 * k + 1), dtype=np.int64)
+    whole = np.zeros((2 * k + 1, 2), dtype=np.int64)
     split_histogram(values, whole, bound, np.log(ratio))
     counts = whole / ONE
     positive = bound * ratio ** -np.arange(k - 1, -1, -1.0)
@@ -180,8 +180,8 @@ def test_split_histogram_equals_interpolation(seed: int) -> None:
         for z in values[:, p]:
             right = int(np.clip(np.searchsorted(grid, z), 1, 2 * k))
             share = (z - grid[right - 1]) / (grid[right] - grid[right - 1])
-            expected[p, right] += share
-            expected[p, right - 1] += 1 - share
+            expected[right, p] += share
+            expected[right - 1, p] += 1 - share
     np.testing.assert_allclose(counts, expected, atol=1e-9)
     assert whole.sum() == 40 * 2**40
 
@@ -195,7 +195,7 @@ def test_split_shared_is_split_histogram_of_the_sums(P: int, most: int) -> None:
     weights = rng.uniform(0.1, 1, size=starts[-1])
     for offsets in (np.zeros(40), -rng.random(40) * (rng.random(40) < 0.5)):
         X = np.add.reduceat(weights[:, None] * inside, starts[:-1], axis=0) + offsets[:, None]
-        expected, counts = np.zeros((2, P, 21), dtype=np.int64)
+        expected, counts = np.zeros((2, 21, P), dtype=np.int64)
         sums, squares = np.zeros((2, 2, P), dtype=np.int64)
         split_histogram(X, expected, 13.0, np.log(1.5))
         bits = PackedRows.from_cells(inside).bits

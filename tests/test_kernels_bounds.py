@@ -108,7 +108,7 @@ def paired_up(lists: np.ndarray = LISTS, asked: np.ndarray = SHOWN, u: np.ndarra
 
 def _shared(bits: np.ndarray, starts: list[int], n_variables: int = 3) -> float:
     sums, squares = np.zeros((2, 2, n_variables), dtype=np.int64)
-    counts = np.zeros((n_variables, 9), dtype=np.int64)
+    counts = np.zeros((9, n_variables), dtype=np.int64)
     return float(betting.split_shared(bits, np.array(starts), ONES, ONES, counts, sums, squares, 5.0, 0.5, 8.0))
 
 
@@ -197,7 +197,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
         np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1), np.array([0]), np.array([2]), np.ones((2, 2))
     ),
     "histogram, counts for another number of variables": lambda: betting.split_histogram(
-        np.ones((2, 3)), np.zeros((2, 9), dtype=np.int64), 5.0, 0.5
+        np.ones((2, 3)), np.zeros((9, 2), dtype=np.int64), 5.0, 0.5
     ),
     "shared histogram, bits for fewer variables": lambda: _shared(
         np.zeros((2, 1), np.uint64), [0, 1, 2], n_variables=65
@@ -228,18 +228,18 @@ def test_kernels_refuse_what_does_not_fit(case: str) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e-310])
 @pytest.mark.parametrize("bound", [1.0, 1e308, 5e-324, np.inf])
 def test_histograms_stay_within_their_counts(value: float, bound: float) -> None:
-    frame = np.full((3, 12), 7)  # the counts are rows 1: what stands around them must not change
-    frame[1] = 0
-    betting.split_histogram(np.full((4, 1), value), frame[1:2, :11], bound, np.log(1.5))
-    assert (frame[[0, 2]] == 7).all()
-    assert frame[1, 11] == 0
-    frame[1, :11] = 0
-    for n_events in (1, 8):  # looked up, and not
+    frame = np.full((12, 3), 7)  # the counts are in column 1: what stands around them must not change
+    frame[:, 1] = 0
+    betting.split_histogram(np.full((4, 1), value), frame[:11, 1:2], bound, np.log(1.5))
+    assert (frame[:, [0, 2]] == 7).all()
+    assert frame[11, 1] == 0
+    frame[:11, 1] = 0
+    for n_events in (1, 2, 8):  # for all at once, looked up, and not
         bits, (sums, squares) = np.ones((n_events, 1), np.uint64), np.zeros((2, 2, 1), dtype=np.int64)
         weights, starts = np.full(n_events, value), np.array([0, n_events])
-        betting.split_shared(bits, starts, weights, np.zeros(1), frame[1:2, :11], sums, squares, bound, 0.4, bound)
-        assert (frame[[0, 2]] == 7).all()
-        assert frame[1, 11] == 0
+        betting.split_shared(bits, starts, weights, np.zeros(1), frame[:11, 1:2], sums, squares, bound, 0.4, bound)
+        assert (frame[:, [0, 2]] == 7).all()
+        assert frame[11, 1] == 0
 
 
 def test_uniform_lists_stay_in_range_for_any_numbers() -> None:

@@ -19,11 +19,13 @@ from comband.estimates.importance import SharedActions
 Seen = tuple[ValueHistograms, ExactValueSums]
 
 
-def seen(values: NDArray[np.float64], *, bound: float) -> Seen:
-    """One event per round, in the lists of all P candidates: X is the event's weight."""
+def seen(values: NDArray[np.float64], *, bound: float, events: int = 1) -> Seen:
+    """Rounds with one event in the lists of all P candidates, whose weight is X; or with others that nobody shows."""
     n = len(values)
-    rows = np.arange(n)
-    shared = SharedActions(rows, rows, rows, PackedRows.from_cells(np.ones((n, 3), dtype=bool)))
+    rows, inside = np.arange(n), np.zeros((n * events, 3), dtype=bool)
+    inside[::events] = True
+    shared = SharedActions(rows, np.arange(n * events), np.repeat(rows, events), PackedRows.from_cells(inside))
+    values = np.repeat(values, events)
     histograms = ValueHistograms.zero(3, bound=bound, n_rounds=n)
     sums = ExactValueSums.zero(3, bound=bound, n_rounds=n)
     histograms.add_shared(shared, values, sums=sums)
@@ -58,10 +60,11 @@ def test_any_order_and_any_parts_have_the_same_digits(seed: int, n_parts: int, b
     np.testing.assert_array_equal(whole[1].rounded().sums, parts[0][1].rounded().sums)
 
 
-def test_sums_are_those_of_rational_numbers() -> None:
+@pytest.mark.parametrize("events", [1, 2, 9])  # for all at once, looked up, and not
+def test_sums_are_those_of_rational_numbers(events: int) -> None:
     rng = np.random.default_rng(1)
     values = numbers(rng, 3000, 250.0)
-    sums = seen(values, bound=250.0)[1].rounded()
+    sums = seen(values, bound=250.0, events=events)[1].rounded()
     exact = sum(Fraction(value) for value in values.tolist())
     squares = sum(Fraction(value) ** 2 for value in values.tolist())
     assert abs(float(Fraction(sums.sums[0]) / exact - 1)) < 1e-15

@@ -732,9 +732,16 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/betting.py",
-        "sums[1, p] += exact[2]",
-        "sums[1, p] += 0 * exact[2]",
+        "_add_where(bits[first], flip, found[2], sums[1])",
+        "_add_where(bits[first], flip, 0 * found[2], sums[1])",
         "sums of values lose what is below 2^−40 of their bound",
+        ("tests/estimates/test_exact.py::test_sums_are_those_of_rational_numbers",),
+    ),
+    Mutant(
+        "_kernels/betting.py",
+        "squares[1, p] += exact[4]",
+        "squares[1, p] += 0 * exact[4]",
+        "sums of squares lose what is below 2^−40 of their bound in rounds with several rewards",
         ("tests/estimates/test_exact.py::test_sums_are_those_of_rational_numbers",),
     ),
     Mutant(

@@ -34,7 +34,7 @@ def _in_whole_numbers(x: float, share: float, exact: NDArray[np.int64]) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, int, float]:
-    """The two columns of a histogram that a value z ≠ 0 lies between, and the share of the first."""
+    """The two rows of a histogram that a value z ≠ 0 lies between, and the share of the first."""
     sign = 1 if z > 0 else -1
     size = min(abs(z), bound)
     shrink = np.exp(-log_ratio)
@@ -48,30 +48,56 @@ def _split(z: float, middle: int, bound: float, log_ratio: float) -> tuple[int, 
         above /= shrink
     below = above * shrink
     share = min(max((size - below) / (above - below), 0.0), 1.0)
-    column = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
-    return column, column - sign, share
+    row = middle + sign * (middle - min(max(j, 0), middle - 1))  # whatever the numbers, within the counts
+    return row, row - sign, share
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def split_histogram(values: NDArray[np.float64], counts: NDArray[np.int64], bound: float, log_ratio: float) -> None:
-    """Add values (n, P) in [−bound, bound] to counts (P, 2k+1), whose columns stand for ±bound·e^(−j·log_ratio) and 0.
+    """Add values (n, P) in [−bound, bound] to counts (2k+1, P), whose rows stand for ±bound·e^(−j·log_ratio) and 0.
 
-    A value between two columns is split so that its mean is kept, in whole numbers of 2^−40 that sum to 1; zeros are
+    A value between two rows is split so that its mean is kept, in whole numbers of 2^−40 that sum to 1; zeros are
     not counted. Works in place.
     """
     n, n_variables = values.shape
-    if len(counts) != n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
+    if counts.shape[1] != n_variables or len(counts) < 3 or len(counts) % 2 == 0:
         raise IndexError("split_histogram: shapes do not fit together")
-    middle = counts.shape[1] // 2
+    middle = len(counts) // 2
     for i in range(n):
         for p in range(n_variables):
             z = values[i, p]
             if z == 0.0 or np.isnan(z):
                 continue
-            column, other, share = _split(z, middle, bound, log_ratio)
+            row, other, share = _split(z, middle, bound, log_ratio)
             part = _whole(share)
-            counts[p, column] += part
-            counts[p, other] += _ONE - part
+            counts[row, p] += part
+            counts[other, p] += _ONE - part
+
+
+@njit(cache=True, nogil=True)
+def _add_where(words: NDArray[np.uint64], flip: np.uint64, amount: int, total: NDArray[np.int64]) -> None:
+    """Add the amount to total[p] wherever bit p is set, or with `flip` all ones is not; without a branch for each."""
+    for word in range(len(words)):
+        some = words[word] ^ flip
+        if some == 0:
+            continue
+        part = total[64 * word : min(64 * word + 64, len(total))]
+        for b in range(len(part)):
+            part[b] += amount & -np.int64((some >> np.uint64(b)) & np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def _any_of(words: NDArray[np.uint64], flip: np.uint64, n: int) -> bool:
+    """Whether one of the first n bits is set, or with `flip` all ones is not."""
+    for word in range(len(words)):
+        some = words[word] ^ flip
+        if n - 64 * word < 64:
+            some &= (np.uint64(1) << np.uint64(n - 64 * word)) - np.uint64(1)
+        if some != 0:
+            return True
+        if n <= 64 * (word + 1):
+            break
+    return False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -92,11 +118,11 @@ def split_shared(
     Events starts[r] … starts[r+1]−1 are those of round r; bits (E, words) are packed over variables. Adds Σ_r X and
     Σ_r X² to `sums` and `squares` (2, P) too: X/unit in whole numbers of 2^−40 and of 2^−80, X² in those of unit².
     Returns the largest |X| (NaN if one is, and stops there). A few events have few sets, so that a value is mostly
-    looked up.
+    looked up; one event has two, and each goes to all who have it at once.
     """
-    n_variables, middle = len(counts), counts.shape[1] // 2
-    n_events = len(weights)
-    if len(bits) != n_events or 64 * bits.shape[1] < n_variables or counts.shape[1] < 3 or counts.shape[1] % 2 == 0:
+    n_variables, middle = counts.shape[1], len(counts) // 2
+    n_events, n_words = len(weights), bits.shape[1]
+    if len(bits) != n_events or 64 * n_words < n_variables or len(counts) < 3 or len(counts) % 2 == 0:
         raise IndexError("split_shared: shapes do not fit together")
     if len(starts) != len(offsets) + 1 or starts[0] != 0 or starts[len(offsets)] != n_events:
         raise IndexError("split_shared: the rounds do not fit the events")
@@ -106,12 +132,30 @@ def split_shared(
     if sums.shape != (2, n_variables) or squares.shape != (2, n_variables):
         raise IndexError("split_shared: two numbers of a sum for each variable")
     values = np.zeros(1 << _FEW)
-    columns = np.zeros((1 << _FEW, 2), dtype=np.int64)
+    between = np.zeros((1 << _FEW, 2), dtype=np.int64)
     looked = np.zeros((1 << _FEW, 5), dtype=np.int64)
     found = np.zeros(5, dtype=np.int64)
     largest = 0.0
     for r in range(len(offsets)):
         first, stop = starts[r], starts[r + 1]
+        if stop - first == 1:
+            for chosen in range(2):
+                z = offsets[r] + (weights[first] if chosen else 0.0)
+                flip = np.uint64(0) if chosen else ~np.uint64(0)
+                if z == 0.0 or not _any_of(bits[first], flip, n_variables):
+                    continue
+                if np.isnan(z):
+                    return np.nan
+                row, other, share = _split(z, middle, bound, log_ratio)
+                _in_whole_numbers(z / unit, share, found)
+                _add_where(bits[first], flip, found[0], counts[row])
+                _add_where(bits[first], flip, _ONE - found[0], counts[other])
+                _add_where(bits[first], flip, found[1], sums[0])
+                _add_where(bits[first], flip, found[2], sums[1])
+                _add_where(bits[first], flip, found[3], squares[0])
+                _add_where(bits[first], flip, found[4], squares[1])
+                largest = max(largest, abs(z))
+            continue
         few = stop - first <= _FEW
         if few:
             for chosen in range(1 << (stop - first)):
@@ -120,8 +164,8 @@ def split_shared(
                     if chosen >> (e - first) & 1:
                         z += weights[e]
                 values[chosen] = z + offsets[r]
-                columns[chosen, 0] = -1  # not asked for yet
-        for word in range(bits.shape[1]):
+                between[chosen, 0] = -1  # not asked for yet
+        for word in range(n_words):
             some = np.uint64(0)
             for e in range(first, stop):
                 some |= bits[e, word]
@@ -141,10 +185,10 @@ def split_shared(
                     z = values[chosen]
                     if z == 0.0:
                         continue
-                    if columns[chosen, 0] < 0:
-                        columns[chosen, 0], columns[chosen, 1], share = _split(z, middle, bound, log_ratio)
+                    if between[chosen, 0] < 0:
+                        between[chosen, 0], between[chosen, 1], share = _split(z, middle, bound, log_ratio)
                         _in_whole_numbers(z / unit, share, looked[chosen])
-                    column, other, exact = columns[chosen, 0], columns[chosen, 1], looked[chosen]
+                    row, other, exact = between[chosen, 0], between[chosen, 1], looked[chosen]
                 else:
                     z = 0.0
                     for e in range(first, stop):
@@ -153,13 +197,13 @@ def split_shared(
                     z += offsets[r]
                     if z == 0.0:
                         continue
-                    column, other, share = _split(z, middle, bound, log_ratio)
+                    row, other, share = _split(z, middle, bound, log_ratio)
                     _in_whole_numbers(z / unit, share, found)
                     exact = found
                 if np.isnan(z):
                     return np.nan
-                counts[p, column] += exact[0]
-                counts[p, other] += _ONE - exact[0]
+                counts[row, p] += exact[0]
+                counts[other, p] += _ONE - exact[0]
                 sums[0, p] += exact[1]
                 sums[1, p] += exact[2]
                 squares[0, p] += exact[3]

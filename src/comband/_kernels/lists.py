@@ -317,10 +317,10 @@ def contains(lists: NDArray[np.int32], rows: NDArray[np.int64], actions: NDArray
         if not 0 <= i < len(lists):
             raise IndexError("contains: a row is out of range")
         for p in range(n_policies):
-            for j in range(m):
-                if lists[i, p, j] == y:
-                    found[e, p] = True
-                    break
+            hit = False
+            for j in range(m):  # to the end: nobody can guess where it is
+                hit |= lists[i, p, j] == y
+            found[e, p] = hit
     return found
 
 

@@ -48,13 +48,13 @@ class ValueHistograms:
     def zero(cls, n_variables: int, *, bound: float, n_rounds: int = 0) -> ValueHistograms:
         """Nothing seen yet, or only zeros in `n_rounds` rounds."""
         check_count("n_rounds", n_rounds, least=0)
-        exact = ExactSums.zero(n_variables, 2 * _POINTS + 1, digits=2)
+        exact = ExactSums.zero(2 * _POINTS + 1, n_variables, digits=2)
         return cls(n_rounds, check_positive("bound", bound), exact)
 
     @property
     def counts(self) -> Floats:
         """(P, 2·320 + 1), from −bound over 0 to bound."""
-        return self.exact.values
+        return np.ascontiguousarray(self.exact.values.T)
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Put in values (rounds, P) of rounds that `n_rounds` counts already."""
@@ -74,7 +74,7 @@ class ValueHistograms:
     ) -> None:
         """As `add` of shared.sums(weights) + offsets[:, None], which also goes into `sums`, without that matrix."""
         if sums is None:
-            sums = ExactValueSums.zero(len(self.exact.digits[1]), bound=self.bound)
+            sums = ExactValueSums.zero(self.exact.digits.shape[2], bound=self.bound)
         offsets = np.zeros(len(shared.rounds)) if offsets is None else offsets
         bits, starts, weights = shared.packed().bits, shared.starts, weights[shared.events]
         for first in range(0, len(offsets), MOST):
@@ -109,21 +109,21 @@ class ValueHistograms:
         return ValueHistograms(self.n_rounds + other.n_rounds, self.bound, self.exact + other.exact)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Columns that nothing fell into, most of them, are not sent."""
+        """Values that nothing fell on, most of them, are not sent."""
         self.exact.carry()
-        used = np.flatnonzero(self.exact.digits.any(axis=(0, 1)))
+        used = np.flatnonzero(self.exact.digits.any(axis=(0, 2)))
         shape = self.exact.digits.shape
-        return _from_columns, (
+        return _from_rows, (
             self.n_rounds,
             self.bound,
             shape,
             used,
-            np.ascontiguousarray(self.exact.digits[..., used]),
+            np.ascontiguousarray(self.exact.digits[:, used]),
         )
 
     @property
     def grid(self) -> NDArray[np.float64]:
-        """The values that the columns stand for."""
+        """The values that are counted."""
         positive = self.bound * _RATIO ** -np.arange(_POINTS - 1, -1, -1.0)
         return np.concatenate([-positive[::-1], [0.0], positive])
 
@@ -200,12 +200,12 @@ class ValueHistograms:
         return result
 
 
-def _from_columns(
+def _from_rows(
     n_rounds: int, bound: float, shape: tuple[int, ...], used: NDArray[np.int64], digits: NDArray[np.int64]
 ) -> ValueHistograms:
     """The inverse of `ValueHistograms.__reduce__`."""
     exact = ExactSums.zero(*shape[1:], digits=shape[0])
-    exact.digits[..., used] = digits
+    exact.digits[:, used] = digits
     return ValueHistograms(n_rounds, bound, exact)
 
 
