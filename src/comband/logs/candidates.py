@@ -20,9 +20,10 @@ from comband.logs.checks import check_candidate_lists
 from comband.logs.columns import Column, as_keys, as_matrix, plain
 from comband.logs.faults import Faults, LogError, OnError, check_on_error
 from comband.logs.formats import need_lists, note_bad_keys
+from comband.logs.json_lines import json_records
 from comband.logs.keys import ItemIndex, unify_keys
 from comband.logs.registry import rename_columns
-from comband.logs.tables import TableFile, arrow, json_records, open_table
+from comband.logs.tables import TableFile, arrow, open_table
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.text import quoted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +19,15 @@ from numpy.typing import NDArray
 
 from comband.frames import as_table, is_frame
 from comband.logs.faults import Faults, LogError
+from comband.logs.json_lines import BATCH_ROWS, json_columns, numbered_records
 from comband.logs.raw_files import check_file, kind_ending, open_bytes
 from comband.text import missing_extra, shorten
 from comband.threads import may_share
 
-BATCH_ROWS = 1 << 17
 _CSV_BLOCK = 1 << 24
 _SEPARATORS = (",", ";", "\t")
 _LISTED = 12  # columns named in a message
 _LOOKED_AT = 100  # records of a JSON-lines file that tell its columns
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +405,7 @@ def unmarked(column: Any) -> Any:
 
 def _jsonl_names(path: Path) -> tuple[list[str], list[str]]:
     names: dict[str, None] = {}
-    for number, record in _json_lines(path):
+    for number, record in numbered_records(path):
         if isinstance(record, dict):
             names.update(dict.fromkeys(record))
         if number == _LOOKED_AT:
@@ -416,54 +414,8 @@ def _jsonl_names(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _jsonl_pieces(path: Path, columns: list[str], faults: Faults) -> Iterator[Piece]:
-    for rows, records in json_records(path, faults):
-        yield Piece(rows, {name: [record.get(name) for record in records] for name in columns})
-
-
-def json_records(path: Path, faults: Faults) -> Iterator[tuple[NDArray[np.int64], list[dict[str, Any]]]]:
-    """Batches of (row numbers, objects) of a JSON-lines file; lines that are not objects go into `faults`."""
-    rows: list[int] = []
-    records: list[dict[str, Any]] = []
-    for number, record in _json_lines(path):
-        if isinstance(record, str):
-            faults.add("unreadable row", [(number, record)])
-            continue
-        rows.append(number)
-        records.append(record)
-        if len(rows) == BATCH_ROWS:
-            yield np.asarray(rows, dtype=np.int64), records
-            rows, records = [], []
-    if rows:
-        yield np.asarray(rows, dtype=np.int64), records
-
-
-def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Number and object of each line that is not blank; in place of the object a text that says what is wrong."""
-    number = 0
-    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape") as lines:
-        for line in lines:
-            if line.isspace():
-                continue
-            number += 1
-            yield number, _json_object(line)
-
-
-def _json_object(line: str) -> dict[str, Any] | str:
-    if not line.isascii() and _SURROGATE.search(line):
-        return "it is not UTF-8"
-    try:
-        record = json.loads(line)
-        if "\\ud" in line or "\\uD" in line:  # escapes of surrogates, which are text only in pairs
-            json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return "half of a surrogate pair, which is no text"
-    except json.JSONDecodeError as error:
-        return f"not JSON ({error})"
-    except ValueError:
-        return "a whole number has too many digits"
-    except RecursionError:
-        return "it is nested too deeply"
-    return record if isinstance(record, dict) else f"a JSON object is needed, got {type(record).__name__}"
+    for rows, found in json_columns(path, columns, faults):
+        yield Piece(rows, found)
 
 
 def _first_line(error: Exception) -> str:

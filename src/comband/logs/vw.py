@@ -16,8 +16,9 @@ import numpy as np
 from comband.logs.columns import as_keys
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat, RawRounds
+from comband.logs.json_lines import json_records
 from comband.logs.sequential import sequential_propensities
-from comband.logs.tables import TableFile, json_records
+from comband.logs.tables import TableFile
 from comband.text import quoted
 
 # VW logs probabilities in single precision: they may pass 1 by so much.
