@@ -346,6 +346,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
                 # One kind of answer only: nothing to learn from, and the smoothed rate says it all.
                 if len(some) and np.ptp(pairs.rewards[some]) > 0:
                     yield action, contexts[pairs.rows[some]], pairs.rewards[some], pairs.weights[some]
+            done(K)
 
         if not self.verbose:
             return fit_actions(estimator, tasks(lambda action: None), constants=constants)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comband.logs import json_lines
+from comband.logs.columns import as_rewards
 from comband.logs.faults import Faults
 
 NAMES = ("a", "b")
@@ -19,7 +21,20 @@ NUMBERS = [0, 1, -3, 2**53, -(2**63), 2**63, 2**70, 1.5, 1.0, -0.0, 1e308, float
 TEXTS = ["", "x", "7", "007", "é", "2020-01-01", "2020-01-01T00:00:00Z", "\U0001f600", "\ud83d"]
 OTHERS = [None, True, [], [1, 2], [3, 4], [1, 2.5], [1, None], [1], ["p", "q"], [[1], [2]], {"x": 1}]
 VALUES: list[Any] = [*NUMBERS, *TEXTS, *OTHERS]
-DAMAGE = ["{}", "[1]", "", " ", "nonsense", '{"a": 1, "a": 2}', '{"a": 1} {"a": 2}', '{"a":', '{"b": 1}}']
+DAMAGE = [
+    '{"a": 1, "b": 2, "c": Inf}',
+    '{"a": 1, "b": 2, "c": -NaN}',
+    '{"a": 1, "b": 2, "c": {"d": 1}}',
+    "{}",
+    "[1]",
+    "",
+    " ",
+    "nonsense",
+    '{"a": 1, "a": 2}',
+    '{"a": 1} {"a": 2}',
+    '{"a":',
+    '{"b": 1}}',
+]
 
 
 @st.composite
@@ -83,3 +98,30 @@ def test_what_is_alike_is_read_as_a_whole() -> None:
     np.testing.assert_array_equal(found["c"].flatten().to_numpy(), [0.5, 1] * 3)
     assert json_lines._regular(block, ["a", "e"]) is None
     assert json_lines._regular(block + b'{"a": 2.5}\n', ["b"]) is None
+
+
+DEEP = ["[" * 50_000 + "]" * 50_000, '{"y":' * 12_000 + "1" + "}" * 12_000]
+
+
+@pytest.mark.parametrize("value", [*DEEP, "7" * 5000, "-Inf"], ids=["lists", "objects", "digits", "infinity"])
+def test_what_nobody_asked_for_is_looked_at_all_the_same(value: str, tmp_path: Path) -> None:
+    path, faults = tmp_path / "file.jsonl", Faults("a file")
+    path.write_text(f'{{"a": 1, "x": {value}}}\n' * 2)
+    assert list(json_lines.json_columns(path, ["a"], faults)) == []
+    assert dict(faults.counts) == {"unreadable row": 2}
+
+
+def test_maps_that_nobody_asked_for_make_no_columns(tmp_path: Path) -> None:
+    path = tmp_path / "file.jsonl"
+    path.write_text("".join(f'{{"a": {i}, "x": {{"user {i}": 1}}}}\n' for i in range(2000)))
+    [(rows, found)] = json_lines.json_columns(path, ["a"], Faults("a file"))
+    assert found == {"a": list(range(2000))}
+    assert rows.tolist() == list(range(1, 2001))
+
+
+@pytest.mark.parametrize("more", [[], [1, 0.5], [True], [None]])
+def test_rewards_in_words_do_not_depend_on_others(more: list[Any]) -> None:
+    found = as_rewards(["True", "FALSE", "true", *more])
+    assert found.values[:3].tolist() == [1, 0, 1]
+    assert not found.wrong.any()
+    np.testing.assert_array_equal(as_rewards(pyarrow.array(["True", "FALSE"])).values, [1, 0])

@@ -6,14 +6,14 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from comband.serve import service as serving
-from tests.serve.worlds import listening, service
+from tests.serve.worlds import World, listening, service, spec
 
 LIFE = """
 import asyncio, sys
@@ -24,7 +24,9 @@ from comband.serve.wire import as_json
 from tests.compiled import compiled
 from tests.serve.worlds import World, listening, play, service, spec
 
-warm_up()
+assert any(warm_up())
+for _ in warm_up():
+    pass
 before = compiled()
 with service(Path(sys.argv[1])) as made:
     asyncio.run(made.create(spec()))
@@ -49,26 +51,52 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
 
 
 def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, end = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(is_over: Callable[[], bool]) -> None:
-        assert not is_over()
+    def slow() -> Iterator[bool]:
         begun.set()
         assert go_on.wait(30)
+        yield True
+        assert end.wait(30)
         raise RuntimeError("it is no harm if it fails")
 
     monkeypatch.setattr(serving, "warm_up", slow)
     with service(tmp_path) as made, listening(made) as address:
-        thread = threading.Thread(target=lambda: asyncio.run(made.warm_up()))
-        thread.start()
+        asyncio.run(made.create(spec()))
+        thread, answers = made.warm_up(), []
+        url = f"{address}/v1/experiments/test/decisions"
+        request = threading.Thread(target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(0)})))
         try:
             assert begun.wait(30)
+            request.start()
             early = httpx.get(f"{address}/readyz")
             assert early.status_code == 503
             assert early.headers["retry-after"] == "1"
             assert "compiled" in early.json()["detail"]
-            assert httpx.get(f"{address}/healthz").status_code == 200
+            assert httpx.get(f"{address}/healthz").status_code == 200  # nobody else waits
+            assert not answers
+            go_on.set()
+            request.join(30)
+            assert [answer.status_code for answer in answers] == [200]
+            assert httpx.get(f"{address}/readyz").status_code == 503
         finally:
             go_on.set()
+            end.set()
             thread.join()
         assert httpx.get(f"{address}/readyz").status_code == 200
+
+
+def test_whoever_stops_it_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+
+    def endless() -> Iterator[bool]:
+        while True:
+            steps.append(len(steps))
+            yield False
+
+    monkeypatch.setattr(serving, "warm_up", endless)
+    with service(tmp_path) as made:
+        thread = made.warm_up()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert steps

@@ -16,7 +16,7 @@ from comband.logs.tables import arrow, cast_where_possible
 from comband.text import quoted
 
 Column = Any
-"""An Arrow array (Parquet, CSV) or a plain list (JSON lines)."""
+"""An Arrow array (Parquet, CSV, JSON lines that are alike) or a plain list (JSON lines)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def as_floats(column: Column) -> Converted:
 def as_rewards(column: Column) -> Converted:
     """Numbers as by `as_floats`, or true and false for 1 and 0, also spelt as in CSV files (True, FALSE)."""
     if isinstance(column, list):
-        return as_floats([float(value) if isinstance(value, bool) else value for value in column])
+        return as_floats([_said(value) for value in column])
     pa = arrow()
     column = _without_dictionary(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -69,6 +69,13 @@ def as_rewards(column: Column) -> Converted:
         said = pc.utf8_lower(column)
         column = pc.if_else(pc.equal(said, "true"), "1", pc.if_else(pc.equal(said, "false"), "0", column))
     return as_floats(column)
+
+
+def _said(value: Any) -> Any:
+    """1 and 0 for true and false, spelt or not; all else as it is."""
+    if isinstance(value, str):
+        return {"true": 1.0, "false": 0.0}.get(value.lower(), value)
+    return float(value) if isinstance(value, bool) else value
 
 
 def as_keys(column: Column) -> Converted:

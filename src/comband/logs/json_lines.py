@@ -20,6 +20,8 @@ BATCH_ROWS = 1 << 17
 _BLOCK = 1 << 23
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ODD = re.compile(rb"\\u[dD]|[-:,\[\s](?:Inf|NaN)|[0-9]{400}")  # of which Arrow or Python takes more than the other
+_MOST_LISTS = 64
 _WHOLE = 2.0**53  # whole numbers from here on are not all there among doubles
 
 Rows = NDArray[np.int64]
@@ -115,16 +117,18 @@ def _object(line: str) -> dict[str, Any] | str:
 
 
 def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
-    """The columns by Arrow's own reader, which is many times as fast, if they hold nothing that it might see otherwise:
-    one object on each line, and of each column all values of one type, none missing, lists of one length.
+    """The columns by Arrow's own reader, which is many times as fast, if there is nothing that it might see otherwise:
+    one object on each line, of numbers, texts and lists of these, and of each column all values of one type, none
+    missing, lists of one length.
     """
     block = block.replace(b"\r\n", b"\n") if b"\r" in block else block
     block = block if block.endswith(b"\n") else block + b"\n"
     n = block.count(b"\n")
-    # With a brace at both ends of all lines, as many objects as lines are one on each.
-    if block[:1] != b"{" or block.count(b"\n{") != n - 1 or block.count(b"}\n") != n or b"\r" in block:
+    # With a brace at both ends of all lines and no others, there is one object on each, and none in it: of those, Arrow
+    # would make a column for each name that occurs anywhere.
+    if block[:1] != b"{" or block.count(b"\n{") != n - 1 or block.count(b"}\n") != n or block.count(b"{") != n:
         return None
-    if not columns or b"\\ud" in block or b"\\uD" in block:
+    if not columns or b"\r" in block or _ODD.search(block) or not _few_lists(block):
         return None
     try:
         import pyarrow as pa
@@ -136,7 +140,7 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
         reading = arrow_json.ReadOptions(use_threads=may_share(), block_size=len(block) + 1)
         table = arrow_json.read_json(pa.BufferReader(block), read_options=reading)
         table.validate(full=True)
-    except (UnicodeDecodeError, pa.ArrowException):
+    except (UnicodeDecodeError, OverflowError, pa.ArrowException):
         return None
     if table.num_rows != n or any(table.column_names.count(name) != 1 for name in columns):
         return None
@@ -144,6 +148,14 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
         return None
     found = {name: table.column(name).chunk(0) for name in columns}
     return found if all(map(_is_plain, found.values())) else None
+
+
+def _few_lists(block: bytes) -> bool:
+    """Whether lines begin as many lists as the first one, and not many: Arrow has no limit to how deep they may be."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    before = np.searchsorted(np.flatnonzero(data == ord("[")), np.flatnonzero(data == ord("\n")))
+    here = np.diff(before, prepend=0)
+    return bool(here[0] <= _MOST_LISTS and (here == here[0]).all())
 
 
 def _is_plain(array: Any) -> bool:

@@ -118,8 +118,9 @@ async def _run(
     for spec in experiments:
         with suppress(TakenError):
             await service.create(spec)
-    # What runs beside it needs less, and compiles that as it goes.
-    tasks = [] if beside is not None else [asyncio.create_task(service.warm_up())]
+    if beside is None:  # which needs less, and compiles that as it goes
+        service.warm_up()
+    tasks = []
 
     async def when_started() -> None:
         while not server.started:

@@ -101,20 +101,31 @@ class Service:
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
         failed = {} if self.learners is None else self.learners.failed
         self.telling = Telling(self.experiments, self.journal, failed)
-        self._warming = False
+        self._warming = self._cold = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
         self._thread.start()
 
-    async def warm_up(self) -> None:
-        """Have ready what the first decision and the first reward need; whoever asks meanwhile waits for it."""
-        self._warming, began = True, time.perf_counter()
+    def warm_up(self) -> threading.Thread:
+        """Have ready what the first decision and the first reward need, in a thread; requests that come meanwhile wait.
+        What is being compiled when the service is closed is given up: whoever stops a service waits for none of it.
+        """
+        self._warming = self._cold = True
+        thread = threading.Thread(target=self._warm_up, name="comband-warming", daemon=True)
+        thread.start()
+        return thread
+
+    def _warm_up(self) -> None:
+        began = time.perf_counter()
         try:
-            await asyncio.to_thread(warm_up, self._stop.is_set)
+            for can_decide in warm_up():
+                self._cold = self._cold and not can_decide
+                if self._stop.is_set():
+                    return
         except Exception:
             _log.exception("could not compile beforehand")
         finally:
-            self._warming = False
+            self._warming = self._cold = False
         _log.info("warm", extra={"facts": {"seconds": round(time.perf_counter() - began, 1)}})
 
     def check_ready(self) -> None:
@@ -211,6 +222,8 @@ class Service:
         return RawDecisions(decisions) if many else decisions[0]
 
     async def _deciding(self, name: str) -> tuple[Running, Plan]:
+        while self._cold:  # here, and not in a loop that is compiled, for which everybody would wait
+            await asyncio.sleep(0.02)
         running = self.experiments.find(name)
         plan = running.plan
         if running.experiment.state == "ended":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,10 +17,10 @@ _SPEC = Spec(name="nobody", candidates=["a", "b", "c"], list_size=3, epsilon=0.1
 _BATCHES = [1] * 4 + [20] * 60  # the winner is known long before
 
 
-def warm_up(is_over: Callable[[], bool] = lambda: False) -> None:
-    """Have loops compiled, or loaded from where they are kept: first those of a decision, then those that read requests
-    from their text, then those that learn; until it is over. An experiment of nobody is decided and learnt from, and
-    nothing is stored.
+def warm_up() -> Iterator[bool]:
+    """Have loops compiled, or loaded from where they are kept, step by step: first those of a decision, then those that
+    read requests from their text, then those that learn; each step says whether requests can be answered by now. An
+    experiment of nobody is decided and learnt from, and nothing is stored.
     """
     reader, everyone = Reader(_SPEC, _SPEC.candidates), np.ones(len(_SPEC.candidates), dtype=np.bool_)
     experiment = Experiment(0, _SPEC.name, _SPEC, "0" * 64, "running", 0, 0)
@@ -33,8 +33,6 @@ def warm_up(is_over: Callable[[], bool] = lambda: False) -> None:
     )
     rng, number = np.random.default_rng(0), 0
     for n in _BATCHES:
-        if is_over():
-            return
         if learner.done:
             break
         epoch = len(learner.epochs) - 1
@@ -48,6 +46,7 @@ def warm_up(is_over: Callable[[], bool] = lambda: False) -> None:
         rewards = (liked & (liked.cumsum(axis=1) == 1)).astype(np.float64)
         if number:
             learn_block(learner, rows, rewards)
+        yield number > 0
         number += n
     learner.state()
 
