@@ -20,7 +20,7 @@ BATCH_ROWS = 1 << 17
 _BLOCK = 1 << 23
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ODD = re.compile(rb"\\u[dD]|[-:,\[\s](?:Inf|NaN)|[0-9]{400}")  # of which Arrow or Python takes more than the other
+_NO_NUMBER = re.compile(rb"[-:,\[\s](?:Inf|NaN)")
 _MOST_LISTS = 64
 _WHOLE = 2.0**53  # whole numbers from here on are not all there among doubles
 
@@ -128,7 +128,12 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
     # would make a column for each name that occurs anywhere.
     if block[:1] != b"{" or block.count(b"\n{") != n - 1 or block.count(b"}\n") != n or block.count(b"{") != n:
         return None
-    if not columns or b"\r" in block or _ODD.search(block) or not _few_lists(block):
+    if not columns or b"\r" in block or b"\\ud" in block or b"\\uD" in block:
+        return None
+    if (b"Inf" in block or b"NaN" in block) and _NO_NUMBER.search(block):
+        return None
+    data = np.frombuffer(block, dtype=np.uint8)
+    if not _few_lists(data) or _has_long_number(data):
         return None
     try:
         import pyarrow as pa
@@ -150,12 +155,17 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
     return found if all(map(_is_plain, found.values())) else None
 
 
-def _few_lists(block: bytes) -> bool:
+def _few_lists(data: NDArray[np.uint8]) -> bool:
     """Whether lines begin as many lists as the first one, and not many: Arrow has no limit to how deep they may be."""
-    data = np.frombuffer(block, dtype=np.uint8)
     before = np.searchsorted(np.flatnonzero(data == ord("[")), np.flatnonzero(data == ord("\n")))
     here = np.diff(before, prepend=0)
     return bool(here[0] <= _MOST_LISTS and (here == here[0]).all())
+
+
+def _has_long_number(data: NDArray[np.uint8]) -> bool:
+    """Whether there may be one of more digits (4,300) than Python takes: then every hundredth byte is a digit."""
+    others = np.flatnonzero(data[::100] - ord("0") > 9)  # without a sign: all other bytes are larger
+    return bool(np.diff(others, prepend=-1, append=len(data[::100])).max() > 40)
 
 
 def _is_plain(array: Any) -> bool:
