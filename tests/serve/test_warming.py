@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from comband.serve import service as serving
+from comband.serve import warming
 from tests.serve.worlds import World, listening, service, spec
 
 LIFE = """
@@ -60,10 +60,10 @@ def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.M
         assert end.wait(30)
         raise RuntimeError("it is no harm if it fails")
 
-    monkeypatch.setattr(serving, "warm_up", slow)
+    monkeypatch.setattr(warming, "warm_up", slow)
     with service(tmp_path) as made, listening(made) as address:
         asyncio.run(made.create(spec()))
-        thread, answers = made.warm_up(), []
+        thread, answers = made.warming.start(), []
         url = f"{address}/v1/experiments/test/decisions"
         request = threading.Thread(target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(0)})))
         try:
@@ -94,9 +94,9 @@ def test_whoever_stops_it_does_not_wait(tmp_path: Path, monkeypatch: pytest.Monk
             steps.append(len(steps))
             yield False
 
-    monkeypatch.setattr(serving, "warm_up", endless)
+    monkeypatch.setattr(warming, "warm_up", endless)
     with service(tmp_path) as made:
-        thread = made.warm_up()
+        thread = made.warming.start()
     thread.join(30)
     assert not thread.is_alive()
     assert steps

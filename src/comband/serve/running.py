@@ -119,7 +119,7 @@ async def _run(
         with suppress(TakenError):
             await service.create(spec)
     if beside is None:  # which needs less, and compiles that as it goes
-        service.warm_up()
+        service.warming.start()
     tasks = []
 
     async def when_started() -> None:

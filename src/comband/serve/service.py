@@ -36,7 +36,7 @@ from comband.serve.learners import Learners, Timing
 from comband.serve.requests import Requests, keys_of, unpack_body
 from comband.serve.stores import open_database
 from comband.serve.telling import Telling
-from comband.serve.warming import warm_up
+from comband.serve.warming import Warming
 from comband.serve.wire import (
     Decision,
     DecisionRequest,
@@ -101,37 +101,15 @@ class Service:
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
         failed = {} if self.learners is None else self.learners.failed
         self.telling = Telling(self.experiments, self.journal, failed)
-        self._warming = self._cold = False
         self._stop = threading.Event()
+        self.warming = Warming(self._stop)
         self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
         self._thread.start()
-
-    def warm_up(self) -> threading.Thread:
-        """Have ready what the first decision and the first reward need, in a thread; requests that come meanwhile wait.
-        What is being compiled when the service is closed is given up: whoever stops a service waits for none of it.
-        """
-        self._warming = self._cold = True
-        thread = threading.Thread(target=self._warm_up, name="comband-warming", daemon=True)
-        thread.start()
-        return thread
-
-    def _warm_up(self) -> None:
-        began = time.perf_counter()
-        try:
-            for can_decide in warm_up():
-                self._cold = self._cold and not can_decide
-                if self._stop.is_set():
-                    return
-        except Exception:
-            _log.exception("could not compile beforehand")
-        finally:
-            self._warming = self._cold = False
-        _log.info("warm", extra={"facts": {"seconds": round(time.perf_counter() - began, 1)}})
 
     def check_ready(self) -> None:
         """`StoreError` if the store cannot be read, `WarmingError` while loops are being compiled."""
         self.journal.experiments()
-        if self._warming:
+        if self.warming.under_way:
             raise WarmingError
 
     def close(self) -> None:
@@ -222,7 +200,7 @@ class Service:
         return RawDecisions(decisions) if many else decisions[0]
 
     async def _deciding(self, name: str) -> tuple[Running, Plan]:
-        while self._cold:  # here, and not in a loop that is compiled, for which everybody would wait
+        while self.warming.is_cold:  # here, and not in a loop that is compiled, for which everybody would wait
             await asyncio.sleep(0.02)
         running = self.experiments.find(name)
         plan = running.plan

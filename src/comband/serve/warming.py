@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,8 +16,45 @@ from comband.serve.learning import JournalLists, learn_block
 from comband.serve.requests import Reader, problem_of, unpack_body
 from comband.serve.wire import DecisionRequest, Spec, as_json
 
+_log = logging.getLogger("comband.serve")
 _SPEC = Spec(name="nobody", candidates=["a", "b", "c"], list_size=3, epsilon=0.1, sparsity=1, first_epoch=60)
 _BATCHES = [1] * 4 + [20] * 60  # the winner is known long before
+
+
+class Warming:
+    """Has ready, in a thread, what the first decision and the first reward need.
+
+    What is being compiled when all stops is given up: whoever stops a service waits for none of it.
+
+    Parameters
+    ----------
+    stop:
+        Set when it is of no use any more.
+    """
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.under_way = self.is_cold = False
+        self._stop = stop
+
+    def start(self) -> threading.Thread:
+        """Begin; `is_cold` until requests can be answered, `under_way` until nothing is left to compile."""
+        self.under_way = self.is_cold = True
+        thread = threading.Thread(target=self._go_on, name="comband-warming", daemon=True)
+        thread.start()
+        return thread
+
+    def _go_on(self) -> None:
+        began = time.perf_counter()
+        try:
+            for can_decide in warm_up():
+                self.is_cold = self.is_cold and not can_decide
+                if self._stop.is_set():
+                    return
+        except Exception:
+            _log.exception("could not compile beforehand")
+        finally:
+            self.under_way = self.is_cold = False
+        _log.info("warm", extra={"facts": {"seconds": round(time.perf_counter() - began, 1)}})
 
 
 def warm_up() -> Iterator[bool]:
