@@ -33,6 +33,7 @@ from tests.strategies import hoeffding_radius
     value=st.integers(-4, 7),
     ends=st.tuples(st.integers(0, 9), st.integers(0, 9)),
 )
+@settings(deadline=None)
 def test_the_end_of_what_is_not_above_a_number(values: list[int], value: int, ends: tuple[int, int]) -> None:
     rising, (low, high) = np.sort(np.array(values, dtype=np.int64)), sorted(min(end, len(values)) for end in ends)
     expected = low + np.searchsorted(rising[low:high], value, side="right")

@@ -63,9 +63,12 @@ def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(warming, "warm_up", slow)
     with service(tmp_path) as made, listening(made) as address:
         asyncio.run(made.create(spec()))
-        thread, answers = made.warming.start(), []
-        url = f"{address}/v1/experiments/test/decisions"
-        request = threading.Thread(target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(0)})))
+        url, answers = f"{address}/v1/experiments/test/decisions", []
+        assert (
+            httpx.post(url, json={"lists": World().lists(0)}, timeout=60).status_code == 200
+        )  # and is quick from now on
+        thread = made.warming.start()
+        request = threading.Thread(target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(1)})))
         try:
             assert begun.wait(30)
             request.start()
@@ -74,7 +77,8 @@ def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.M
             assert early.headers["retry-after"] == "1"
             assert "compiled" in early.json()["detail"]
             assert httpx.get(f"{address}/healthz").status_code == 200  # nobody else waits
-            assert not answers
+            request.join(1)
+            assert request.is_alive()
             go_on.set()
             request.join(30)
             assert [answer.status_code for answer in answers] == [200]
