@@ -31,6 +31,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--candidates", type=int, nargs="*", help="how many, in choosing and estimating")
     parser.add_argument("--methods", nargs="*", help="only those whose name contains one of these")
     parser.add_argument("--rounds", type=int, default=64_000, help="the longest horizon of choosing")
+    parser.add_argument("--install", action="store_true", help="adoption: also install every package, by pip")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write tables and figures there, and run nothing")
     options = parser.parse_args(arguments)
     options.seeds = options.seeds or (3 if options.quick else 10)

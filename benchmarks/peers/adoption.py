@@ -1,10 +1,11 @@
-"""Job 5: what it costs to begin: size on disk, time to import, time per decision, and the smallest working program.
+"""Job 5: what it costs to begin: time to install, size on disk, time to import and per decision, the smallest program.
 
-Sizes are of a package and everything it needs, as installed in this environment. Import times are of the processor, in
-a fresh process, less that of Python itself. The programs in `benchmarks/peers/smallest/` each do the same with the
-package they are named after, as far as it can: show one of three candidates' lists to visitors until it is known, or
-seems to be, which is best; their lines are counted without blank ones, comments and the visitors that all of them
-share. Time per decision is of that work, one visitor at a time.
+Sizes are of a package and everything it needs, as installed in this environment. With `--install`, each is also
+installed into an empty environment by pip, downloads included: by the clock, and as fast as the network is. Import
+times are of the processor, in a fresh process, less that of Python itself. The programs in `benchmarks/peers/smallest/`
+each do the same with the package they are named after, as far as it can: show one of three candidates' lists to
+visitors until it is known, or seems to be, which is best; their lines are counted without blank ones, comments and the
+visitors that all of them share. Time per decision is of that work, one visitor at a time.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import argparse
 import importlib
 import subprocess
 import sys
+import tempfile
+import time
+import venv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.evaluate import timed
-from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, markdown
+from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, markdown, versions
 
 SMALLEST = Path(__file__).parent / "smallest"
 IMPORTS = {
@@ -43,7 +47,20 @@ def lines_of(path: Path) -> int:
     return sum(bool(line) and not line.startswith(("#", '"""')) for line in lines)
 
 
-def measure(package: str) -> Row:
+def install_seconds(package: str) -> float:
+    """By the clock: pip's `install` into an empty environment, with its usual cache, of the version found here."""
+    root = Path(__file__).parents[2]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        venv.create(folder, with_pip=True)
+        wanted = str(root) if package == "comband" else f"{package}=={versions()[package]}"
+        start = time.perf_counter()
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, wanted], check=True, capture_output=True)
+        return time.perf_counter() - start
+
+
+def measure(package: str, install: bool = False) -> Row:
     """Size, import time, and the smallest program: its lines, what it says and its time per decision."""
     sizes: Any = importlib.import_module("tools.licences")
     found = sizes.needed(CORE if package == "comband" else (package,))
@@ -57,6 +74,8 @@ def measure(package: str) -> Row:
     nothing = [timed([sys.executable, "-c", "pass"])[1] for _ in range(3)]
     imported = [timed([sys.executable, "-W", "ignore", "-c", IMPORTS[package]])[1] for _ in range(3)]
     row: Row = {"megabytes": size, "packages": len(found), "import_seconds": min(imported) - min(nothing)}
+    if install:
+        row["install_seconds"] = install_seconds(package)
     program = SMALLEST / f"{package.replace('-', '_')}.py"
     if program.exists():
         said = subprocess.run(
@@ -74,7 +93,9 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """Every package once per seed (times vary, sizes do not)."""
     for seed in range(options.first_seed, options.first_seed + min(options.seeds, 3)):
         for package in IMPORTS:
-            ledger.run({"method": package, "seed": seed}, lambda package=package: measure(package))  # type: ignore[misc]
+            key = {"method": package, "seed": seed}
+            install = options.install and seed == options.first_seed
+            ledger.run(key, lambda package=package, install=install: measure(package, install))  # type: ignore[misc]
     print("adoption: done", flush=True)
 
 
@@ -83,7 +104,9 @@ def tables(rows: list[Row]) -> str:
     lines = []
     for (package,), runs in grouped(rows, "method").items():
         low, middle, high = band(row["import_seconds"] for row in runs)
-        sized = [f"{runs[0]['megabytes']:,.0f}", str(runs[0]["packages"]), f"{middle:.2f} ({low:.2f}–{high:.2f})"]
+        installed = f"{runs[0]['install_seconds']:,.0f}" if "install_seconds" in runs[0] else ""
+        sized = [f"{runs[0]['megabytes']:,.0f}", str(runs[0]["packages"]), installed]
+        sized.append(f"{middle:.2f} ({low:.2f}–{high:.2f})")
         if "lines" in runs[0]:
             each = float(np.median([row["microseconds"] for row in runs]))
             sized += [str(runs[0]["lines"]), f"{each:,.0f}", runs[0]["said"].splitlines()[0]]
@@ -94,6 +117,7 @@ def tables(rows: list[Row]) -> str:
         "package",
         "MB with all it needs",
         "packages",
+        "installation, s",
         "import, s of CPU",
         "lines",
         "µs per decision",

@@ -26,7 +26,7 @@ from benchmarks.certify import World
 from benchmarks.loss import make_world
 from benchmarks.peers import arms, experts, multileaving
 from benchmarks.peers.offpolicy import UniformLogging, VowpalLogging
-from benchmarks.peers.results import Ledger, Row
+from benchmarks.peers.results import Ledger, Row, best_of
 
 Array = NDArray[np.float64]
 HORIZONS = tuple(int(round(250 * 2 ** (k / 2), -1)) for k in range(-4, 17))  # 60 … 64,000
@@ -159,13 +159,13 @@ def play(trial: Trial, chooser: Any, horizons: tuple[int, ...]) -> Row:
     """Rounds until it is done or the last horizon: regrets of picks and shares of reward lost at all of them."""
     world, values = trial.world, trial.values
     best, lost, rounds, stop = float(values.max()), 0.0, 0, None
-    rng = np.random.default_rng([trial.seed, 1])
+    rng, ties = np.random.default_rng([trial.seed, 1]), np.random.default_rng([trial.seed, 4])
     regrets: dict[int, float] = {}
     shares: dict[int, float] = {}
     learner = isinstance(chooser, cb.Learner)
 
     def regret() -> float:
-        return best - float(values[chooser.result().index if learner else int(chooser.scores().argmax())])
+        return best - float(values[chooser.result().index if learner else best_of(chooser.scores(), ties)])
 
     while rounds < horizons[-1] and stop is None:
         until = min(horizon for horizon in horizons if horizon > rounds)

@@ -68,6 +68,29 @@ class Scores:
         raise NotImplementedError
 
 
+class Logged(Scores):
+    """comband's BanditListClassifier, fitted on the log of uniform lists so far: explore first, learn once."""
+
+    def __init__(self, problem: cb.Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        self.log: list[tuple[Any, Lists, Array]] = []
+
+    def ask(self, X: Any) -> Lists:
+        """Random labels."""
+        return self.top(np.zeros((X.shape[0], self.K)))
+
+    def predict(self, X: Any) -> Lists:
+        """By a fresh fit."""
+        model = cb.BanditListClassifier(list_size=self.m, n_actions=self.K)
+        contexts, lists, rewards = zip(*self.log, strict=True)
+        model.fit(sp.vstack(contexts), lists=np.concatenate(lists), rewards=np.concatenate(rewards))
+        return np.asarray(model.predict(X), dtype=np.int32)
+
+    def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
+        """Into the log."""
+        self.log.append((X, lists, rewards))
+
+
 class Mabwiser(Scores):
     """mabwiser's LinUCB on components; its own upper bounds explore, also where it is judged: it has no other scores.
 
@@ -244,6 +267,7 @@ def _ccb(problem: cb.Problem, seed: int) -> Any:
 
 METHODS: dict[str, Callable[[cb.Problem, int], Any]] = {
     "comband: OnlineListClassifier": lambda problem, seed: Decided(cb.OnlineListClassifier(problem, seed=seed)),
+    "comband: BanditListClassifier, uniform lists": Logged,
     "VW CCB": _ccb,
     "VW cb_explore_adf per slot": VowpalPerSlot,
     "contextualbandits EpsilonGreedy": ContextualBandits,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.arms import UNPROVEN
 from benchmarks.peers.results import Row, band, grouped, markdown, versions
 
 SHOWN = (60, 250, 1000, 4000, 16_000, 64_000)
@@ -37,7 +38,7 @@ def report(found: dict[str, list[Row]], folder: Path | None) -> str:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for picture in pictures(found.get("choosing", []), folder):
-            parts["choosing"] += f"\n![{picture.stem.replace('-', ' ')}]({folder.name}/{picture.name})\n"
+            parts["choosing"] += f"\n![Share of good picks against rounds]({folder.name}/{picture.name})\n"
         for job, text in parts.items():
             (folder / f"{job}.inc").write_text(text, encoding="utf-8")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
@@ -76,8 +77,12 @@ def number(value: float) -> str:
 
 
 def choosing(rows: list[Row]) -> str:
-    """Per world: how good picks are, when tests stop, whether they are right, and what is lost."""
-    text = []
+    """The summary; then per world: how good picks are, when tests stop, whether they are right, and what is lost."""
+    text = [
+        "AdaptiveComband beside the best peer: rounds from which on the pick is ε-optimal in nine of ten runs, and "
+        "median rounds until it stops by itself (peers that claimed wrongly in more than 5% of the runs left out):\n",
+        summary(rows) + "\n",
+    ]
     for (world, P, T), some in grouped(rows, "world", "candidates", "rounds").items():
         seeds = len({row["seed"] for row in some})
         epsilon = np.median([row["epsilon"] / row["best"] for row in some])
@@ -125,60 +130,76 @@ def choosing(rows: list[Row]) -> str:
             )
             + "\n"
         )
-        text.append(headline({method: runs for (method,), runs in methods.items()}) + "\n")
     return "\n".join(text)
 
 
-def headline(methods: dict[str, list[Row]]) -> str:
-    """The best peer beside AdaptiveComband: rounds to a good pick, and rounds to stop while keeping the promise."""
-    own = methods.get("comband: AdaptiveComband")
-    if own is None:
-        return ""
+def first_peer(methods: dict[str, list[Row]], rounds: Callable[[list[Row]], float]) -> tuple[str, float]:
+    """The peer with the fewest rounds, and how many; none and inf if nobody gets there.
+
+    Whoever is told of old visitors knows more than AdaptiveComband, and is not among them.
+    """
     peers = {
-        name: runs for name, runs in methods.items() if not name.startswith("comband") and "old visitors" not in name
+        name: rounds(runs) for name, runs in methods.items() if "comband" not in name and "old visitors" not in name
     }
+    best = min(peers, key=lambda name: peers[name], default="")
+    return (best, peers[best]) if peers and np.isfinite(peers[best]) else ("none", np.inf)
+
+
+def kept_stop(runs: list[Row]) -> float:
+    """Median rounds to stop; inf for those who claimed wrongly in more than δ = 5% of the runs."""
+    return stops(runs)[1] if sum(row["wrong"] for row in runs) <= 0.05 * len(runs) else np.inf
+
+
+def summary(rows: list[Row]) -> str:
+    """A line per world: AdaptiveComband beside the best peer, by rounds to a good pick and by rounds to stop."""
     lines = []
-    likely = {name: likely_from(runs) for name, runs in peers.items()}
-    best = min(likely, key=lambda name: likely[name], default=None)
-    if best is not None and np.isfinite(likely[best]) and np.isfinite(likely_from(own)):
-        lines.append(
-            f"A good pick in nine of ten: AdaptiveComband from {number(likely_from(own))}, the best peer ({best}) from "
-            f"{number(likely[best])}: a factor of {likely[best] / likely_from(own):.1f}."
-        )
-    kept = {
-        name: stops(runs)[1]
-        for name, runs in peers.items()
-        if np.isfinite(stops(runs)[1]) and sum(row["wrong"] for row in runs) <= 0.05 * len(runs)
-    }
-    first = min(kept, key=lambda name: kept[name], default=None)
-    if first is not None and np.isfinite(stops(own)[1]):
-        lines.append(
-            f"Stopping: AdaptiveComband after {number(stops(own)[1])}, the first peer that kept its promise ({first}) "
-            f"after {number(kept[first])}: a factor of {kept[first] / stops(own)[1]:.1f}."
-        )
-    return " ".join(lines)
+    for (world, P, _), some in grouped(rows, "world", "candidates", "rounds").items():
+        methods = {method: runs for (method,), runs in grouped(some, "method").items()}
+        own = methods.pop("comband: AdaptiveComband", None)
+        if own is None:
+            continue
+        proven = {name: runs for name, runs in methods.items() if name not in UNPROVEN}
+        cells = [f"{world}, {P}"]
+        for mine, (name, theirs) in (
+            (likely_from(own), first_peer(methods, likely_from)),
+            (kept_stop(own), first_peer(methods, kept_stop)),
+            (kept_stop(own), first_peer(proven, kept_stop)),
+        ):
+            factor = f"{theirs / mine:.1f}" if np.isfinite(theirs) and np.isfinite(mine) else ""
+            cells += [number(mine), f"{name} {number(theirs)}".strip(), factor]
+        lines.append([*cells[:7], *cells[8:]])
+    header = ["world, candidates", "good pick from", "best peer", "factor", "stops after", "first peer", "factor"]
+    return markdown([*header, "first peer with a proof", "factor"], lines)
 
 
 def pictures(rows: list[Row], folder: Path) -> list[Path]:
-    """Share of good picks against rounds, a curve per method: one figure per world, and where they are."""
+    """Share of good picks against rounds: a figure per number of candidates, a panel per world, a curve per method."""
     drawn: list[Path] = []
     try:
         figure_of: Any = importlib.import_module("matplotlib.figure").Figure
     except ImportError:
         print("matplotlib is not installed: no figures")
         return drawn
-    for (world, P, T), some in grouped(rows, "world", "candidates", "rounds").items():
-        figure = figure_of(figsize=(7.5, 4.2), layout="constrained")
-        axes = figure.add_subplot()
-        for (method,), runs in grouped(some, "method").items():
-            if method in CURVES:
-                shares = good(runs)
-                own = method.startswith("comband")
-                axes.plot(list(shares), list(shares.values()), label=method, lw=2.6 if own else 1.3)
-        axes.set(xscale="log", ylim=(0, 1.03), xlabel="rounds", ylabel="pick within ε of the best, share of runs")
-        axes.set_title(f"{world}, {P} candidates", loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-        drawn.append(folder / f"peers-{world.replace(' ', '-')}-{P}-{T}.png")
+    for (P, T), some in grouped(rows, "candidates", "rounds").items():
+        worlds = grouped(some, "world")
+        high = -(-len(worlds) // 3)
+        figure = figure_of(figsize=(11, 0.8 + 2.7 * high), layout="constrained")
+        panels = figure.subplots(high, min(3, len(worlds)), sharey=True, squeeze=False).ravel()
+        for axes, ((world,), lines) in zip(panels, worlds.items(), strict=False):
+            methods = grouped(lines, "method")
+            for colour, method in enumerate(CURVES):
+                shares = good(methods.get((method,), []))
+                width = 2.6 if method.startswith("comband") else 1.3
+                axes.plot(list(shares), list(shares.values()), f"C{colour}", label=method, lw=width)
+            axes.set(xscale="log", ylim=(0, 1.03))
+            axes.set_title(world, loc="left")
+            axes.spines[["top", "right"]].set_visible(False)
+        for axes in panels[len(worlds) :]:
+            axes.set_axis_off()
+        figure.supxlabel("rounds")
+        figure.supylabel("share of runs, pick within ε of the best")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+        drawn.append(folder / f"peers-{P}-{T}.png")
         figure.savefig(drawn[-1], dpi=120)
     return drawn

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import comband
 
@@ -110,6 +111,11 @@ class Ledger:
         self.rows.append(row)
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+
+def best_of(scores: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """Who has the highest score; one of them at random where there are several."""
+    return int(rng.choice(np.flatnonzero(scores >= scores.max())))
 
 
 def band(values: Iterable[float]) -> tuple[float, float, float]:
