@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from benchmarks.peers.experts import Exp4Lists, coordinate_descent
 from benchmarks.peers.multileaving import Optimised, Probabilistic, TeamDraft, optimised, rank_credits
-from benchmarks.peers.offpolicy import slate_value
+from benchmarks.peers.offpolicy import UniformLogging, slate_value
+
+import comband as cb
 
 LISTS = np.array([[0, 1, 2], [0, 2, 3], [4, 1, 0], [5, 0, 4]], dtype=np.int32)
 P, M = LISTS.shape
@@ -143,6 +145,30 @@ def test_obp_values_are_the_set_wise_ones() -> None:
     whole = listed.all(axis=1)
     odds = 6 * 5 * 4 / 6
     assert slate_value("SIPS", listed, q, rewards, K) == pytest.approx(float((rewards.sum(1) * whole * odds).sum() / n))
+
+
+@pytest.mark.parametrize(("estimator", "floor"), [("IIPS", 1.0), ("RIPS", 1.0), ("SIPS", 1.0), ("IIPS", 0.05)])
+def test_obp_is_handed_all_that_counts(estimator: str, floor: float) -> None:
+    """Scores of parts of a log, without rounds whose weight is 0, are those of the whole log."""
+    pytest.importorskip("obp.ope", reason="obp is a peer: `make peers` installs it", exc_type=ImportError)
+    rng, n, K, m, P = np.random.default_rng(8), 400, 5, 2, 3
+    problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
+    lists = np.argsort(rng.random((P, 7, K)), axis=2)[:, :, :m].astype(np.int32)
+    policies = cb.PolicySet.from_lists(lists, problem)
+    logging, parts = UniformLogging(problem, policies, estimator, floor, seed=1), []
+    for _ in range(2):
+        decisions = logging.ask(rng.integers(7, size=n))
+        clicks = (rng.random((n, m)) < 0.2).astype(float)
+        logging.tell(decisions, clicks)
+        logging.scores()
+        parts.append((decisions.contexts, decisions.lists, decisions.propensities, clicks))
+    rows, shown, q, rewards = (np.concatenate(column) for column in zip(*parts, strict=True))
+    own = policies.predict(rows)
+    whole = [
+        slate_value(estimator, (shown[:, :, None] == own[:, p, None, :]).any(axis=2), q, rewards, K) for p in range(P)
+    ]
+    assert max(whole) > 0
+    np.testing.assert_allclose(logging.scores(), whole, rtol=1e-9)
 
 
 def test_multileaving_is_that_of_the_public_package() -> None:
