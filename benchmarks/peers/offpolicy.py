@@ -21,8 +21,8 @@ class UniformLogging:
     shown in random order and candidates are evaluated as if they did the same. The weight of an item is then
     (1{listed}/m)/(Q/m) with independent IPS; whole lists must agree with standard IPS, and all items up to the place
     with reward-interaction IPS. Estimates are means over rounds, so those of parts of the log are averaged, and rounds
-    without a click on an item of the candidate are counted but not handed over, which changes nothing (an item that it
-    does not list has weight 0 with all three) and saves obp most of its time.
+    without a click that has a weight are counted but not handed over, which changes nothing and saves obp most of its
+    time.
     """
 
     def __init__(self, problem: cb.Problem, policies: cb.PolicySet, estimator: str, floor: float, seed: int) -> None:
@@ -63,12 +63,19 @@ class UniformLogging:
             lists = self.policies.predict(rows)
             for p in range(len(self.policies) if some.any() else 0):
                 listed = (shown[:, :, None] == lists[:, p, None, :]).any(axis=2)
-                own = (listed & (rewards > 0)).any(axis=1)
+                own = (weighted(self.estimator, listed) & (rewards > 0)).any(axis=1)
                 if own.any():
                     value = slate_value(self.estimator, listed[own], q[own], rewards[own], self.problem.n_actions)
                     self._sums[p] += own.sum() * value
             self._log = []
         return np.asarray(self._sums / max(self._rounds, 1))
+
+
+def weighted(estimator: str, listed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which clicks (n, m) would have a weight above 0."""
+    if estimator == "SIPS":
+        return np.broadcast_to(listed.all(axis=1, keepdims=True), listed.shape)
+    return np.asarray(np.logical_and.accumulate(listed, axis=1)) if estimator == "RIPS" else listed
 
 
 def slate_value(estimator: str, listed: NDArray[np.bool_], q: Array, rewards: Array, n_actions: int) -> float:

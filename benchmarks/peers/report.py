@@ -191,13 +191,12 @@ def pictures(rows: list[Row], folder: Path) -> list[Path]:
                 shares = good(methods.get((method,), []))
                 width = 2.6 if method.startswith("comband") else 1.3
                 axes.plot(list(shares), list(shares.values()), f"C{colour}", label=method, lw=width)
-            axes.set(xscale="log", ylim=(0, 1.03))
+            axes.set(xscale="log", ylim=(0, 1.03), xlabel="rounds")
             axes.set_title(world, loc="left")
             axes.spines[["top", "right"]].set_visible(False)
         for axes in panels[len(worlds) :]:
             axes.set_axis_off()
-        figure.supxlabel("rounds")
-        figure.supylabel("share of runs, pick within ε of the best")
+        figure.supylabel("share of runs, pick within ε of the best", fontsize="medium")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
         drawn.append(folder / f"peers-{P}-{T}.png")
