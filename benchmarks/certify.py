@@ -159,6 +159,7 @@ def made_world(kind: str, n_candidates: int, seed: int = 0) -> World:
         noise = {"nearly equal": 0.15, "small": graded, "graded": graded}.get(kind, 0.3)
         scores = (taste if good else 0) + (noise if good else 1.0) * rng.standard_normal((N, K))
         lists[p] = np.argsort(-scores, axis=1)[:, :m]
+    lists = lists[np.random.default_rng([seed, 8]).permutation(n_candidates)]  # a tie that goes by numbers is no help
     world = World(kind, problem, cb.PolicySet.from_lists(lists, problem), chances, 0.0)
     share = {"nearly equal": 0.03, "small": 0.05}.get(kind, 0.15)
     world.epsilon = share * float(world.values(world.policies).max())

@@ -113,8 +113,8 @@ def choose_arms(
         return lucb_pair(means, shown, t)[(rng.random(n) < 0.5).astype(np.int64)], left
     phases = math.ceil(math.log2(P))
     keep = math.ceil(P / 2 ** min(int(t / horizon * phases), phases - 1))
-    left = left[np.argsort(-means[left], kind="stable")[:keep]]
-    return rng.choice(left, n), left
+    left = left[np.lexsort((rng.random(len(left)), -means[left]))[:keep]]  # ties are drawn
+    return np.resize(rng.permutation(left), n), left
 
 
 def lucb_pair(means: NDArray[np.float64], shown: NDArray[np.float64], t: int) -> NDArray[np.int64]:

@@ -226,7 +226,8 @@ class Ville(Rule):
     """The package `ville`: a beta-binomial confidence sequence (`BernoulliCS`) per candidate at δ/P, with elimination.
 
     It has sequences for means and for two groups, not for the best of many: candidates are dropped, and the test ends,
-    by comparing the leader's lower with the rivals' upper bounds.
+    by comparing the leader's lower with the rivals' upper bounds. Its tests of two groups would need one for every pair
+    that may come to be the last two; mSPRT is such a test.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -331,11 +332,12 @@ class TrackAndStop(Rule):
         t = field.rounds
         if t > 1.1 * self.renewed and field.shown.min() > 0:
             self.shares, self.renewed = optimal_shares(field.means, self.epsilon), t
-        behind = np.maximum((t + n) * self.shares - field.shown, 0)
-        starved = field.shown < math.sqrt(t) - self.n_arms / 2
-        if starved.any() or field.shown.min() == 0:
-            behind = np.where(starved | (field.shown == 0), 1.0, 0.0)
-        return rng.multinomial(n, behind / behind.sum())
+        due = np.maximum(np.ceil(math.sqrt(t + n) - self.n_arms / 2) - field.shown, field.shown == 0)
+        forced = np.maximum(due, 0).astype(np.int64)
+        if forced.sum() >= n:
+            return rng.multinomial(n, forced / forced.sum())
+        behind = np.maximum((t + n) * self.shares - field.shown - forced, 0)
+        return np.asarray(forced + rng.multinomial(n - forced.sum(), behind / behind.sum()))
 
     def look(self, field: Field) -> bool:
         """By the smallest transport cost."""

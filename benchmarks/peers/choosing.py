@@ -30,7 +30,17 @@ from benchmarks.peers.results import Ledger, Row, best_of
 
 Array = NDArray[np.float64]
 HORIZONS = tuple(int(round(250 * 2 ** (k / 2), -1)) for k in range(-4, 17))  # 60 … 64,000
-COARSE = (1000, 4000, 16_000, 64_000)  # for those who need a run for each horizon, and take long
+COARSE = (
+    60,
+    120,
+    250,
+    500,
+    1000,
+    2000,
+    4000,
+    16_000,
+    64_000,
+)  # for those who need a run for each horizon, and take long
 DELTA, OLD_VISITORS = 0.05, 300
 
 

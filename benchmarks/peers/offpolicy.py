@@ -120,9 +120,10 @@ class VowpalLogging:
     """Vowpal Wabbit's CCB as the rule that shows lists, and vw-estimators' per-slot IPS for everybody.
 
     Its actions are the items that any candidate lists, each described by who lists it: so it learns at once whom to
-    believe, which is more than it would from item numbers. SquareCB, as its documentation recommends. The first slot
-    is evaluated as a bandit of its own and so are the others (`estimators.ccb.multislot`): a candidate's slots are its
-    items that are not shown yet, all equally likely.
+    believe, which is more than it would from item numbers. SquareCB, as its documentation recommends. Each slot is
+    evaluated as a bandit of its own: a candidate would choose among its items that are not shown yet, all equally
+    likely. The sum over slots is too low for those whose items the logger favours; it still picked better, on other
+    seeds, than the unbiased first slot alone and than `estimators.ccb.multislot`, which multiplies weights.
     """
 
     def __init__(self, problem: cb.Problem, policies: cb.PolicySet, seed: int) -> None:
