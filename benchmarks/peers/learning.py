@@ -310,7 +310,7 @@ METHODS: dict[str, Callable[[cb.Problem, int], Any]] = {
 }
 DENSE = ("mabwiser LinUCB", "mab2rec LinUCB")
 # Five to twenty milliseconds per round, and seconds to be judged: so many rounds, and no more.
-MOST_ROUNDS = {"VW cb_explore_adf per slot": 2000, "VW CCB": 2000}
+MOST_ROUNDS = {"VW cb_explore_adf per slot": 1000, "VW CCB": 1000}
 MODULES = {"VW": "vowpalwabbit", "contextualbandits": "contextualbandits", "mabwiser": "mabwiser"}
 MODULES |= {"mab2rec": "mab2rec", "river": "river"}
 
