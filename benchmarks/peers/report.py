@@ -23,6 +23,7 @@ CURVES = (
     "successive halving",
     "A/B/n, mSPRT, eliminating",
     "probabilistic multileaving",
+    "optimised multileaving",
     "random candidates + obp IIPS",
     "VCEE",
 )
@@ -38,8 +39,11 @@ def report(found: dict[str, list[Row]], folder: Path | None) -> str:
         parts[job] = f"## {job.capitalize()}\n\n{tables}\n"
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        for picture in pictures(found.get("choosing", []), folder):
-            parts["choosing"] += f"\n![Share of good picks against rounds]({folder.name}/{picture.name})\n"
+        drawn = pictures(found.get("choosing", []), folder)
+        links = [f"![Share of good picks against rounds]({folder.name}/{picture.name})\n\n" for picture in drawn]
+        if links:  # before the tables of single worlds
+            before, mark, after = parts["choosing"].partition("### ")
+            parts["choosing"] = before + "".join(links) + mark + after
         for job, text in parts.items():
             (folder / f"{job}.inc").write_text(text, encoding="utf-8")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
