@@ -47,7 +47,7 @@ def systematic(q: Array, rng: np.random.Generator) -> NDArray[np.int32]:
 
 
 class Osmd:
-    """Mirror descent with entropy over sets of m items: q ← capped(q·exp(η r/q)), η = √(2m ln(K/m)/(KT))·√(K/m)."""
+    """Mirror descent with entropy over sets of m items: q ← capped(q·exp(−η ℓ/q)), η = √(2m ln(K/m)/(KT))."""
 
     def __init__(self, horizon: int, rng: np.random.Generator) -> None:
         self.q, self.rng = np.full(K, M / K), rng

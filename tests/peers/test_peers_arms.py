@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.loss import choose_arms
 from benchmarks.peers import arms
 from benchmarks.peers.arms import Field, kl, kl_bounds, optimal_shares, play_arms, transport, wang_tsiatis
+from benchmarks.peers.results import best_of
 from scipy.optimize import minimize_scalar
 
 
@@ -91,3 +93,44 @@ def test_bandits_find_the_best_and_stop_rightly() -> None:
         one = play_arms(lambda h, n=name: arms.RULES[n](0.1, 0.05, 4, h, 0.5), values, (4000,), 4000, rng)  # type: ignore[misc]
         assert one["regrets"][4000] == 0.0, name
         assert (one["stop"] is None) == (arms.RULES[name].look is arms.Rule.look), name
+
+
+def test_ties_are_drawn() -> None:
+    rng = np.random.default_rng(3)
+    found = np.bincount([best_of(np.array([0.5, 1.0, 0.2, 1.0]), rng) for _ in range(400)], minlength=4)
+    assert found[[0, 2]].sum() == 0
+    assert found[[1, 3]].min() > 140  # six standard deviations below a half
+
+
+def test_successive_halving_draws_ties_and_shows_everybody_alike() -> None:
+    rng, P = np.random.default_rng(4), 8
+    kept = np.zeros(P)
+    for _ in range(400):
+        nothing = np.zeros(P)
+        shown, left = choose_arms("successive halving", nothing, nothing, np.arange(P), 40, 90, 30, rng)
+        counts = np.bincount(shown, minlength=P)[left]
+        assert len(left) == P // 2
+        assert counts.max() - counts.min() <= 1
+        kept[left] += 1
+    assert (np.abs(kept - 200) <= 60).all()
+
+
+def test_forced_exploration_gives_the_starved_their_due_and_no_more() -> None:
+    rule = arms.TrackAndStop(0.05, 0.05, 4, 10_000, 0.3)
+    rule.shares, rule.renewed = np.array([0.5, 0.5, 0.0, 0.0]), 10_000
+    shown = np.array([5000, 4900, 90, 10])
+    field = Field(shown, shown // 4, np.ones(4, np.bool_), 0.05, 0.05)
+    split = rule.split(field, 100, np.random.default_rng(5))
+    due = int(np.ceil(np.sqrt(10_100) - 2))
+    assert split.sum() == 100
+    assert split[2:].tolist() == [due - 90, due - 10]
+    split = rule.split(Field(0 * shown, 0 * shown, field.alive, 0.05, 0.05), 4, np.random.default_rng(6))
+    assert split.sum() == 4
+
+
+def test_guesses_believe_nobody_who_was_never_shown() -> None:
+    shown, clicks = np.array([1000, 0, 500]), np.array([200, 0, 90])
+    field = Field(shown, clicks, np.ones(3, np.bool_), 0.05, 0.05)
+    assert field.means.argmax() == 1
+    assert field.guesses().argmax() == 0
+    assert field.guesses(np.array([0.0, 150.0, 0.0]), 300).argmax() == 1  # unless old visitors say so

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.certify import made_world
 from benchmarks.peers import adversarial, choosing, estimating, learning, report
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.results import Ledger, Row
@@ -73,6 +74,19 @@ def test_a_peer_that_breaks_its_promise_is_not_the_first_to_keep_it() -> None:
     text = report.choosing([*own, *hasty, *slow])
     assert "| needle, 8 | 250 | slow 500 | 2.0 | 1,000 | slow 8,000 | 8.0 | slow 8,000 | 8.0 |" in text
     assert "2 of 4" in text  # the hasty one's wrong claims are shown
+
+
+def test_one_wrong_claim_in_ten_refutes_no_promise() -> None:
+    def runs(wrong: int) -> list[Row]:
+        return [row("a", seed, {"250": 0.0}, 1000, wrong=seed < wrong) for seed in range(10)]
+
+    assert report.kept_stop(runs(1)) == 1000  # happens in 40% of tens at δ = 5%
+    assert report.kept_stop(runs(3)) == np.inf  # in 1%
+
+
+def test_made_candidates_come_in_random_order() -> None:
+    best = {int((world := made_world("graded", 8, seed)).values(world.policies).argmax()) for seed in range(12)}
+    assert len(best) > 2  # in order of quality it would be the first, always
 
 
 def test_a_job_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
