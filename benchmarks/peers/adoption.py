@@ -91,7 +91,7 @@ def measure(package: str, install: bool = False) -> Row:
 
 def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """Every package once per seed (times vary, sizes do not)."""
-    for seed in range(options.first_seed, options.first_seed + min(options.seeds, 3)):
+    for seed in range(options.first_seed, options.first_seed + min(options.seeds, 1 if options.quick else 3)):
         for package in IMPORTS:
             key = {"method": package, "seed": seed}
             install = options.install and seed == options.first_seed

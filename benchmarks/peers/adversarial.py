@@ -1,9 +1,10 @@
 """Job 4: sequences fixed by an adversary: regret against the best candidate in hindsight, and time per round.
 
 Adversaries and candidates are those of `benchmarks.regret`. EXP4-COMB-SPARSE and SemiExp4 (Kale, Reyzin and Schapire)
-are comband's; EXP4 on whole lists is that of `experts`. Two more know items only and no candidates: OSMD, the
-entropic mirror descent over sets of m items (CombEXP's step, with the estimates that clicks on single items allow), and
-CombUCB1. Both are optimal against the best fixed set, and neither can follow contexts. UCB1 plays candidates as arms.
+are comband's; EXP4 on whole lists is that of `experts`. Three more know items only and no candidates: CombEXP, which
+learns from the number of clicks alone; OSMD, the same mirror descent with the estimates that clicks on single items
+allow; and CombUCB1. They have bounds against the best fixed set, and none can follow contexts. UCB1 plays candidates
+as arms.
 """
 
 from __future__ import annotations
@@ -65,6 +66,54 @@ class Osmd:
             self.q = capped(np.maximum(self.q * np.exp(-self.step * loss), 1e-9), M)
 
 
+def decomposed(q: Array) -> tuple[NDArray[np.int64], Array]:
+    """At most len(q) + 1 sets and their probabilities, in which items have inclusion probabilities q of whole sum."""
+    edges = np.cumsum(q)
+    m = round(float(edges[-1]))
+    cuts = np.unique(np.concatenate([[0.0, 1.0], edges % 1.0]))
+    weights = np.diff(cuts)
+    points = (cuts[:-1] + weights / 2)[:, None] + np.arange(m)
+    return np.minimum(np.searchsorted(edges, points, side="right"), len(q) - 1), weights
+
+
+class CombExp:
+    """CombEXP (Combes, Talebi, Proutière and Lelarge), with the parameters of its bound.
+
+    Items' rewards are estimated from the list's sum Y alone, by Y Σ⁻¹ 1_S; Σ = E 1_S 1_Sᵀ, S a uniform set with
+    probability γ.
+    """
+
+    def __init__(self, horizon: int, rng: np.random.Generator) -> None:
+        self.q, self.rng = np.full(K, M / K), rng
+        both = M * (M - 1) / (K * (K - 1))
+        self.uniform = np.full((K, K), both) + (M / K - both) * np.eye(K)
+        scale = (M / K - both) / M**1.5  # λ / m^(3/2)
+        prior = math.sqrt(M * math.log(K))
+        self.mix = prior / (prior + math.sqrt(scale * (scale * M**2 * K + M) * horizon))
+        self.step = self.mix * scale
+
+    def compose(self, lists: NDArray[np.int32]) -> NDArray[np.int32]:
+        """One set per round; contexts are not looked at."""
+        self.sets, self.weights = decomposed(self.q)
+        picks = self.rng.choice(len(self.weights), size=len(lists), p=self.weights / self.weights.sum())
+        uniform = np.argsort(self.rng.random((len(lists), K)), axis=1)[:, :M]
+        return np.where(self.rng.random((len(lists), 1)) < self.mix, uniform, self.sets[picks]).astype(np.int32)
+
+    def estimates(self, shown: NDArray[np.int32], total: float) -> Array:
+        """Of all items' rewards (K,), without bias whatever was drawn."""
+        rows = np.zeros((len(self.weights), K))
+        np.put_along_axis(rows, self.sets, 1.0, axis=1)
+        sigma = (1 - self.mix) * (rows.T * self.weights) @ rows + self.mix * self.uniform
+        drawn = np.zeros(K)
+        drawn[shown] = 1.0
+        return np.asarray(total * np.linalg.solve(sigma, drawn))
+
+    def credit(self, lists: NDArray[np.int32], shown: NDArray[np.int32], clicks: Array) -> None:
+        """The sum of clicks, and no more."""
+        for items, rewards in zip(shown, clicks, strict=True):
+            self.q = capped(self.q * np.exp(self.step * self.estimates(items, float(rewards.sum()))), M)
+
+
 class CombUcb:
     """CombUCB1 (Kveton et al.): the m items of highest mean + √(1.5 ln t / n)."""
 
@@ -115,6 +164,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     ),
     "SemiExp4": lambda problem, policies, T, seed: cb.Exp4(problem, policies, horizon=T, seed=seed),
     "EXP4 on whole lists": _composed(lambda T, rng: experts.Exp4Lists(P, T, rng)),
+    "CombEXP over items, sums of clicks": _composed(CombExp),
     "OSMD over items": _composed(Osmd),
     "CombUCB1 over items": _composed(CombUcb),
     "UCB1 over candidates": _composed(Ucb1),

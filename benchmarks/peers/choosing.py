@@ -298,5 +298,5 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
                     continue
                 trial = Trial(make_world(places[world_name], world_name, P, seed), seed)
                 for key in wanted:
-                    ledger.run(key, work_of(trial, key["method"], horizons, 200_000 if quick else 30_000_000))
+                    ledger.run(key, work_of(trial, key["method"], horizons, 50_000 if quick else 30_000_000))
                 print(f"choosing: {world_name}, {P} candidates, seed {seed}: {len(wanted)} runs", flush=True)

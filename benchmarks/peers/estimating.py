@@ -166,7 +166,7 @@ SPEED: dict[str, Callable[[Log], Array]] = {
     "loading the log alone": lambda log: np.asarray(log["values"]),
 }
 # Rounds × candidates beyond which a method would take more than some ten minutes; obp also keeps the log several times.
-MOST = {"vw-estimators IPS": 2e7, "ville BettingCS": 2e6, "obp IIPS": 2e8, "obp IIPS, clicked rounds only": 1e9}
+MOST = {"vw-estimators IPS": 2e7, "ville BettingCS": 1e6, "obp IIPS": 2e8, "obp IIPS, clicked rounds only": 1e9}
 
 
 def child(method: str, file: Path) -> None:

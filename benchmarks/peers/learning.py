@@ -1,12 +1,13 @@
 """Job 3: learning lists online when only shown labels are confirmed: hits on held-out rows, reward, time and memory.
 
-Sets, division and rounds are those of `benchmarks.list_classification` (`--data`; without it scikit-learn's digits).
-Each run is a process of its own. All get the sparse features but mabwiser and mab2rec, which keep a d × d matrix per
-label and get 50 components of them (a singular value decomposition of the learning part, without labels). Most choose
-one action and know no lists: their best m actions are shown, and each confirmed or refused label is one observation.
-Vowpal Wabbit's slates are left out: each slot has its own actions there, so that a label could be shown twice or in one
-slot only. The skyline is told all labels of all rows. Everybody is judged without exploration on the same 1,000
-held-out rows, after a fit on all rounds so far if it needs one; that is timed apart from deciding and learning.
+Sets, division and rounds are those of `benchmarks.list_classification` (`--data`), with digits and iris, which ship
+with scikit-learn. Each run is a process of its own. All get the sparse features but mabwiser and mab2rec, which keep a
+d × d matrix per label and get 50 components of them (a singular value decomposition of the learning part, without
+labels). Most choose one action and know no lists: their best m actions are shown, and each confirmed or refused label
+is one observation. Vowpal Wabbit's slates are left out: each slot has its own actions there, so that a label could be
+shown twice or in one slot only. The skyline is told all labels of all rows. Everybody is judged without exploration on
+the same 1,000 held-out rows, after a fit on all rounds so far if it needs one; that is timed apart from deciding and
+learning.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -309,15 +310,22 @@ METHODS: dict[str, Callable[[cb.Problem, int], Any]] = {
     "river logistic regression": River,
 }
 DENSE = ("mabwiser LinUCB", "mab2rec LinUCB")
-# Five to twenty milliseconds per round, and seconds to be judged: so many rounds, and no more.
+# With more labels than FEW, five to twenty milliseconds per round and seconds to be judged: so many rounds only.
+FEW = 10
 MOST_ROUNDS = {"VW cb_explore_adf per slot": 1000, "VW CCB": 1000}
+SHIPPED: dict[str, Literal["digits", "iris"]] = {"digits": "digits", "iris": "iris"}
 MODULES = {"VW": "vowpalwabbit", "contextualbandits": "contextualbandits", "mabwiser": "mabwiser"}
 MODULES |= {"mab2rec": "mab2rec", "river": "river"}
 
 
 def load(name: str, folder: Path | None) -> cb.MultilabelData:
     """A set with rows of unit length."""
-    data = cb.MultilabelData.from_sklearn("digits") if folder is None else cb.MultilabelData.from_npz(folder, name)
+    if name in SHIPPED:
+        data = cb.MultilabelData.from_sklearn(SHIPPED[name])
+    elif folder is None:
+        raise SystemExit(f"{name} is read from a folder: say --data DIR; digits and iris ship with scikit-learn.")
+    else:
+        data = cb.MultilabelData.from_npz(folder, name)
     return cb.MultilabelData(normalize(sp.csr_array(data.features, dtype=np.float64)), data.labels)
 
 
@@ -339,7 +347,8 @@ def learn(name: str, method: str, seed: int, rounds: int, folder: Path | None) -
     hits: dict[str, float] = {}
     rewards: dict[str, float] = {}
     judging: dict[str, float] = {}
-    rounds = min(rounds, MOST_ROUNDS.get(method, rounds))
+    if data.n_actions > FEW:
+        rounds = min(rounds, MOST_ROUNDS.get(method, rounds))
     while done < rounds:
         stop = min(n for n in (*GRID, rounds) if n > done)
         batch = world.sample(min(BATCH, stop - done), rng)
@@ -374,7 +383,7 @@ def in_a_process(key: Row, folder: Path | None) -> Row:
 
 def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """All sets, methods and seeds."""
-    names = options.sets or (["bibtex", "Corel5k", "enron"] if options.data else ["digits"])
+    names = options.sets or [*(["bibtex", "Corel5k", "enron"] if options.data else []), *SHIPPED]
     rounds = 1000 if options.quick else 10_000
     wanted = [name for name in (*METHODS, "skyline") if not options.methods or any(p in name for p in options.methods)]
     for seed in range(options.first_seed, options.first_seed + options.seeds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,32 @@ def test_projection_and_sampling_over_sets() -> None:
     assert (np.diff(np.sort(drawn, axis=1), axis=1) > 0).all()
     frequency = np.bincount(drawn.ravel(), minlength=len(q)) / n
     assert (np.abs(frequency - q) <= 6 * np.sqrt(q * (1 - q) / n) + 1e-9).all()
+
+
+def test_combexp_draws_what_it_believes_and_estimates_without_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact, over all ten sets of two of five items: the probabilities of sets, and the mean of estimates."""
+    monkeypatch.setattr(adversarial, "K", 5)
+    monkeypatch.setattr(adversarial, "M", 2)
+    rng = np.random.default_rng(0)
+    rewards = rng.random(5)
+    learner = adversarial.CombExp(1000, rng)
+    learner.q = adversarial.capped(np.array([0.05, 3.0, 0.2, 0.4, 0.35]), 2)  # one of them is 1
+    n = 100_000
+    drawn = np.sort(learner.compose(np.zeros((n, 8, 2), np.int32)), axis=1)
+    assert learner.weights.sum() == pytest.approx(1)
+    own = {frozenset(row.tolist()): 0.0 for row in learner.sets}
+    for row, weight in zip(learner.sets, learner.weights, strict=True):
+        own[frozenset(row.tolist())] += weight
+    mean, shares = np.zeros(5), np.zeros(5)
+    for pair in itertools.combinations(range(5), 2):
+        chance = (1 - learner.mix) * own.get(frozenset(pair), 0.0) + learner.mix / 10
+        items = np.array(pair, np.int32)
+        mean += chance * learner.estimates(items, float(rewards[items].sum()))
+        shares[items] += chance
+        seen = float((drawn == items).all(axis=1).mean())
+        assert abs(seen - chance) < 6 * np.sqrt(chance * (1 - chance) / n)
+    np.testing.assert_allclose(mean, rewards, atol=1e-9)
+    np.testing.assert_allclose(shares, (1 - learner.mix) * learner.q + learner.mix * 2 / 5, atol=1e-9)
 
 
 def test_estimates_agree_with_each_other_and_with_sums() -> None:
