@@ -22,10 +22,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("jobs", nargs="*", choices=[*JOBS, []], help="by default all")
-    parser.add_argument("--quick", action="store_true", help="small sizes and three seeds")
+    parser.add_argument("--quick", action="store_true", help="small sizes and two seeds")
     parser.add_argument("--data", type=Path, help="folder of NAME_X.npz and NAME_Y.npz; without it, sets that ship")
     parser.add_argument("--out", type=Path, default=Path("results/peers"), help="where lines are added")
-    parser.add_argument("--seeds", type=int, help="how many (default: 10; 3 with --quick)")
+    parser.add_argument("--seeds", type=int, help="how many (default: 10; 2 with --quick)")
     parser.add_argument("--first-seed", type=int, default=2000)
     parser.add_argument("--sets", nargs="*", help="names of worlds or sets")
     parser.add_argument("--candidates", type=int, nargs="*", help="how many, in choosing and estimating")
@@ -34,7 +34,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--install", action="store_true", help="adoption: also install every package, by pip")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write tables and figures there, and run nothing")
     options = parser.parse_args(arguments)
-    options.seeds = options.seeds or (3 if options.quick else 10)
+    options.seeds = options.seeds or (2 if options.quick else 10)
     return options
 
 

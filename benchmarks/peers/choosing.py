@@ -162,8 +162,7 @@ CHOOSERS: dict[str, Callable[[Trial], Chooser]] = {
 # What would take hours beyond these sizes: a linear programme per context; a model's pass over all items per visitor; a
 # sequence that wants every observation.
 MOST_ROUNDS = {"optimised multileaving": 2000, "VW CCB + vw-estimators": 1000}
-MOST_CANDIDATES = {"optimised multileaving": 64, "VW CCB + vw-estimators": 64, "A/B/n, ville, eliminating": 64}
-MOST_CANDIDATES |= {"track-and-stop": 200}
+MOST_CANDIDATES = {"A/B/n, ville, eliminating": 64, "track-and-stop": 200}
 ARMS_WAIT = {"A/B/n, ville, eliminating": 600_000, "KL-LUCB": 3_000_000, "KL-LUCB, practical rate": 3_000_000}
 
 

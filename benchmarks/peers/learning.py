@@ -383,7 +383,8 @@ def in_a_process(key: Row, folder: Path | None) -> Row:
 
 def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """All sets, methods and seeds."""
-    names = options.sets or [*(["bibtex", "Corel5k", "enron"] if options.data else []), *SHIPPED]
+    shipped = ["digits"] if options.quick else [*SHIPPED]
+    names = options.sets or [*(["bibtex", "Corel5k", "enron"] if options.data else []), *shipped]
     rounds = 1000 if options.quick else 10_000
     wanted = [name for name in (*METHODS, "skyline") if not options.methods or any(p in name for p in options.methods)]
     for seed in range(options.first_seed, options.first_seed + options.seeds):
