@@ -1,8 +1,9 @@
 """Job 1: choosing the best of many candidates: how good is the pick, what was lost, when does it stop, is it right.
 
 Worlds are those of `benchmarks.loss`: real multi-label sets (`--data`; without it the digits that scikit-learn ships),
-needle, nearly equal and rare. A method that stops shows its winner from then on. "Old visitors" are 300 of whom all
-clicks are known, as offline scores would come from; who is told of them knows more than the others, and says so.
+needle, nearly equal and rare; "NAME, shuffled" is one whose lists are in random order. A method that stops shows its
+winner from then on. "Old visitors" are 300 of whom all clicks are known, as offline scores would come from; who is told
+of them knows more than the others, and says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -277,6 +278,17 @@ def worlds(data: Path | None, names: list[str] | None, folder: Path) -> dict[str
     return {name: found.get(name, data) for name in names} if names else found
 
 
+def world_of(name: str, folder: Path | None, P: int, seed: int) -> World:
+    """A world by its name; "NAME, shuffled" has every list in random order, which changes the value of none."""
+    base, comma, _ = name.partition(", shuffled")
+    world = make_world(folder, base, P, seed)
+    if not comma:
+        return world
+    lists = world.policies.predict(np.arange(len(world.chances))).transpose(1, 0, 2)
+    mixed = np.random.default_rng([seed, 8]).permuted(lists, axis=2)
+    return replace(world, policies=cb.PolicySet.from_lists(mixed, world.problem))
+
+
 def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """All worlds, numbers of candidates, seeds and methods that have no line yet."""
     quick = options.quick
@@ -295,7 +307,7 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
                 wanted = [key for key in wanted if not ledger.has(key)]
                 if not wanted:
                     continue
-                trial = Trial(make_world(places[world_name], world_name, P, seed), seed)
+                trial = Trial(world_of(world_name, places[world_name], P, seed), seed)
                 for key in wanted:
                     ledger.run(key, work_of(trial, key["method"], horizons, 50_000 if quick else 30_000_000))
                 print(f"choosing: {world_name}, {P} candidates, seed {seed}: {len(wanted)} runs", flush=True)

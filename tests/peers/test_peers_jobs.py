@@ -152,3 +152,13 @@ def test_exploration_replaces_labels_and_repeats_none() -> None:
     assert (np.diff(np.sort(shown, axis=1), axis=1) > 0).all()
     changed = (shown != lists).mean()
     assert abs(changed - learning.EPSILON) <= 6 * np.sqrt(0.09 / lists.size)
+
+
+def test_shuffled_lists_hold_the_same_items_and_have_the_same_values() -> None:
+    plain = choosing.world_of("needle", None, 4, seed=1)
+    mixed = choosing.world_of("needle, shuffled", None, 4, seed=1)
+    rows = np.arange(len(plain.chances))
+    before, after = plain.policies.predict(rows), mixed.policies.predict(rows)
+    np.testing.assert_array_equal(np.sort(before, axis=2), np.sort(after, axis=2))
+    assert (before != after).mean() > 0.5
+    np.testing.assert_allclose(choosing.Trial(mixed, 1).values, choosing.Trial(plain, 1).values, rtol=1e-12)
