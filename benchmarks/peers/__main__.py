@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.report is None:
         print("versions: " + ", ".join(f"{name} {version}" for name, version in versions().items()), flush=True)
         for job in jobs:
-            importlib.import_module(f"benchmarks.peers.{job}").run(Ledger(options.out / f"{job}.jsonl"), options)
+            with Ledger(options.out / f"{job}.jsonl") as ledger:
+                importlib.import_module(f"benchmarks.peers.{job}").run(ledger, options)
     found = {job: Ledger(options.out / f"{job}.jsonl").rows for job in jobs}
     print(report({job: rows for job, rows in found.items() if rows}, options.report))
     return 0

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.evaluate import timed
-from benchmarks.peers.results import Ledger, PeerMissingError, Row, band, grouped, markdown, versions
+from benchmarks.peers.results import Ledger, PeerMissingError, Row, grouped, markdown, spread, versions
 
 SMALLEST = Path(__file__).parent / "smallest"
 IMPORTS = {
@@ -93,8 +93,8 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """Every package once per seed (times vary, sizes do not)."""
     for seed in range(options.first_seed, options.first_seed + min(options.seeds, 1 if options.quick else 3)):
         for package in IMPORTS:
-            key = {"method": package, "seed": seed}
             install = options.install and seed == options.first_seed
+            key = {"method": package, "seed": seed, "installed": install}
             ledger.run(key, lambda package=package, install=install: measure(package, install))  # type: ignore[misc]
     print("adoption: done", flush=True)
 
@@ -103,10 +103,9 @@ def tables(rows: list[Row]) -> str:
     """One line per package."""
     lines = []
     for (package,), runs in grouped(rows, "method").items():
-        low, middle, high = band(row["import_seconds"] for row in runs)
-        installed = f"{runs[0]['install_seconds']:,.0f}" if "install_seconds" in runs[0] else ""
+        installed = "".join(f"{row['install_seconds']:,.0f}" for row in runs if row["installed"])
         sized = [f"{runs[0]['megabytes']:,.0f}", str(runs[0]["packages"]), installed]
-        sized.append(f"{middle:.2f} ({low:.2f}–{high:.2f})")
+        sized.append(spread((row["import_seconds"] for row in runs), ".2f"))
         if "lines" in runs[0]:
             each = float(np.median([row["microseconds"] for row in runs]))
             sized += [str(runs[0]["lines"]), f"{each:,.0f}", runs[0]["said"].splitlines()[0]]

@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 import comband as cb
 from benchmarks.peers import experts
 from benchmarks.peers.choosing import Composed
-from benchmarks.peers.results import Ledger, Row, band, grouped, markdown
+from benchmarks.peers.figures import Curve, Panels
+from benchmarks.peers.results import Ledger, Row, grouped, markdown, spread
 from benchmarks.regret import OneTable, random_table
 
 Array = NDArray[np.float64]
 P, K, M = 8, 64, 4
+POINTS = 50  # of a curve
 
 
 def capped(weights: Array, m: int) -> Array:
@@ -176,7 +178,7 @@ def play(method: str, adversary: str, T: int, seed: int) -> Row:
     problem = cb.Problem(n_actions=K, list_size=M, sparsity=1)
     policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
     sequence = cb.environments.ADVERSARIES[adversary](policies, problem, horizon=T, seed=seed)
-    learner, collected, spent = METHODS[method](problem, policies, T, seed), 0.0, 0.0
+    learner, collected, spent = METHODS[method](problem, policies, T, seed), np.zeros(T), 0.0
     for t in range(T):
         start = time.process_time()
         decisions = learner.ask(sequence.contexts[t : t + 1])
@@ -185,9 +187,11 @@ def play(method: str, adversary: str, T: int, seed: int) -> Row:
         start = time.process_time()
         learner.tell(decisions, rewards)
         spent += time.process_time() - start
-        collected += float(rewards.sum())
-    best = float(sequence.totals(policies).max())
-    return {"regret": best - collected, "best": best, "microseconds": 1e6 * spent / T}
+        collected[t] = rewards.sum()
+    target = np.cumsum(sequence.gains(policies, int(sequence.totals(policies).argmax())))
+    regret = target - np.cumsum(collected)
+    curve = {str(t): float(regret[t - 1]) for t in range(T // POINTS, T + 1, T // POINTS)}
+    return {"regret": float(regret[-1]), "best": float(target[-1]), "curve": curve, "microseconds": 1e6 * spent / T}
 
 
 def run(ledger: Ledger, options: argparse.Namespace) -> None:
@@ -203,19 +207,28 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
 
 
 def tables(rows: list[Row]) -> str:
-    """Regret as a share of what the best candidate collects, and time per round."""
-    worlds = list(dict.fromkeys(row["world"] for row in rows))
-    lines = []
-    for (method,), runs in grouped(rows, "method").items():
-        cells = []
-        for world in worlds:
-            some = [row for row in runs if row["world"] == world]
-            low, middle, high = band(row["regret"] for row in some) if some else (np.nan,) * 3
-            cells.append(f"{middle:,.0f} ({low:,.0f}–{high:,.0f})" if some else "")
-        cells.append(f"{np.median([row['microseconds'] for row in runs]):,.0f}")
-        lines.append([method, *cells])
-    best = [f"{np.median([row['best'] for row in rows if row['world'] == world]):,.0f}" for world in worlds]
-    lines.append(["the best candidate collects", *best, ""])
-    T, seeds = rows[0]["rounds"], len({row["seed"] for row in rows})
-    text = f"Regret after {T:,} rounds, P = {P}, K = {K}, m = {M}; median and quartiles of {seeds} seeds:\n\n"
-    return text + markdown(["method", *worlds, "µs per round"], lines) + "\n"
+    """Regret against the best candidate, what that one collects, and time per round."""
+    text = []
+    for (T,), some in grouped(rows, "rounds").items():
+        worlds, lines = grouped(some, "world"), []
+        for (method,), runs in grouped(some, "method").items():
+            cells = [spread((row["regret"] for row in runs if row["world"] == world), ",.0f") for (world,) in worlds]
+            lines.append([method, *cells, spread((row["microseconds"] for row in runs), ",.0f")])
+        best = [f"{np.median([row['best'] for row in played]):,.0f}" for played in worlds.values()]
+        lines.append(["the best candidate collects", *best, ""])
+        seeds = len({row["seed"] for row in some})
+        text.append(f"Regret after {T:,} rounds, P = {P}, K = {K}, m = {M}; median and quartiles of {seeds} seeds:\n")
+        text.append(markdown(["method", *(world for (world,) in worlds), "µs per round"], lines) + "\n")
+    return "\n".join(text)
+
+
+def panels(rows: list[Row]) -> Panels:
+    """Regret against rounds, by adversary and method, of the longest runs."""
+    longest = max(row["rounds"] for row in rows)
+    return {
+        world: {
+            method: Curve.of_quartiles([row["curve"] for row in runs])
+            for (method,), runs in grouped(some, "method").items()
+        }
+        for (world,), some in grouped((row for row in rows if row["rounds"] == longest), "world").items()
+    }

@@ -269,6 +269,11 @@ def kl_bounds(means: Array, shown: Counts, rate: float) -> tuple[Array, Array]:
     return bounds[0], bounds[1]
 
 
+def practical_rate(field: Field, delta: float) -> float:
+    """log((1 + log t)/δ)."""
+    return math.log((1 + math.log(max(field.rounds, 1))) / delta)
+
+
 class KlLucb(Rule):
     """KL-LUCB (Kaufmann and Kalyanakrishnan): the leader and the rival of highest upper bound share the traffic.
 
@@ -311,14 +316,15 @@ class KlLucbPractical(KlLucb):
 
     def rate_at(self, field: Field) -> float:
         """β(t, δ)."""
-        return math.log((1 + math.log(max(field.rounds, 1))) / self.delta)
+        return practical_rate(field, self.delta)
 
 
 class TrackAndStop(Rule):
     """Track-and-stop (Garivier and Kaufmann) for an ε-best candidate: optimal shares by the current means.
 
-    It stops when the generalised likelihood ratio against every rival being ε better exceeds log(2t(P − 1)/δ). Shares
-    are renewed whenever the run has grown by a tenth; candidates shown less than √t − P/2 times come first.
+    It stops when the generalised likelihood ratio against every rival being ε better exceeds log(2t(P − 1)/δ), for
+    which there is a theorem. Shares are renewed whenever the run has grown by a tenth; candidates shown less than
+    √t − P/2 times come first.
     """
 
     growth = 0.01
@@ -345,7 +351,19 @@ class TrackAndStop(Rule):
             return False
         rivals = field.rivals()
         cost = transport(field.means, field.leader, rivals, self.epsilon, field.shown.astype(np.float64))
-        return bool(cost.min() >= math.log(2 * field.rounds * (self.n_arms - 1) / self.delta))
+        return bool(cost.min() >= self.rate_at(field))
+
+    def rate_at(self, field: Field) -> float:
+        """β(t, δ)."""
+        return math.log(2 * field.rounds * (self.n_arms - 1) / self.delta)
+
+
+class TrackAndStopPractical(TrackAndStop):
+    """The same with the rate log((1 + log t)/δ) that such papers' experiments have, and no proof."""
+
+    def rate_at(self, field: Field) -> float:
+        """β(t, δ)."""
+        return practical_rate(field, self.delta)
 
 
 def slope(mean: Array, at: Array) -> Array:
@@ -393,31 +411,32 @@ def optimal_shares(means: Array, epsilon: float) -> Array:
     return np.asarray(shares / shares.sum())
 
 
-class ByLoss(Rule):
-    """A rule of `benchmarks.loss`, by its name."""
+class Impatient(Rule):
+    """Looks after some visitors: it learns at once."""
 
-    name = ""
+    def batch(self, field: Field) -> int:
+        """Few at a time."""
+        return max(10, field.rounds // 100)
+
+
+class ThompsonSampling(Impatient):
+    """Over candidates. The prior is worth `PRIOR` rounds at everybody's common rate.
+
+    Chosen on other seeds of bibtex, Corel5k and enron among a uniform prior and 1, 3 and 10 rounds: it loses least.
+    """
+
+    PRIOR = 1.0
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.left = np.arange(self.n_arms)
         self.old_clicks, self.old_visitors = np.zeros(self.n_arms), 0  # known beforehand, where they may be
 
-    def batch(self, field: Field) -> int:
-        """Few at a time: it learns at once."""
-        return max(10, field.rounds // 100)
-
     def split(self, field: Field, n: int, rng: np.random.Generator) -> Counts:
-        """As it chooses."""
+        """Whoever is best in a draw from the posterior."""
         clicks, shown = field.clicks + self.old_clicks, field.shown + self.old_visitors
-        arms, self.left = choose_arms(self.name, clicks, shown, self.left, field.rounds, self.horizon, n, rng)
-        return np.bincount(arms, minlength=self.n_arms)
-
-
-class ThompsonSampling(ByLoss):
-    """Over candidates, with a uniform prior for each."""
-
-    name = "Thompson sampling"
+        rate = (clicks.sum() + 0.5) / (shown.sum() + 1.0)
+        draws = rng.beta(clicks + self.PRIOR * rate, shown - clicks + self.PRIOR * (1 - rate), size=(n, self.n_arms))
+        return np.bincount(draws.argmax(axis=1), minlength=self.n_arms)
 
     def scores(self, field: Field) -> Array:
         """With all that is known."""
@@ -428,10 +447,19 @@ class ThompsonSamplingOld(ThompsonSampling):
     """The same, with what old visitors would have clicked as its prior."""
 
 
-class SuccessiveHalving(ByLoss):
-    """Over candidates, told the horizon; the pick is the best of those that are left."""
+class SuccessiveHalving(Impatient):
+    """That of `benchmarks.loss`, over candidates, told the horizon; the pick is the best of those that are left."""
 
-    name = "successive halving"
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.left = np.arange(self.n_arms)
+
+    def split(self, field: Field, n: int, rng: np.random.Generator) -> Counts:
+        """Evenly among those left."""
+        arms, self.left = choose_arms(
+            "successive halving", field.clicks, field.shown, self.left, field.rounds, self.horizon, n, rng
+        )
+        return np.bincount(arms, minlength=self.n_arms)
 
     def scores(self, field: Field) -> Array:
         """Of those left."""
@@ -447,12 +475,13 @@ RULES: dict[str, type[Rule]] = {
     "KL-LUCB": KlLucb,
     "KL-LUCB, practical rate": KlLucbPractical,
     "track-and-stop": TrackAndStop,
+    "track-and-stop, practical rate": TrackAndStopPractical,
     "Thompson sampling": ThompsonSampling,
     "Thompson sampling, old visitors": ThompsonSamplingOld,
     "successive halving": SuccessiveHalving,
 }
 TOLD_THE_HORIZON = ("successive halving",)
-UNPROVEN = ("KL-LUCB, practical rate",)
+UNPROVEN = ("KL-LUCB, practical rate", "track-and-stop, practical rate")
 
 
 def play_arms(

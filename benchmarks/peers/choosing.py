@@ -31,17 +31,6 @@ from benchmarks.peers.results import Ledger, Row, best_of
 
 Array = NDArray[np.float64]
 HORIZONS = tuple(int(round(250 * 2 ** (k / 2), -1)) for k in range(-4, 17))  # 60 … 64,000
-COARSE = (
-    60,
-    120,
-    250,
-    500,
-    1000,
-    2000,
-    4000,
-    16_000,
-    64_000,
-)  # for those who need a run for each horizon, and take long
 DELTA, OLD_VISITORS = 0.05, 300
 
 
@@ -114,11 +103,19 @@ class Trial:
         world = self.world
         return kind(world.problem, world.policies, epsilon=world.epsilon, delta=DELTA, seed=self.seed, **options)
 
-    def with_scores(self) -> cb.learners.CertifyingLearner:
+    def with_scores(self, **options: Any) -> cb.learners.CertifyingLearner:
         """AdaptiveComband, told what the old visitors would have clicked."""
         scores = self.old_hits / OLD_VISITORS
         error = float(np.sqrt((scores * (1 - scores)).mean() / OLD_VISITORS))
-        return self.learner(cb.AdaptiveComband, prior_scores=scores, prior_error=error)
+        return self.learner(cb.AdaptiveComband, prior_scores=scores, prior_error=error, **options)
+
+    def pac_comband(self) -> cb.PacComband:
+        """Algorithm 1 for a budget: the horizon, divided as `plan_budget` advises."""
+        problem, policies = self.world.problem, self.world.policies
+        plan = cb.plan_budget(problem, self.horizon, n_policies=len(policies), delta=DELTA)
+        return cb.PacComband(
+            problem, policies, delta=DELTA, n_explore=plan.n_explore, n_estimate=plan.n_estimate, seed=self.seed
+        )
 
 
 def _composed(kind: Callable[..., Any]) -> Callable[[Trial], Chooser]:
@@ -135,11 +132,13 @@ COMBAND: dict[str, Callable[[Trial], Any]] = {
     "comband: AdaptiveComband": lambda trial: trial.learner(cb.AdaptiveComband),
     "comband: AdaptiveComband, old visitors": Trial.with_scores,
     'comband: AdaptiveComband, objective="reward"': lambda trial: trial.learner(cb.AdaptiveComband, objective="reward"),
+    'comband: AdaptiveComband, objective="reward", old visitors': lambda trial: trial.with_scores(objective="reward"),
     "comband: TwoPhaseComband": lambda trial: trial.learner(cb.TwoPhaseComband),
     "comband: UniformMixture": lambda trial: trial.learner(cb.UniformMixture),
     "comband: UniformLists": lambda trial: trial.learner(cb.UniformLists),
 }
 HORIZON_LEARNERS: dict[str, Callable[[Trial], Any]] = {
+    "comband: PacComband": Trial.pac_comband,
     "comband: Exp4CombSparse": lambda trial: cb.Exp4CombSparse(
         trial.world.problem, trial.world.policies, horizon=trial.horizon, seed=trial.seed
     ),
@@ -160,11 +159,11 @@ CHOOSERS: dict[str, Callable[[Trial], Chooser]] = {
     "VW CCB + vw-estimators": lambda trial: VowpalLogging(trial.world.problem, trial.world.policies, trial.seed),
     "VCEE": lambda trial: experts.Vcee(trial.world.problem, trial.world.policies, DELTA, trial.seed),
 }
-# What would take hours beyond these sizes: a linear programme per context; a model's pass over all items per visitor; a
-# sequence that wants every observation.
-MOST_ROUNDS = {"optimised multileaving": 2000, "VW CCB + vw-estimators": 1000}
-MOST_CANDIDATES = {"A/B/n, ville, eliminating": 64, "track-and-stop": 200}
-ARMS_WAIT = {"A/B/n, ville, eliminating": 600_000, "KL-LUCB": 3_000_000, "KL-LUCB, practical rate": 3_000_000}
+# What would take hours beyond these sizes: a model's pass over all items per visitor; a sequence that wants every
+# observation of every candidate.
+MOST_ROUNDS = {"VW CCB + vw-estimators": 4000}
+MOST_CANDIDATES = {"A/B/n, ville, eliminating": 64}
+ARMS_WAIT = {"A/B/n, ville, eliminating": 600_000}
 
 
 def play(trial: Trial, chooser: Any, horizons: tuple[int, ...]) -> Row:
@@ -241,8 +240,7 @@ def work_of(trial: Trial, method: str, horizons: tuple[int, ...], wait: int) -> 
         if method in arms.RULES:
             row = play_rule(trial, method, horizons, min(wait, ARMS_WAIT.get(method, wait)))
         elif method in HORIZON_LEARNERS:
-            coarse = tuple(horizon for horizon in COARSE if horizon <= horizons[-1])
-            row = own_runs(trial, HORIZON_LEARNERS[method], coarse)
+            row = own_runs(trial, HORIZON_LEARNERS[method], horizons)
         else:
             most = MOST_ROUNDS.get(method, horizons[-1])
             few = tuple(horizon for horizon in horizons if horizon <= most)

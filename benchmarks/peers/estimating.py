@@ -25,7 +25,7 @@ import comband as cb
 from benchmarks.evaluate import timed
 from benchmarks.loss import make_world
 from benchmarks.peers.offpolicy import slate_value
-from benchmarks.peers.results import Ledger, Row, band, grouped, markdown, peak_megabytes, peer
+from benchmarks.peers.results import Ledger, Row, grouped, markdown, peak_megabytes, peer, spread
 
 Array = NDArray[np.float64]
 FLOOR, LEVEL, LOOKS = 0.5, 0.05, 10
@@ -345,16 +345,8 @@ def tables(rows: list[Row]) -> str:
         lines = []
         for (method,), runs in grouped(some, "method").items():
             end, always = (np.concatenate([row[name] for row in runs]) for name in ("end", "always"))
-            low, middle, high = band(row["width"] for row in runs)
-            lines.append(
-                [
-                    method,
-                    f"{end.mean():.3f}",
-                    f"{always.mean():.3f}",
-                    str(len(end)),
-                    f"{middle:.4f} ({low:.4f}–{high:.4f})",
-                ]
-            )
+            width = spread((row["width"] for row in runs), ".4f")
+            lines.append([method, f"{end.mean():.3f}", f"{always.mean():.3f}", str(len(end)), width])
         text.append(f"### Coverage of 95% intervals: {world}, {LOG_ROUNDS:,} rounds, {LOOKS} looks\n")
         text.append(markdown(["method", "at the end", "at all looks", "intervals", "width at the end"], lines) + "\n")
     for (P, n), some in grouped((row for row in rows if row["part"] == "speed"), "candidates", "rounds").items():
@@ -362,10 +354,10 @@ def tables(rows: list[Row]) -> str:
         methods = {method: runs for (method,), runs in grouped(some, "method").items()}
         own = np.median([row["seconds"] for row in methods.get("comband.evaluate", [])] or [np.nan])
         for method, runs in methods.items():
-            low, middle, high = band(row["seconds"] for row in runs)
+            seconds = [row["seconds"] for row in runs]
             memory, error = (float(np.median([row[name] for row in runs])) for name in ("memory", "error"))
-            spread = f"{middle:.3g} ({low:.3g}–{high:.3g})"
-            lines.append([method, spread, f"{middle / own:.1f}", f"{memory:,.0f}", f"{error:.5f}"])
+            factor = f"{np.median(seconds) / own:.1f}"
+            lines.append([method, spread(seconds, ".3g"), factor, f"{memory:,.0f}", f"{error:.5f}"])
         text.append(f"### Time and memory: {P:,} candidates, {n:,} rounds\n")
         header = ["method", "seconds of CPU", "times comband", "peak MB", "largest error"]
         text.append(markdown(header, lines) + "\n")

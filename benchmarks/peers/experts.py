@@ -50,9 +50,9 @@ class Vcee:
 
     At rounds 100, 200, 400, … it finds weights Q with Σ Q(π) b(π) ≤ 2K and, for every candidate, mean Σ_y 1/Q^μ(y) ≤
     2K + b(π), b = regret/(ψμ), by the paper's coordinate descent, on the 500 last contexts. μ = min(1/(2K),
-    c √(ln(16t²P/δ)/(Kt·p))), p = m/K; lists come from Q with probability 1 − Kμ, else they are uniform. The proof has
-    c = 1, with which half of all lists are uniform for millions of rounds, and ψ = 100; c = 0.01
-    and ψ = 1 were chosen on other seeds among 0.003 … 0.1 and 0.1 … 10.
+    c √(ln(16t²P/δ)/(tm))); lists come from Q with probability 1 − Kμ, else they are uniform. The proof has c = 1/√K,
+    with which half of all lists are uniform for thousands of rounds, and b = regret/(ψμm) with ψ = 100; c = 0.01 and
+    ψ = 1 (which takes up the m) were chosen on other seeds among 0.003 … 0.1 and 0.1 … 10.
     """
 
     psi, scale = 1.0, 0.01

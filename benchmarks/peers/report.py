@@ -5,16 +5,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
 from benchmarks.peers.arms import UNPROVEN
-from benchmarks.peers.results import Row, band, grouped, markdown, versions
+from benchmarks.peers.figures import Curve, Panels, draw
+from benchmarks.peers.results import Row, grouped, markdown, spread, versions
 
 SHOWN = (60, 250, 1000, 4000, 16_000, 64_000)
+LOST = (1000, 4000, 64_000)
 LIKELY = 0.9
+BANDS = "The band is one standard error of AdaptiveComband's share.\n\n"
+FIGURES = {
+    "learning": ("reward per round so far", "Reward per round against rounds (medians and quartiles over seeds)"),
+    "adversarial": ("regret", "Regret against rounds (medians and quartiles over seeds)"),
+}
 CURVES = (
     "comband: AdaptiveComband",
     "comband: AdaptiveComband, old visitors",
@@ -30,33 +36,66 @@ CURVES = (
 
 
 def report(found: dict[str, list[Row]], folder: Path | None) -> str:
-    """All tables; with a folder they are written there as well, one file per job, and the figures."""
-    parts = {}
-    for job, rows in found.items():
-        tables = (
-            choosing(rows) if job == "choosing" else importlib.import_module(f"benchmarks.peers.{job}").tables(rows)
-        )
-        parts[job] = f"## {job.capitalize()}\n\n{tables}\n"
+    """All tables; with a folder they are written there as well, a file per job and size, and the figures."""
+    parts: dict[str, str] = {}
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = pictures(found.get("choosing", []), folder)
-        links = [f"![Share of good picks against rounds]({folder.name}/{picture.name})\n\n" for picture in drawn]
-        if links:  # before the tables of single worlds
-            before, mark, after = parts["choosing"].partition("### ")
-            parts["choosing"] = before + "".join(links) + mark + after
-        for job, text in parts.items():
-            (folder / f"{job}.inc").write_text(text, encoding="utf-8")
+    for job, rows in found.items():
+        if job == "choosing":
+            for (P, T), some in grouped(rows, "candidates", "rounds").items():
+                parts[f"choosing-{P}-{T}"] = choosing_part(some, P, T, folder)
+            continue
+        module = importlib.import_module(f"benchmarks.peers.{job}")
+        text = f"## {job.capitalize()}\n\n{module.tables(rows)}\n"
+        if folder is not None and job in FIGURES:
+            what, caption = FIGURES[job]
+            if draw(module.panels(rows), folder / f"{job}.png", what=what):
+                text += f"![{caption}](peers/{job}.png)\n\n{caption}.\n"
+        parts[job] = text
+    if folder is not None:
+        for name, text in parts.items():
+            (folder / f"{name}.inc").write_text(text, encoding="utf-8")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     return "\n".join([*parts.values(), f"Versions: {packages}."])
 
 
-def good(rows: Iterable[Row]) -> dict[int, float]:
-    """Horizon → share of the runs whose pick was within ε of the best."""
+def choosing_part(rows: list[Row], P: int, T: int, folder: Path | None) -> str:
+    """The tables of one size; with a folder, also its figure, before the tables of single worlds."""
+    text = f"## Choosing among {P:,} candidates, up to {T:,} rounds\n\n{choosing(rows)}"
+    picture = f"peers-{P}-{T}.png"
+    if folder is None or not draw(
+        pick_panels(rows),
+        folder / picture,
+        what="share of runs, pick within ε of the best",
+        log=True,
+        banded=("comband: AdaptiveComband",),
+    ):
+        return text
+    before, mark, after = text.partition("### ")
+    return f"{before}{BANDS}![Share of good picks against rounds](peers/{picture})\n\n{mark}{after}"
+
+
+def picks(rows: Iterable[Row]) -> dict[int, list[bool]]:
+    """Horizon → for each run, whether its pick was within ε of the best."""
     found: dict[int, list[bool]] = {}
     for row in rows:
         for horizon, regret in row["regrets"].items():
             found.setdefault(int(horizon), []).append(regret <= row["epsilon"] + 1e-12)
-    return {horizon: float(np.mean(hits)) for horizon, hits in sorted(found.items())}
+    return found
+
+
+def pick_panels(rows: list[Row]) -> Panels:
+    """Shares of good picks against rounds, by world, of the methods that are drawn."""
+    return {
+        world: {method: Curve.of_shares(picks(methods[(method,)])) for method in CURVES if (method,) in methods}
+        for (world,), some in grouped(rows, "world").items()
+        for methods in [grouped(some, "method")]
+    }
+
+
+def good(rows: Iterable[Row]) -> dict[int, float]:
+    """Horizon → share of the runs whose pick was within ε of the best."""
+    return {horizon: float(np.mean(hits)) for horizon, hits in sorted(picks(rows).items())}
 
 
 def likely_from(rows: Iterable[Row]) -> float:
@@ -94,47 +133,35 @@ def choosing(rows: list[Row]) -> str:
         text.append(
             f"### {world}, {P} candidates, {T:,} rounds ({seeds} seeds, ε = {epsilon:.0%} of the best, δ = 0.05)\n"
         )
-        picks, ends = [], []
+        shown, after = (tuple(h for h in some_horizons if h <= T) for some_horizons in (SHOWN, LOST))
+        table, ends = [], []
         methods = grouped(some, "method")
         for (method,), runs in methods.items():
             shares, likely = good(runs), likely_from(runs)
             regrets = [row["regrets"].get("4000") for row in runs]
-            middle = (
-                "{:.3f} ({:.3f}–{:.3f})".format(
-                    *[band(r / row["best"] for r, row in zip(regrets, runs, strict=True))[i] for i in (1, 0, 2)]
-                )
-                if all(regret is not None for regret in regrets)
-                else ""
-            )
-            cells = [f"{shares[horizon]:.2f}" if horizon in shares else "" for horizon in SHOWN]
-            picks.append([method, *cells, number(likely), middle])
+            shared = [r / row["best"] for r, row in zip(regrets, runs, strict=True) if r is not None]
+            middle = spread(shared, ".3f") if len(shared) == len(runs) else ""
+            cells = [f"{shares[horizon]:.2f}" if horizon in shares else "" for horizon in shown]
+            table.append([method, *cells, number(likely), middle])
             finished = [row for row in runs if row["stop"] is not None]
             low, half, high = stops(runs)
             wrong = f"{sum(row['wrong'] for row in finished)} of {len(finished)}" if finished else ""
             lost = [
-                f"{np.median([row['lost'][str(h)] for row in runs]):.3f}"
+                spread((row["lost"][str(h)] for row in runs), ".3f")
                 if all(str(h) in row["lost"] for row in runs)
                 else ""
-                for h in (1000, 4000, 16_000, 64_000)
+                for h in after
             ]
             span = f"{number(half)} ({number(low)}–{number(high)})" if np.isfinite(half) else ""
             ends.append([method, span, wrong, *lost])
-        header = [f"{horizon:,}" for horizon in SHOWN]
+        header = [f"{horizon:,}" for horizon in shown]
         text.append(
             "Share of runs whose pick is ε-optimal after so many rounds; the first rounds from which on it is "
             "so in nine of ten; regret of the pick at 4,000 as a share of the best (quartiles):\n"
         )
-        text.append(markdown(["method", *header, "9 of 10 from", "regret at 4,000"], picks) + "\n")
-        text.append(
-            "Rounds until it stops by itself (quartiles), wrong claims, and the share of reward lost (medians):\n"
-        )
-        text.append(
-            markdown(
-                ["method", "stops after", "wrong", *(f"lost at {h}" for h in ("1,000", "4,000", "16,000", "64,000"))],
-                ends,
-            )
-            + "\n"
-        )
+        text.append(markdown(["method", *header, "9 of 10 from", "regret at 4,000"], table) + "\n")
+        text.append("Rounds until it stops by itself, wrong claims, and the share of reward lost (quartiles):\n")
+        text.append(markdown(["method", "stops after", "wrong", *(f"lost at {h:,}" for h in after)], ends) + "\n")
     return "\n".join(text)
 
 
@@ -176,35 +203,3 @@ def summary(rows: list[Row]) -> str:
         lines.append([*cells[:7], *cells[8:]])
     header = ["world, candidates", "good pick from", "best peer", "factor", "stops after", "first peer", "factor"]
     return markdown([*header, "first peer with a proof", "factor"], lines)
-
-
-def pictures(rows: list[Row], folder: Path) -> list[Path]:
-    """Share of good picks against rounds: a figure per number of candidates, a panel per world, a curve per method."""
-    drawn: list[Path] = []
-    try:
-        figure_of: Any = importlib.import_module("matplotlib.figure").Figure
-    except ImportError:
-        print("matplotlib is not installed: no figures")
-        return drawn
-    for (P, T), some in grouped(rows, "candidates", "rounds").items():
-        worlds = grouped(some, "world")
-        high = -(-len(worlds) // 3)
-        figure = figure_of(figsize=(11, 0.8 + 2.7 * high), layout="constrained")
-        panels = figure.subplots(high, min(3, len(worlds)), sharey=True, squeeze=False).ravel()
-        for axes, ((world,), lines) in zip(panels, worlds.items(), strict=False):
-            methods = grouped(lines, "method")
-            for colour, method in enumerate(CURVES):
-                shares = good(methods.get((method,), []))
-                width = 2.6 if method.startswith("comband") else 1.3
-                axes.plot(list(shares), list(shares.values()), f"C{colour}", label=method, lw=width)
-            axes.set(xscale="log", ylim=(0, 1.03), xlabel="rounds")
-            axes.set_title(world, loc="left")
-            axes.spines[["top", "right"]].set_visible(False)
-        for axes in panels[len(worlds) :]:
-            axes.set_axis_off()
-        figure.supylabel("share of runs, pick within ε of the best", fontsize="medium")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
-        drawn.append(folder / f"peers-{P}-{T}.png")
-        figure.savefig(drawn[-1], dpi=120)
-    return drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import platform
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,22 +76,18 @@ class Ledger:
     """One line per (world, method, seed, …) in a JSON-lines file; what has a line is not run again.
 
     >>> import tempfile
-    >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "job.jsonl")
     >>> key = {"world": "needle", "method": "a", "seed": 1}
-    >>> ledger.run(key, lambda: {"regret": 0.5})
-    >>> ledger.run(key, lambda: {"regret": 9.9})  # there is a line already
+    >>> with Ledger(Path(tempfile.mkdtemp()) / "job.jsonl") as ledger:
+    ...     ledger.run(key, lambda: {"regret": 0.5})
+    ...     ledger.run(key, lambda: {"regret": 9.9})  # there is a line already
     >>> ledger.rows
     [{'world': 'needle', 'method': 'a', 'seed': 1, 'regret': 0.5}]
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        whole = [line for line in lines if line.endswith("\n")]
-        if len(whole) < len(lines):  # a line that was cut off by a kill is no line: its run is done again
-            path.write_text("".join(whole))
-        self.rows: list[Row] = [json.loads(line) for line in whole]
+        self._file: TextIO | None = None
+        self.rows: list[Row] = rows_of(path.read_text())[0] if path.exists() else []
         self.left_out: dict[str, str] = {}
 
     def has(self, key: Row) -> bool:
@@ -101,6 +98,9 @@ class Ledger:
         """Do the work, if it has no line yet, and add one."""
         if self.has(key):
             return
+        file = self._opened()
+        if self.has(key):
+            return
         try:
             row = json.loads(json.dumps({**key, **work()}))
         except PeerMissingError as error:
@@ -109,8 +109,41 @@ class Ledger:
                 print(f"  {key['method']}: {error}", flush=True)
             return
         self.rows.append(row)
-        with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Another process may add lines."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> TextIO:
+        """For adding lines, by one process at a time: what two run at once would be counted twice."""
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = self.path.open("a+", encoding="utf-8")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                raise SystemExit(
+                    f"Another run is adding lines to {self.path}: wait for it, or give another folder (--out)."
+                ) from None
+            file.seek(0)
+            self.rows, whole = rows_of(file.read())  # there may be more by now
+            file.truncate(len(whole.encode()))
+            self._file = file
+        return self._file
+
+
+def rows_of(text: str) -> tuple[list[Row], str]:
+    """The rows, and the text of whole lines: one that was cut off by a kill is no line, and its run is done again."""
+    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [json.loads(line) for line in whole], "".join(whole)
 
 
 def best_of(scores: NDArray[np.float64], rng: np.random.Generator) -> int:
@@ -122,6 +155,19 @@ def band(values: Iterable[float]) -> tuple[float, float, float]:
     """Quartiles: (25%, median, 75%)."""
     low, middle, high = np.percentile(np.array(list(values), dtype=np.float64), [25, 50, 75])
     return float(low), float(middle), float(high)
+
+
+def spread(values: Iterable[float], form: str) -> str:
+    """Median and quartiles for people, each in this form; nothing where there are none.
+
+    >>> spread([1, 2, 3, 4, 5], ".1f"), spread([], ".1f")
+    ('3.0 (2.0–4.0)', '')
+    """
+    found = list(values)
+    if not found:
+        return ""
+    low, middle, high = band(found)
+    return f"{middle:{form}} ({low:{form}}–{high:{form}})"
 
 
 def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:

@@ -8,7 +8,9 @@ from benchmarks.loss import choose_arms
 from benchmarks.peers import arms
 from benchmarks.peers.arms import Field, kl, kl_bounds, optimal_shares, play_arms, transport, wang_tsiatis
 from benchmarks.peers.results import best_of
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 
 @pytest.mark.parametrize(("shape", "constant"), [(0.5, 2.413), (0.0, 2.040)])
@@ -83,13 +85,59 @@ def test_tests_keep_their_level(name: str) -> None:
     assert wrong(arms.RULES[name]) <= 62  # δ = 0.1: 30 expected at most, 62 with probability 1e-8
 
 
+RIVALS, LEVEL, MARGIN = 19, 0.05, 0.01
+
+
+def ends(kind: type[arms.FixedHorizon], z: NDArray[np.float64]) -> bool:
+    """Whether the test ends with a winner whose rivals are so many standard errors from being better by the margin."""
+    n, P = 2000, RIVALS + 1
+    field = Field(np.full(P, n), np.full(P, 600), np.ones(P, np.bool_), MARGIN, LEVEL)
+    for _ in range(50):  # errors depend on clicks a little
+        gaps = z * field.errors()[1:] - MARGIN
+        field.clicks[1:] = np.round((field.means[0] - gaps) * (n + 1) - 0.5)
+    rule = kind(MARGIN, LEVEL, P, 1000, 0.3)
+    rule.planned = field.rounds
+    return rule.look(field)
+
+
+def test_fixed_horizons_share_their_level_among_rivals() -> None:
+    """What is enough against one rival is not against nineteen; Holm's steps need less than Bonferroni."""
+    alone = np.full(RIVALS, norm.isf(LEVEL))
+    together = np.full(RIVALS, norm.isf(LEVEL / RIVALS))
+    steps = norm.isf(LEVEL / np.arange(RIVALS, 0, -1))  # the clearest is held to δ/19, the least clear to δ
+    assert not ends(arms.FixedHorizon, alone + 0.1)
+    assert not ends(arms.FixedHorizon, steps + 0.1)
+    assert ends(arms.FixedHorizon, together + 0.1)
+    assert ends(arms.Holm, steps + 0.1)
+    assert not ends(arms.Holm, steps - 0.1)
+
+
+def test_sequential_tests_share_their_level_among_rivals() -> None:
+    looks = arms.GroupSequential.looks
+    many = arms.GroupSequential(MARGIN, LEVEL, RIVALS + 1, 1000, 0.3)
+    assert many.constant == wang_tsiatis(looks, round(LEVEL / RIVALS, 10), 0.25)
+    assert many.constant > wang_tsiatis(looks, LEVEL, 0.25) + 0.5
+    error, tau = 0.02, arms.MixtureSprt.scale * MARGIN
+    for n_arms in (2, RIVALS + 1):  # the mixture likelihood ratio at the edge is (P − 1)/δ
+        rule = arms.MixtureSprt(MARGIN, LEVEL, n_arms, 1000, 0.3)
+        edge = max(z for z in np.arange(0, 8, 0.01) if not rule.rejects(np.array([z * error]), np.array([error]))[0])
+        ratio = norm.pdf(edge * error, 0, np.hypot(error, tau)) / norm.pdf(edge * error, 0, error)
+        assert ratio == pytest.approx((n_arms - 1) / LEVEL, rel=0.1)
+
+
 def test_peeking_does_not() -> None:
     assert wrong(Peeking, runs=1000) > 160  # what keeps the level exceeds 160 of 1000 with probability 1e-9
 
 
 def test_bandits_find_the_best_and_stop_rightly() -> None:
     values, rng = np.array([0.1, 0.1, 0.5, 0.2]), np.random.default_rng(2)
-    for name in ("KL-LUCB", "track-and-stop", "Thompson sampling", "successive halving"):
+    for name in (
+        "KL-LUCB",
+        "track-and-stop",
+        "track-and-stop, practical rate",
+        "Thompson sampling",
+        "successive halving",
+    ):
         one = play_arms(lambda h, n=name: arms.RULES[n](0.1, 0.05, 4, h, 0.5), values, (4000,), 4000, rng)  # type: ignore[misc]
         assert one["regrets"][4000] == 0.0, name
         assert (one["stop"] is None) == (arms.RULES[name].look is arms.Rule.look), name

@@ -128,7 +128,7 @@ def test_a_job_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFi
     }
     assert "team-draft multileaving" in capsys.readouterr().out
     main([*options, "--report", str(tmp_path / "report")])
-    assert (tmp_path / "report" / "choosing.inc").exists()
+    assert (tmp_path / "report" / "choosing-8-8000.inc").exists()
     assert (tmp_path / "report" / "peers-8-8000.png").exists()
 
 

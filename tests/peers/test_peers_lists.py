@@ -144,6 +144,8 @@ def test_obp_values_are_the_set_wise_ones() -> None:
     assert slate_value("IIPS", listed, q, rewards, K) == pytest.approx(float((rewards * listed / q).sum() / n))
     whole = listed.all(axis=1)
     odds = 6 * 5 * 4 / 6
+    upto = np.cumprod(listed, axis=1) * (K / m) * np.cumprod([1, (K - 1) / (m - 1), (K - 2) / (m - 2)])
+    assert slate_value("RIPS", listed, q, rewards, K) == pytest.approx(float((rewards * upto).sum() / n))
     assert slate_value("SIPS", listed, q, rewards, K) == pytest.approx(float((rewards.sum(1) * whole * odds).sum() / n))
 
 

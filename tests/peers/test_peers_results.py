@@ -15,36 +15,50 @@ KEY = {"world": "needle", "method": "a", "seed": 1}
 
 def test_what_has_a_line_is_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "out" / "job.jsonl"
-    Ledger(path).run(KEY, lambda: {"regrets": {250: 0.5}})
+    with Ledger(path) as ledger:
+        ledger.run(KEY, lambda: {"regrets": {250: 0.5}})
 
     def never() -> Row:
         raise AssertionError("it has a line")
 
-    again = Ledger(path)
-    again.run(KEY, never)
-    assert again.rows == [{**KEY, "regrets": {"250": 0.5}}]
-    again.run({**KEY, "seed": 2}, lambda: {"regrets": {}})
+    with Ledger(path) as again:
+        again.run(KEY, never)
+        assert again.rows == [{**KEY, "regrets": {"250": 0.5}}]
+        again.run({**KEY, "seed": 2}, lambda: {"regrets": {}})
     assert [row["seed"] for row in Ledger(path).rows] == [1, 2]
 
 
 def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path) -> None:
     path = tmp_path / "job.jsonl"
-    ledger = Ledger(path)
-    ledger.run(KEY, lambda: {"x": 1})
+    with Ledger(path) as ledger:
+        ledger.run(KEY, lambda: {"x": "é"})
     with path.open("a") as file:
         file.write('{"world": "needle", "met')
-    again = Ledger(path)
-    assert len(again.rows) == 1
-    again.run({**KEY, "seed": 2}, lambda: {"x": 2})
+    assert len(Ledger(path).rows) == 1  # to read it changes nothing
+    assert path.read_text().endswith('"met')
+    with Ledger(path) as again:
+        again.run({**KEY, "seed": 2}, lambda: {"x": 2})
+    assert [row["x"] for row in Ledger(path).rows] == ["é", 2]
+
+
+def test_one_process_adds_lines_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "job.jsonl"
+    with Ledger(path) as second:
+        with Ledger(path) as first:
+            first.run(KEY, lambda: {"x": 1})
+            with pytest.raises(SystemExit, match="Another run is adding lines"):
+                second.run({**KEY, "seed": 2}, lambda: {"x": 2})
+        second.run(KEY, lambda: {"x": 3})  # it sees what was added meanwhile
+        second.run({**KEY, "seed": 2}, lambda: {"x": 2})
     assert [row["x"] for row in Ledger(path).rows] == [1, 2]
 
 
 def test_an_absent_peer_is_left_out_with_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PeerMissingError, match="make peers"):
         peer("no_such_peer.at_all")
-    ledger = Ledger(tmp_path / "job.jsonl")
-    for seed in (1, 2):
-        ledger.run({**KEY, "seed": seed}, lambda: {"x": peer("no_such_peer")})
+    with Ledger(tmp_path / "job.jsonl") as ledger:
+        for seed in (1, 2):
+            ledger.run({**KEY, "seed": seed}, lambda: {"x": peer("no_such_peer")})
     assert ledger.rows == []
     assert "no_such_peer" in ledger.left_out["a"]
     assert capsys.readouterr().out.count("left out") == 1

@@ -5,7 +5,7 @@ from contextualbandits.online import LinUCB
 
 from benchmarks.peers.smallest.visitors import LISTS, Clock, clicks
 
-policy, clock, shown, one = LinUCB(nchoices=3, alpha=0.1, random_state=1), Clock(), [0, 0, 0], np.ones((1, 1))
+policy, clock, shown, one = LinUCB(nchoices=3, alpha=0.5, random_state=1), Clock(), [0, 0, 0], np.ones((1, 1))
 for t in range(1000):
     with clock:
         arm = int(policy.predict(one)[0])
