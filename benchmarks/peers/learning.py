@@ -242,7 +242,11 @@ class River(Scores):
 
 
 class VowpalPerSlot:
-    """Vowpal Wabbit's cb_explore_adf asked once per slot, each time without the labels that are in the list already."""
+    """Vowpal Wabbit's cb_explore_adf asked once per slot, each time without the labels that are in the list already.
+
+    A label's probability falls with its predicted cost, which does not depend on the other labels: without exploration
+    the list is that of the m highest probabilities, and one question is enough.
+    """
 
     def __init__(self, problem: cb.Problem, seed: int) -> None:
         self.K, self.m, self.rng = problem.n_actions, problem.list_size, np.random.default_rng([seed, 22])
@@ -252,23 +256,21 @@ class VowpalPerSlot:
 
     def ask(self, X: Any) -> Lists:
         """Drawn from its probabilities."""
-        lists, self.chances = self._lists(X, greedy=False)
-        return lists
-
-    def predict(self, X: Any) -> Lists:
-        """The most likely."""
-        return self._lists(X, greedy=True)[0]
-
-    def _lists(self, X: Any, greedy: bool) -> tuple[Lists, Array]:
-        lists, chances = np.empty((X.shape[0], self.m), dtype=np.int32), np.empty((X.shape[0], self.m))
+        lists, self.chances = np.empty((X.shape[0], self.m), dtype=np.int32), np.empty((X.shape[0], self.m))
         for row in range(X.shape[0]):
             left = list(range(self.K))
             for slot in range(self.m):
                 p = np.array(self.vw.predict(self._example(X, row, left)))
-                pick = int(p.argmax()) if greedy else int(self.rng.choice(len(left), p=p / p.sum()))
-                lists[row, slot], chances[row, slot] = left[pick], p[pick] / p.sum()
+                pick = int(self.rng.choice(len(left), p=p / p.sum()))
+                lists[row, slot], self.chances[row, slot] = left[pick], p[pick] / p.sum()
                 del left[pick]
-        return lists, chances
+        return lists
+
+    def predict(self, X: Any) -> Lists:
+        """The most likely."""
+        everything = list(range(self.K))
+        p = np.array([self.vw.predict(self._example(X, row, everything)) for row in range(X.shape[0])])
+        return np.argsort(-p, axis=1, kind="stable")[:, : self.m].astype(np.int32)
 
     def tell(self, X: Any, lists: Lists, rewards: Array) -> None:
         """One example per slot, with the labels that were left."""

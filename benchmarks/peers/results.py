@@ -102,7 +102,7 @@ class Ledger:
         if self.has(key):
             return
         try:
-            row = json.loads(json.dumps({**key, **work()}))
+            row = json.loads(json.dumps({**key, **work()}), parse_float=short)
         except PeerMissingError as error:
             if key["method"] not in self.left_out:
                 self.left_out[key["method"]] = str(error)
@@ -138,6 +138,11 @@ class Ledger:
             file.truncate(len(whole.encode()))
             self._file = file
         return self._file
+
+
+def short(number: str) -> float:
+    """Six digits: what was measured is not known better, and lines are kept."""
+    return float(f"{float(number):.6g}")
 
 
 def rows_of(text: str) -> tuple[list[Row], str]:

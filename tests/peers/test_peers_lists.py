@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from benchmarks.peers.experts import Exp4Lists, coordinate_descent
+from benchmarks.peers.learning import VowpalPerSlot
 from benchmarks.peers.multileaving import Optimised, Probabilistic, TeamDraft, optimised, rank_credits
 from benchmarks.peers.offpolicy import UniformLogging, slate_value
 
@@ -134,6 +136,25 @@ def test_vcee_meets_both_constraints() -> None:
     smooth = (1 - floor) * q + floor * 3 / K
     for policy in range(6):
         assert (1 / np.take_along_axis(smooth, lists[:, policy], 1)).sum(axis=1).mean() <= 2 * K + b[policy] + 1e-6
+
+
+def test_vowpal_wabbits_list_is_the_best_label_slot_by_slot() -> None:
+    """One question gives what m of them would, each without the labels taken so far."""
+    pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit is a peer: `make peers` installs it")
+    rng, K, m = np.random.default_rng(10), 8, 3
+    X = sp.csr_array(rng.standard_normal((60, 5)))
+    learner = VowpalPerSlot(cb.Problem(n_actions=K, list_size=m, sparsity=1), seed=1)
+    for start in range(0, 40, 10):
+        part = X[start : start + 10]
+        lists = learner.ask(part)
+        learner.tell(part, lists, (lists < 3).astype(float) * (rng.random(lists.shape) < 0.7))
+    found = learner.predict(X[40:])
+    for row, labels in enumerate(found):
+        left = list(range(K))
+        for label in labels.tolist():
+            p = np.array(learner.vw.predict(learner._example(X[40:], row, left)))
+            assert p[left.index(label)] == p.max()
+            left.remove(label)
 
 
 def test_obp_values_are_the_set_wise_ones() -> None:
