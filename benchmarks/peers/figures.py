@@ -56,7 +56,7 @@ def draw(panels: Panels, file: Path, *, what: str, log: bool = False, banded: tu
         print("matplotlib is not installed: no figures")
         return False
     methods = list(dict.fromkeys(method for curves in panels.values() for method in curves))
-    across = min(3, len(panels))
+    across = 2 if len(panels) == 4 else min(3, len(panels))
     down = -(-len(panels) // across)
     figure = figure_of(figsize=(11, 0.8 + 2.7 * down), layout="constrained")
     places = figure.subplots(down, across, squeeze=False, sharey=log).ravel()

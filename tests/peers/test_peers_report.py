@@ -39,6 +39,17 @@ def test_regret_curves_end_at_the_regret() -> None:
     assert (np.abs(gains) <= 4).all()  # one click per round at most
 
 
+def test_the_pages_tables_are_what_the_lines_say(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    root = Path(__file__).parents[2]
+    jobs = [file.stem for file in (root / "benchmarks" / "peers" / "lines").glob("*.jsonl")]
+    assert main([*jobs, "--out", str(root / "benchmarks" / "peers" / "lines"), "--report", str(tmp_path)]) == 0
+    made = {file.name: file.read_text() for file in tmp_path.glob("*.inc")}
+    assert made
+    for name, text in made.items():
+        assert (root / "docs" / "peers" / name).read_text() == text, f"{name}: run --report docs/peers again"
+
+
 def lines_of(folder: Path, job: str, rows: list[Row]) -> None:
     (folder / f"{job}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
