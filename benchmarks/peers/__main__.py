@@ -22,7 +22,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("jobs", nargs="*", choices=[*JOBS, []], help="by default all")
-    parser.add_argument("--quick", action="store_true", help="small sizes and two seeds: below ten minutes on one core")
+    parser.add_argument("--quick", action="store_true", help="small sizes and two seeds: seven minutes on one core")
     parser.add_argument("--data", type=Path, help="folder of NAME_X.npz and NAME_Y.npz; without it, sets that ship")
     parser.add_argument("--out", type=Path, default=Path("results/peers"), help="where lines are added")
     parser.add_argument("--seeds", type=int, help="how many (default: 10; 2 with --quick)")
