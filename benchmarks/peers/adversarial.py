@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 import comband as cb
 from benchmarks.peers import experts
 from benchmarks.peers.choosing import Composed
-from benchmarks.peers.figures import Curve, Panels
 from benchmarks.peers.results import Ledger, Row, grouped, markdown, spread
 from benchmarks.regret import OneTable, random_table
 
@@ -220,15 +219,3 @@ def tables(rows: list[Row]) -> str:
         text.append(f"Regret after {T:,} rounds, P = {P}, K = {K}, m = {M}; median and quartiles of {seeds} seeds:\n")
         text.append(markdown(["method", *(world for (world,) in worlds), "µs per round"], lines) + "\n")
     return "\n".join(text)
-
-
-def panels(rows: list[Row]) -> Panels:
-    """Regret against rounds, by adversary and method, of the longest runs."""
-    longest = max(row["rounds"] for row in rows)
-    return {
-        world: {
-            method: Curve.of_quartiles([row["curve"] for row in runs])
-            for (method,), runs in grouped(some, "method").items()
-        }
-        for (world,), some in grouped((row for row in rows if row["rounds"] == longest), "world").items()
-    }

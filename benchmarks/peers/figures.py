@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.results import band
+from benchmarks.peers.results import Row, band, grouped
 
 Array = NDArray[np.float64]
 
@@ -43,6 +43,19 @@ class Curve:
 
 
 Panels = dict[str, dict[str, Curve]]
+
+
+def quartile_panels(rows: list[Row], by: str, what: str) -> Panels:
+    """Medians and quartiles of `what` (rounds → value) by world and method, of the longest runs that have it."""
+    longest = max(row["rounds"] for row in rows)
+    there = (row for row in rows if row["rounds"] == longest and what in row)
+    return {
+        world: {
+            method: Curve.of_quartiles([row[what] for row in runs])
+            for (method,), runs in grouped(some, "method").items()
+        }
+        for (world,), some in grouped(there, by).items()
+    }
 
 
 def draw(panels: Panels, file: Path, *, what: str, log: bool = False, banded: tuple[str, ...] | None = None) -> bool:

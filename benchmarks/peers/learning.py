@@ -31,7 +31,6 @@ from sklearn.preprocessing import normalize
 import comband as cb
 from benchmarks.evaluate import timed
 from benchmarks.list_classification import VowpalWabbit
-from benchmarks.peers.figures import Curve, Panels
 from benchmarks.peers.results import Ledger, Row, grouped, markdown, peak_megabytes, peer, spread
 
 Array = NDArray[np.float64]
@@ -437,19 +436,6 @@ def tables(rows: list[Row]) -> str:
 
 def _at(grid: list[int], runs: list[dict[str, float]]) -> list[str]:
     return [spread((run[str(n)] for run in runs if str(n) in run), ".3f") for n in grid]
-
-
-def panels(rows: list[Row]) -> Panels:
-    """Reward per round against rounds, by set and method, of the longest runs."""
-    longest = max(row["rounds"] for row in rows)
-    return {
-        name: {
-            method: Curve.of_quartiles([row["rewards"] for row in runs])
-            for (method,), runs in grouped(some, "method").items()
-            if method != "skyline"
-        }
-        for (name,), some in grouped((row for row in rows if row["rounds"] == longest), "set").items()
-    }
 
 
 if __name__ == "__main__":

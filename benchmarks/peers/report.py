@@ -10,16 +10,16 @@ import numpy as np
 from scipy.stats import binom
 
 from benchmarks.peers.arms import UNPROVEN
-from benchmarks.peers.figures import Curve, Panels, draw
+from benchmarks.peers.figures import Curve, Panels, draw, quartile_panels
 from benchmarks.peers.results import Row, grouped, markdown, spread, versions
 
 SHOWN = (60, 250, 1000, 4000, 16_000, 64_000)
 LOST = (1000, 4000, 64_000)
 LIKELY = 0.9
 BANDS = "The band is one standard error of AdaptiveComband's share.\n\n"
-FIGURES = {
-    "learning": ("reward per round so far", "Reward per round against rounds (medians and quartiles over seeds)"),
-    "adversarial": ("regret", "Regret against rounds (medians and quartiles over seeds)"),
+FIGURES = {  # by what panels are made, what is drawn, and its name
+    "learning": ("set", "rewards", "reward per round so far"),
+    "adversarial": ("world", "curve", "regret"),
 }
 CURVES = (
     "comband: AdaptiveComband",
@@ -48,8 +48,10 @@ def report(found: dict[str, list[Row]], folder: Path | None) -> str:
         module = importlib.import_module(f"benchmarks.peers.{job}")
         text = f"## {job.capitalize()}\n\n{module.tables(rows)}\n"
         if folder is not None and job in FIGURES:
-            what, caption = FIGURES[job]
-            if draw(module.panels(rows), folder / f"{job}.png", what=what):
+            by, curve, what = FIGURES[job]
+            panels = quartile_panels(rows, by, curve)
+            if panels and draw(panels, folder / f"{job}.png", what=what):
+                caption = f"{what.capitalize()} against rounds (medians and quartiles over seeds)"
                 text += f"![{caption}](peers/{job}.png)\n\n{caption}.\n"
         parts[job] = text
     if folder is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.peers import adversarial, learning
 from benchmarks.peers.__main__ import main
-from benchmarks.peers.figures import Curve
+from benchmarks.peers.figures import Curve, quartile_panels
 from benchmarks.peers.results import Row
 
 
@@ -19,6 +19,16 @@ def test_quartiles_are_taken_where_all_runs_have_a_value() -> None:
     assert curve.rounds.tolist() == [10, 20]
     assert (curve.low[0], curve.middle[0], curve.high[0]) == (1.5, 2, 2.5)
     assert curve.low[1] == curve.high[1] == 4
+
+
+def test_figures_are_of_the_longest_runs_that_have_a_curve() -> None:
+    def row(rounds: int, method: str, **more: object) -> Row:
+        return {"world": "switching", "rounds": rounds, "method": method, **more}
+
+    rows = [row(9, "a", curve={"9": 5.0}), row(20, "a", curve={"10": 1.0, "20": 2.0}), row(20, "older, without one")]
+    found = quartile_panels(rows, "world", "curve")
+    assert {world: list(curves) for world, curves in found.items()} == {"switching": ["a"]}
+    assert found["switching"]["a"].middle.tolist() == [1, 2]
 
 
 def test_shares_have_wilsons_band() -> None:

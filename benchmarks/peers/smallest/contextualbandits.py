@@ -6,6 +6,7 @@ from contextualbandits.online import LinUCB
 from benchmarks.peers.smallest.visitors import LISTS, Clock, clicks
 
 policy, clock, shown, one = LinUCB(nchoices=3, alpha=0.5, random_state=1), Clock(), [0, 0, 0], np.ones((1, 1))
+# Of α = 0.1, 0.3, 0.5 and 1 (the default), 0.3 and 0.5 find the best of these three candidates.
 for t in range(1000):
     with clock:
         arm = int(policy.predict(one)[0])
