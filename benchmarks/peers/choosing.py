@@ -84,7 +84,6 @@ class Trial:
 
     world: World
     seed: int
-    horizon: int = HORIZONS[-1]
 
     @cached_property
     def values(self) -> Array:
@@ -109,10 +108,10 @@ class Trial:
         error = float(np.sqrt((scores * (1 - scores)).mean() / OLD_VISITORS))
         return self.learner(cb.AdaptiveComband, prior_scores=scores, prior_error=error, **options)
 
-    def pac_comband(self) -> cb.PacComband:
+    def pac_comband(self, horizon: int) -> cb.PacComband:
         """Algorithm 1 for a budget: the horizon, divided as `plan_budget` advises."""
         problem, policies = self.world.problem, self.world.policies
-        plan = cb.plan_budget(problem, self.horizon, n_policies=len(policies), delta=DELTA)
+        plan = cb.plan_budget(problem, horizon, n_policies=len(policies), delta=DELTA)
         return cb.PacComband(
             problem, policies, delta=DELTA, n_explore=plan.n_explore, n_estimate=plan.n_estimate, seed=self.seed
         )
@@ -137,17 +136,17 @@ COMBAND: dict[str, Callable[[Trial], Any]] = {
     "comband: UniformMixture": lambda trial: trial.learner(cb.UniformMixture),
     "comband: UniformLists": lambda trial: trial.learner(cb.UniformLists),
 }
-HORIZON_LEARNERS: dict[str, Callable[[Trial], Any]] = {
+HORIZON_LEARNERS: dict[str, Callable[[Trial, int], Any]] = {
     "comband: PacComband": Trial.pac_comband,
-    "comband: Exp4CombSparse": lambda trial: cb.Exp4CombSparse(
-        trial.world.problem, trial.world.policies, horizon=trial.horizon, seed=trial.seed
+    "comband: Exp4CombSparse": lambda trial, horizon: cb.Exp4CombSparse(
+        trial.world.problem, trial.world.policies, horizon=horizon, seed=trial.seed
     ),
-    "SemiExp4": lambda trial: cb.Exp4(
-        trial.world.problem, trial.world.policies, horizon=trial.horizon, seed=trial.seed
+    "SemiExp4": lambda trial, horizon: cb.Exp4(
+        trial.world.problem, trial.world.policies, horizon=horizon, seed=trial.seed
     ),
-    "EXP4 on whole lists": lambda trial: Composed(
+    "EXP4 on whole lists": lambda trial, horizon: Composed(
         trial.world.policies,
-        experts.Exp4Lists(len(trial.world.policies), trial.horizon, np.random.default_rng([trial.seed, 6])),
+        experts.Exp4Lists(len(trial.world.policies), horizon, np.random.default_rng([trial.seed, 6])),
     ),
 }
 CHOOSERS: dict[str, Callable[[Trial], Chooser]] = {
@@ -197,11 +196,11 @@ def play(trial: Trial, chooser: Any, horizons: tuple[int, ...]) -> Row:
     return {"regrets": regrets, "lost": shares, "stop": stop, "final_regret": final, "lost_until": lost / best}
 
 
-def own_runs(trial: Trial, make: Callable[[Trial], Any], horizons: tuple[int, ...]) -> Row:
+def own_runs(trial: Trial, make: Callable[[Trial, int], Any], horizons: tuple[int, ...]) -> Row:
     """One run per horizon, for those who are told it."""
     found: Row = {"regrets": {}, "lost": {}, "stop": None}
     for horizon in horizons:
-        one = play(Trial(trial.world, trial.seed, horizon), make(Trial(trial.world, trial.seed, horizon)), (horizon,))
+        one = play(trial, make(trial, horizon), (horizon,))
         found["regrets"][horizon], found["lost"][horizon] = one["regrets"][horizon], one["lost"][horizon]
         found["final_regret"], found["lost_until"] = one["final_regret"], one["lost_until"]
     return found

@@ -160,24 +160,34 @@ def rank_credits(lists: Lists, shown: Lists) -> Array:
 def optimised(lists: Lists, sampled: Lists) -> Array:
     """Probabilities of the sampled lists: least expected variance plus, for each length, the spread of credits."""
     credits = np.array([rank_credits(lists, one) for one in sampled])  # (samples, P, m)
-    n, P, m = credits.shape
+    n, _, m = credits.shape
     expected = credits @ (1.0 / np.arange(1, m + 1))  # of clicks with chance 1/place
     variance = ((expected - expected.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     sums = np.cumsum(credits, axis=2)
-    # Variables: n probabilities, then for each length the highest and the lowest expected credit.
-    above, below = np.zeros((m, P, n + 2 * m)), np.zeros((m, P, n + 2 * m))
-    for k in range(m):
-        above[k, :, :n], above[k, :, n + k] = sums[:, :, k].T, -1
-        below[k, :, :n], below[k, :, n + m + k] = -sums[:, :, k].T, 1
-    solved: Any = linprog(
-        np.concatenate([variance, np.ones(m), -np.ones(m)]),
-        A_ub=np.concatenate([above.reshape(-1, n + 2 * m), below.reshape(-1, n + 2 * m)]),
-        b_ub=np.zeros(2 * m * P),
-        A_eq=np.concatenate([np.ones(n), np.zeros(2 * m)])[None],
-        b_eq=[1.0],
-    )
-    chances = np.maximum(solved.x[:n], 0)
+    # Variables: n probabilities, then for each length the highest and the lowest expected credit. Of the 2mP bounds on
+    # these the solver is given only those that some solution has broken: few matter.
+    cost, whole = np.concatenate([variance, np.ones(m), -np.ones(m)]), np.concatenate([np.ones(n), np.zeros(2 * m)])
+    solution = np.concatenate([np.full(n, 1 / n), np.full(m, -np.inf), np.full(m, np.inf)])
+    bounds: list[Array] = []
+    while broken := broken_bounds(sums, solution):
+        bounds += broken
+        solved: Any = linprog(cost, A_ub=bounds, b_ub=np.zeros(len(bounds)), A_eq=whole[None], b_eq=[1.0])
+        solution = solved.x
+    chances = np.maximum(solution[:n], 0)
     return np.asarray(chances / chances.sum())
+
+
+def broken_bounds(sums: Array, solution: Array) -> list[Array]:
+    """Rows of the programme that the solution breaks: for each length, of the candidates with most and least credit."""
+    n, _, m = sums.shape
+    expected, found = np.tensordot(solution[:n], sums, axes=1), []
+    for sign, limits in ((1, solution[n : n + m]), (-1, solution[n + m :])):
+        extreme = (sign * expected).argmax(axis=0)
+        for k in np.flatnonzero(sign * expected[extreme, np.arange(m)] > sign * limits + 1e-9):
+            row = np.zeros(n + 2 * m)
+            row[:n], row[n + k + (0 if sign > 0 else m)] = sign * sums[:, extreme[k], k], -sign
+            found.append(row)
+    return found
 
 
 KINDS: dict[str, Any] = {

@@ -13,6 +13,7 @@ from benchmarks.peers.experts import Exp4Lists, coordinate_descent
 from benchmarks.peers.learning import VowpalPerSlot
 from benchmarks.peers.multileaving import Optimised, Probabilistic, TeamDraft, optimised, rank_credits
 from benchmarks.peers.offpolicy import UniformLogging, slate_value
+from scipy.optimize import linprog
 
 import comband as cb
 
@@ -99,6 +100,31 @@ def test_optimised_lists_are_unbiased_where_they_can_be() -> None:
     expected = sum(c * np.cumsum(rank_credits(lists, one), axis=1) for c, one in zip(chances, sampled, strict=True))
     np.testing.assert_allclose(expected[0], expected[1], atol=1e-9)
     np.testing.assert_allclose(chances, 0.5)
+
+
+def test_optimised_lists_solve_the_programme_with_all_its_bounds() -> None:
+    """Least of variance plus spreads: by the same solver, given every bound, the optimum is the same."""
+    rng = np.random.default_rng(11)
+    for n_policies in (2, 5, 40):
+        lists = np.array([rng.permutation(8)[:3] for _ in range(n_policies)], dtype=np.int32)
+        sampled = Optimised(n_policies, rng).sample(lists)
+        credits = np.array([rank_credits(lists, one) for one in sampled])  # (samples, P, m)
+        expected, sums = credits @ (1 / np.arange(1, 4)), np.cumsum(credits, axis=2)
+        variances = ((expected - expected.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        n, highest, lowest = len(sampled), np.repeat(np.eye(3), n_policies, axis=0), np.zeros((3 * n_policies, 3))
+        rows = sums.transpose(2, 1, 0).reshape(-1, n)  # by length, then by candidate
+        solved = linprog(
+            np.concatenate([variances, np.ones(3), -np.ones(3)]),
+            A_ub=np.block([[rows, -highest, lowest], [-rows, lowest, highest]]),
+            b_ub=np.zeros(6 * n_policies),
+            A_eq=np.concatenate([np.ones(n), np.zeros(6)])[None],
+            b_eq=[1.0],
+        )
+        chances = optimised(lists, sampled)
+        spread = np.ptp(np.tensordot(chances, sums, axes=1), axis=0).sum()
+        assert chances.min() >= 0
+        np.testing.assert_allclose(chances.sum(), 1)
+        np.testing.assert_allclose(chances @ variances + spread, solved.fun, rtol=1e-7)
 
 
 def test_optimised_lists_obey_the_prefix_constraint() -> None:
