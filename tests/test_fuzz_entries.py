@@ -643,10 +643,11 @@ def online_lists(f: Fuzz) -> None:
         problem,
         model,
         **f.some(
+            objective=(..., "rounds", "reward"),
             first_epoch=(..., None, 1, 5, 10**150),
-            growth=(..., 1.5, 1.0 + 1e-15, 1e150),
+            growth=(..., None, 1.5, 1.0 + 1e-15, 1e150),
             exploit=(..., 0.2, 1e-300, 1 - 1e-16),
-            least_floor=(..., 0.05, 1e-300, 1 - 1e-16),
+            least_floor=(..., None, 0.05, 1e-300, 1 - 1e-16),
             n_rounds=(..., None, 5),
             seed=(..., 0),
         ),

@@ -313,6 +313,9 @@ def _ccb(problem: cb.Problem, seed: int) -> Any:
 
 METHODS: dict[str, Callable[[cb.Problem, int], Any]] = {
     "comband: OnlineListClassifier": lambda problem, seed: Decided(cb.OnlineListClassifier(problem, seed=seed)),
+    'comband: OnlineListClassifier, objective="reward"': lambda problem, seed: Decided(
+        cb.OnlineListClassifier(problem, objective="reward", seed=seed)
+    ),
     "comband: BanditListClassifier, uniform lists": Logged,
     "VW CCB": _ccb,
     "VW cb_explore_adf per slot": VowpalPerSlot,

@@ -230,9 +230,13 @@ class Failing(Ridge):  # type: ignore[misc]
         return super().fit(*args, **more)
 
 
-def test_a_fit_that_fails_leaves_the_online_classifier_as_it_was() -> None:
+@pytest.mark.parametrize("objective", ["rounds", "reward"])
+def test_a_fit_that_fails_leaves_the_online_classifier_as_it_was(objective: str) -> None:
     def classifier() -> cb.OnlineListClassifier:
-        return cb.OnlineListClassifier(PROBLEM, cb.BanditListClassifier(Failing()), first_epoch=50, seed=1)
+        template = cb.BanditListClassifier(Failing())
+        return cb.OnlineListClassifier(
+            PROBLEM, template, objective=objective, first_epoch=50, growth=1.5, least_floor=0.05, seed=1
+        )
 
     usual, disturbed = classifier(), classifier()
     rng, same = as_generator(2), as_generator(2)

@@ -19,6 +19,7 @@ from comband import (
     UnknownDecisionError,
     run,
 )
+from comband.estimates.importance import ValueSums
 from comband.learners.online_lists import _enough_answers
 
 
@@ -39,10 +40,15 @@ def play(learner: OnlineListClassifier, place: MultilabelWorld, n: int, rng: np.
     return float(rewards.sum() / n)
 
 
+both = pytest.mark.parametrize("objective", ["rounds", "reward"])
+
+
+@both
 @pytest.mark.parametrize("sparse", [False, True])
-def test_learns_and_collects_more_as_it_goes(sparse: bool) -> None:
+def test_learns_and_collects_more_as_it_goes(sparse: bool, objective: str) -> None:
     place = world(sparse=sparse)
-    learner = OnlineListClassifier(place.problem, BanditListClassifier(Ridge(alpha=0.3)), n_rounds=2000)
+    template = BanditListClassifier(Ridge(alpha=0.3))
+    learner = OnlineListClassifier(place.problem, template, objective=objective, n_rounds=2000)
     outcome = run(cast(Learner, learner), place, batch_size=100, seed=1)
     assert learner.done
     assert place.data.hits(learner.predict(place.data.features)) > 1.7  # of 2; a uniform list has 0.3
@@ -52,9 +58,26 @@ def test_learns_and_collects_more_as_it_goes(sparse: bool) -> None:
     assert "epoch" in str(outcome.result.notes)
 
 
-def test_propensities_are_those_of_the_mixture_that_drew() -> None:
+def test_who_is_after_reward_collects_much_more() -> None:
     place = world()
-    learner = OnlineListClassifier(place.problem, seed=3)
+    earned = {
+        objective: run(
+            cast(Learner, OnlineListClassifier(place.problem, objective=objective, n_rounds=1000, seed=2)),
+            place,
+            batch_size=25,
+            seed=1,
+        )
+        .history["reward"]
+        .mean()
+        for objective in ("rounds", "reward")
+    }
+    assert earned["reward"] > 1.5 * earned["rounds"]
+
+
+@both
+def test_propensities_are_those_of_the_mixture_that_drew(objective: str) -> None:
+    place = world()
+    learner = OnlineListClassifier(place.problem, objective=objective, seed=3)
     rng = np.random.default_rng(2)
     for _ in range(6):
         play(learner, place, 100, rng)
@@ -67,6 +90,58 @@ def test_propensities_are_those_of_the_mixture_that_drew() -> None:
     # Hoeffding for each of 20 labels: off by more than t with probability 2 exp(−2 n t²) < 1e-8.
     assert np.abs(shares - q).max() < np.sqrt(np.log(2e8) / (2 * n))
     np.testing.assert_allclose(decisions.propensities, q[decisions.lists])
+
+
+def test_bounds_shrink_with_every_answer_and_not_only_when_an_epoch_ends() -> None:
+    """Nothing was ever confirmed: what is shown next is what was shown least, in this context and in all."""
+    place = world()
+    learner = OnlineListClassifier(place.problem, objective="reward", growth=1000, seed=3)
+    decisions = learner.ask(place.sample(20, np.random.default_rng(4)).contexts)
+    learner.tell(decisions, np.zeros((20, 3)))
+    X = place.data.features[:1]
+    widths, before = learner._widths, learner._mixture.propensities(X)[0]
+    assert widths is not None
+    favourite, wide = int(before.argmax()), widths(X)[0]
+    for _ in range(50):
+        learner.tell(learner.ask(X), np.zeros((1, 3)))
+    assert (learner.epoch, learner.rounds) == (1, 70)
+    assert learner._mixture.propensities(X)[0, favourite] < before[favourite]
+    assert (widths(X)[0] < wide - 0.1).sum() > 10  # most of the 20 labels have been tried
+
+
+def test_contexts_of_another_width_change_nothing() -> None:
+    place = world()
+    learner = OnlineListClassifier(place.problem, objective="reward", seed=3)
+    rng = np.random.default_rng(4)
+    play(learner, place, 10, rng)
+    decisions = learner.ask(np.ones((2, 7)))
+    with pytest.raises(InputError, match="20 features as in training, got 7"):
+        learner.tell(decisions, np.zeros((2, 3)))
+    assert learner.rounds == 10
+    for _ in range(3):
+        play(learner, place, 10, rng)
+    assert (learner.rounds, learner.epoch > 0) == (40, True)
+
+
+@pytest.mark.parametrize("least_floor", [0.05, 0.6])
+def test_the_interval_knows_the_largest_weight(least_floor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = world(n_labels=60)
+    learner = OnlineListClassifier(place.problem, exploit=0.5, least_floor=least_floor, seed=3)
+    rng, bounds, plain = np.random.default_rng(4), [], ValueSums.bounds
+
+    def noted(self: ValueSums, *, bound: float, delta: float) -> Any:
+        bounds.append(bound)
+        return plain(self, bound=bound, delta=delta)
+
+    monkeypatch.setattr(ValueSums, "bounds", noted)
+    for _ in range(4):
+        play(learner, place, 100, rng)
+    learner.result()
+    weights = []
+    for x in place.data.features:
+        q = learner._mixture.propensities(x[None])[0]
+        weights.append((1 / q[learner._mixture.policies[0].predict(x[None])[0]]).max())
+    assert max(weights) * learner.problem.max_reward <= bounds[0]
 
 
 def test_exploring_lists_pass_over_known_answers() -> None:
@@ -103,10 +178,11 @@ def test_late_feedback_and_strangers() -> None:
     assert learner.rounds == 120
 
 
-def test_saved_in_the_middle_goes_on_the_same(tmp_path: Path) -> None:
+@both
+def test_saved_in_the_middle_goes_on_the_same(tmp_path: Path, objective: str) -> None:
     place = world(sparse=True)
     template = BanditListClassifier(Ridge(alpha=0.5))
-    learner = OnlineListClassifier(place.problem, template, seed=6)
+    learner = OnlineListClassifier(place.problem, template, objective=objective, seed=6)
     rng = np.random.default_rng(7)
     empty = tmp_path / "empty.npz"
     learner.save(empty)
@@ -119,12 +195,24 @@ def test_saved_in_the_middle_goes_on_the_same(tmp_path: Path) -> None:
         batch = place.sample(70, rng)
         one, two = learner.ask(batch.contexts), other.ask(batch.contexts)
         np.testing.assert_array_equal(one.lists, two.lists)
-        np.testing.assert_allclose(one.propensities, two.propensities)
+        np.testing.assert_array_equal(one.propensities, two.propensities)
         for each, decisions in ((learner, one), (other, two)):
             each.tell(decisions, batch.answer(decisions.lists))
     assert other.result().value == pytest.approx(learner.result().value)
     with pytest.raises(InputError, match="was saved with"):
         OnlineListClassifier.load(tmp_path / "state.npz", BanditListClassifier(Ridge(alpha=7.0)))
+
+
+def test_a_file_from_before_there_were_objectives_goes_on() -> None:
+    place = world()
+    learner = OnlineListClassifier(place.problem, seed=6)
+    play(learner, place, 200, np.random.default_rng(7))
+    state = learner.state()
+    del state["config"]["objective"]
+    other = OnlineListClassifier.from_state(state)
+    assert other.objective == "rounds"
+    X = place.data.features[:20]
+    np.testing.assert_array_equal(learner.ask(X).lists, other.ask(X).lists)
 
 
 def test_when_a_repeated_answer_is_worthless() -> None:
@@ -137,7 +225,12 @@ def test_when_a_repeated_answer_is_worthless() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"growth": 1.0}, "growth"), ({"exploit": 0.0}, "exploit"), ({"least_floor": 0.0}, "least_floor")],
+    [
+        ({"growth": 1.0}, "growth"),
+        ({"exploit": 0.0}, "exploit"),
+        ({"least_floor": 0.0}, "least_floor"),
+        ({"objective": "clicks"}, 'objective must be "rounds"'),
+    ],
 )
 def test_wrong_settings_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):

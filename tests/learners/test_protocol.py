@@ -81,6 +81,11 @@ class TestListClassifier(LearnerSuite):
         return cb.OnlineListClassifier(self.problem, *self.given, first_epoch=80, n_rounds=600, seed=seed)
 
 
+class TestEarningListClassifier(TestListClassifier):
+    def learner(self, seed: int) -> cb.Learner:
+        return cb.OnlineListClassifier(self.problem, *self.given, objective="reward", n_rounds=600, seed=seed)
+
+
 def asked(n: int = 30) -> tuple[cb.Learner, cb.Decisions, Any]:
     """A learner in its second epoch, what it decided, and the answers."""
     learner, rng = MAKERS["AdaptiveComband"](1), as_generator(9)

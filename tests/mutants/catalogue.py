@@ -1120,4 +1120,26 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    # ---- lists learnt online -----------------------------------------------------------------------------------------
+    Mutant(
+        "learners/online_lists.py",
+        "bound = rho / min((1 - floor) * self.exploit + floor * uniform for floor in floors)",
+        "bound = rho / max((1 - floor) * self.exploit + floor * uniform for floor in floors)",
+        "an interval rests on a smaller weight than there can be",
+        ("tests/learners/test_online_lists.py::test_the_interval_knows_the_largest_weight",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "        self._shown.update(shown)\n        add_to_widths()",
+        "        self._shown.update(shown)",
+        "upper bounds never shrink, and a loaded learner goes on otherwise",
+        ("tests/learners/test_online_lists.py",),
+    ),
+    Mutant(
+        "learners/optimism.py",
+        "self._variances[at] = 1 / self._precisions[at]",
+        "self._variances[at] = 1 / (_PENALTY + squares[:, None])",
+        "upper bounds forget what was shown before",
+        ("tests/learners/test_optimism.py",),
+    ),
 )

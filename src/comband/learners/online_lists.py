@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +13,10 @@ from sklearn.base import clone
 from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
+from comband.exploration.base import check_objective
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
+from comband.learners.optimism import Optimistic, Widths
 from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.pairs import check_matrix, context_keys
 from comband.policies.mixture import Mixture
@@ -38,6 +40,10 @@ _REFERENCE = 4096
 _WORTHLESS = 0.1
 _MOST_FLOOR = 0.3
 _DELTA = 0.05
+# How many optimistic lists an epoch of `objective="reward"` draws from.
+_OPTIMISTIC = 8
+# What follows from the objective: growth and least_floor.
+_DEFAULTS = {"rounds": (1.5, 0.05), "reward": (1.1, 0.02)}
 
 Shown = Mapping[bytes, NDArray[np.int32]]
 """For a context (by its key): the labels it has been shown; once for each time, or just once if one time is enough."""
@@ -59,6 +65,10 @@ class OnlineListClassifier(Learner):
     Greedy lists alone starve labels that did badly in the first epochs, and uniform lists hardly ever hit. There is no
     (ε, δ) promise over a class here, only the estimated value of what was learnt.
 
+    That is for learning much in few rounds. With `objective="reward"` it earns meanwhile: γ is `least_floor`, and the
+    other lists are, by `exploit`, greedy or *optimistic* ones, the labels with the highest upper bounds of their rates.
+    Bounds are as wide as a ridge regression is unsure, feature by feature, and shrink with every answer (`Widths`).
+
     Parameters
     ----------
     problem:
@@ -66,14 +76,16 @@ class OnlineListClassifier(Learner):
     classifier:
         How to learn: a `BanditListClassifier`, which is cloned; its list size and number of actions are set from the
         problem. By default ridge regression. Its `repeat_correlation` also says when a repeated answer is worthless.
+    objective:
+        "rounds": learn as much as can be in few rounds; "reward": collect much meanwhile, and learn a little less.
     first_epoch:
-        Uniform rounds before the first fit; 10·K/m by default.
+        Uniform rounds before the first fit; 10·K/m by default, 20 for "reward".
     growth:
-        An epoch ends when the number of answered rounds has grown by this factor.
+        An epoch ends when the number of answered rounds has grown by this factor; 1.5 by default, 1.1 for "reward".
     exploit:
         The share of greedy lists among those that are not uniform.
     least_floor:
-        γ never falls below this.
+        γ never falls below this; 0.05 by default, 0.02 for "reward".
     n_rounds:
         `done` after so many answers; never by default.
     seed:
@@ -93,10 +105,11 @@ class OnlineListClassifier(Learner):
         problem: Problem,
         classifier: BanditListClassifier | None = None,
         *,
+        objective: str = "rounds",
         first_epoch: int | None = None,
-        growth: float = 1.5,
+        growth: float | None = None,
         exploit: float = 0.2,
-        least_floor: float = 0.05,
+        least_floor: float | None = None,
         n_rounds: int | None = None,
         seed: Seed = 0,
     ) -> None:
@@ -105,18 +118,22 @@ class OnlineListClassifier(Learner):
         if not isinstance(template, BanditListClassifier):
             raise InputError(f"classifier must be a BanditListClassifier, got {type(template).__name__}.")
         self.classifier = clone(template).set_params(list_size=problem.list_size, n_actions=problem.n_actions)
-        default = max(20, round(10 / problem.uniform_propensity))
+        self.objective = check_objective(objective)
+        usual_growth, usual_floor = _DEFAULTS[objective]
+        default = 20 if objective == "reward" else max(20, round(10 / problem.uniform_propensity))
         self.first_epoch = default if first_epoch is None else check_count("first_epoch", first_epoch)
-        self.growth = check_positive("growth", growth)
+        self.growth = check_positive("growth", usual_growth if growth is None else growth)
         if self.growth <= 1:
             raise InputError(f"growth must be above 1, got {growth}.")
         self.exploit = check_fraction("exploit", exploit)
-        self.least_floor = check_fraction("least_floor", least_floor)
+        self.least_floor = check_fraction("least_floor", usual_floor if least_floor is None else least_floor)
         self.n_rounds = None if n_rounds is None else check_count("n_rounds", n_rounds)
         self.epoch = 0
         self._batches: list[Rounds] = []
         self._shown: dict[bytes, NDArray[np.int32]] = {}
-        self._enough = _enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
+        enough = _enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
+        self._enough = enough if objective == "rounds" else None  # who earns may show what is known
+        self._widths: Widths | None = None
         self._mixture = _uniform(problem)
         self._fitted: tuple[int, BanditListClassifier] | None = None  # how many rounds it saw, and the model
         self._checked: ValueSums | None = None
@@ -149,8 +166,9 @@ class OnlineListClassifier(Learner):
         value, interval = 0.0, (0.0, rho)
         note = "the value is not estimated yet: no epoch with a fitted model has ended"
         if self._checked is not None:
-            # A greedy list is drawn with probability (1 − γ)·exploit at least.
-            bound = rho / ((1 - _MOST_FLOOR) * self.exploit)
+            # A label of the greedy list is shown with probability (1 − γ)·exploit + γ·m/K at least, linear in γ.
+            uniform, floors = self.problem.uniform_propensity, (self.least_floor, max(_MOST_FLOOR, self.least_floor))
+            bound = rho / min((1 - floor) * self.exploit + floor * uniform for floor in floors)
             low, high = self._checked.bounds(bound=bound, delta=_DELTA)
             value = min(float(self._checked.means[0]), rho)  # an unbiased estimate may pass the largest possible value
             interval = (float(low[0]), float(min(high[0], rho)))
@@ -182,6 +200,9 @@ class OnlineListClassifier(Learner):
     @classmethod
     def from_state(cls, state: State, classifier: BanditListClassifier | None = None) -> Self:
         """The inverse of `state`, checked, with the same classifier (unfitted)."""
+        config = state.get("config")
+        if isinstance(config, dict) and "objective" not in config:  # a file from before there was a choice
+            state = {**state, "config": {**config, "objective": "rounds"}}
         return super().from_state(state, classifier)
 
     def _check_contexts(self, X: Contexts) -> Contexts:
@@ -195,14 +216,16 @@ class OnlineListClassifier(Learner):
         sign(kept.decisions, read_only(np.zeros(len(kept), dtype=np.int64)))  # who made them no longer matters
         self._batches.append(kept)
         answered = self.rounds + len(rounds)
+        shown, add_to_widths = self._labels_shown(rounds), self._widths_told(rounds)
         if answered >= self._next_epoch:
             self._start_epoch(answered)
-        shown = self._labels_shown(rounds)
         self._torn = True
         self._shown.update(shown)
+        add_to_widths()
 
     def _config(self) -> dict[str, Any]:
         return {
+            "objective": self.objective,
             "first_epoch": self.first_epoch,
             "growth": self.growth,
             "exploit": self.exploit,
@@ -260,6 +283,7 @@ class OnlineListClassifier(Learner):
         )
         self._batches = [log]
         self._shown.update(self._labels_shown(log))
+        self._widths_told(log)()
         if self.epoch > 0:
             before = log[: self._epoch_start]
             self._fitted = (len(before), self._fit(before))
@@ -292,6 +316,16 @@ class OnlineListClassifier(Learner):
                 shown[key] = np.union1d(known, labels) if self._enough == 1 else np.concatenate([known, labels])
         return shown
 
+    def _widths_told(self, rounds: Rounds) -> Callable[[], None]:
+        """Makes room for widths, if the objective needs any; what is returned adds these rounds to them."""
+        if self.objective == "rounds":
+            return lambda: None
+        known, lists = self._widths, rounds.decisions.lists
+        contexts = check_matrix(rounds.decisions.contexts, features=None if known is None else known.n_features)
+        widths = Widths(contexts.shape[1], self.problem.n_actions) if known is None else known
+        self._widths = widths
+        return lambda: widths.add(contexts, lists)
+
     def _start_epoch(self, answered: int) -> None:
         log = self._log()
         if self.epoch > 0:
@@ -309,22 +343,31 @@ class OnlineListClassifier(Learner):
 
     def _enter(self, model: BanditListClassifier, log: Rounds) -> None:
         """Make the mixture that draws from now on."""
-        scorer = model.policy_.scorer
-        reference = take_contexts(log.decisions.contexts, slice(-_REFERENCE, None))
-        scorers = {
-            "greedy": scorer,
-            "best new": _New(scorer, self._shown, self._enough),
-            "balanced new": _New(_Balanced(scorer, reference), self._shown, self._enough),
-        }
-        seed = int(model.random_state)
-        floor = max(self.least_floor, min(_MOST_FLOOR, float(np.sqrt(self.first_epoch / (2 * len(log))))))
-        explore = (1 - self.exploit) / 2
+        scorer, seed = model.policy_.scorer, int(model.random_state)
+        others, floor = self._exploring(scorer, log)
+        scorers = {"greedy": scorer, **others}
+        explore = (1 - self.exploit) / len(others)
         self._mixture = Mixture(
             PolicySet([ScoredPolicy(each, self.problem, seed=seed) for each in scorers.values()], list(scorers)),
-            [self.exploit, explore, explore],
+            [self.exploit, *[explore] * len(others)],
             problem=self.problem,
             floor=floor,
         )
+
+    def _exploring(self, scorer: Any, log: Rounds) -> tuple[dict[str, Any], float]:
+        """Scorers of the lists that are not greedy, by name, and γ."""
+        if self._widths is not None:
+            rate = (log.rewards.sum() + 0.5) / (log.rewards.size + 1.0)
+            rng = np.random.default_rng([int(self.classifier.random_state), len(log)])
+            numbers = range(1, _OPTIMISTIC + 1)
+            return {f"optimistic {n}": Optimistic(scorer, self._widths, rate, rng) for n in numbers}, self.least_floor
+        reference = take_contexts(log.decisions.contexts, slice(-_REFERENCE, None))
+        scorers = {
+            "best new": _New(scorer, self._shown, self._enough),
+            "balanced new": _New(_Balanced(scorer, reference), self._shown, self._enough),
+        }
+        floor = min(_MOST_FLOOR, float(np.sqrt(self.first_epoch / (2 * len(log)))))
+        return scorers, max(self.least_floor, floor)
 
     def _check(self, rounds: Rounds) -> ValueSums:
         """The value of the greedy list on rounds drawn after its model was fitted: unbiased."""
