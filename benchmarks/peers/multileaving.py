@@ -165,28 +165,34 @@ def optimised(lists: Lists, sampled: Lists) -> Array:
     variance = ((expected - expected.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     sums = np.cumsum(credits, axis=2)
     # Variables: n probabilities, then for each length the highest and the lowest expected credit. Of the 2mP bounds on
-    # these the solver is given only those that some solution has broken: few matter.
+    # these the solver is given only those that some solution has broken: few matter. One that is given already and
+    # still broken is so within the solver's own tolerance.
     cost, whole = np.concatenate([variance, np.ones(m), -np.ones(m)]), np.concatenate([np.ones(n), np.zeros(2 * m)])
     solution = np.concatenate([np.full(n, 1 / n), np.full(m, -np.inf), np.full(m, np.inf)])
-    bounds: list[Array] = []
-    while broken := broken_bounds(sums, solution):
-        bounds += broken
-        solved: Any = linprog(cost, A_ub=bounds, b_ub=np.zeros(len(bounds)), A_eq=whole[None], b_eq=[1.0])
+    bounds: dict[tuple[int, int, int], Array] = {}
+    while new := {name: row for name, row in broken_bounds(sums, solution).items() if name not in bounds}:
+        bounds |= new
+        rows = np.array(list(bounds.values()))
+        solved: Any = linprog(cost, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=whole[None], b_eq=[1.0])
+        if solved.x is None:
+            raise RuntimeError(f"the programme of optimised multileaving was not solved: {solved.message}")
         solution = solved.x
     chances = np.maximum(solution[:n], 0)
     return np.asarray(chances / chances.sum())
 
 
-def broken_bounds(sums: Array, solution: Array) -> list[Array]:
-    """Rows of the programme that the solution breaks: for each length, of the candidates with most and least credit."""
+def broken_bounds(sums: Array, solution: Array) -> dict[tuple[int, int, int], Array]:
+    """Rows of the programme that the solution breaks, by side, length and candidate: for each length, of the candidates
+    with most and least credit.
+    """
     n, _, m = sums.shape
-    expected, found = np.tensordot(solution[:n], sums, axes=1), []
+    expected, found = np.tensordot(solution[:n], sums, axes=1), {}
     for sign, limits in ((1, solution[n : n + m]), (-1, solution[n + m :])):
         extreme = (sign * expected).argmax(axis=0)
         for k in np.flatnonzero(sign * expected[extreme, np.arange(m)] > sign * limits + 1e-9):
             row = np.zeros(n + 2 * m)
             row[:n], row[n + k + (0 if sign > 0 else m)] = sign * sums[:, extreme[k], k], -sign
-            found.append(row)
+            found[sign, int(k), int(extreme[k])] = row
     return found
 
 

@@ -127,6 +127,17 @@ def test_optimised_lists_solve_the_programme_with_all_its_bounds() -> None:
         np.testing.assert_allclose(chances @ variances + spread, solved.fun, rtol=1e-7)
 
 
+def test_optimised_lists_with_near_ties_are_found_too() -> None:
+    """One candidate's bound is broken here by 4e-8, within the solver's tolerance: giving it again changes nothing."""
+    lists = [[11, 6, 10, 7, 9, 5], [6, 4, 7, 1, 10, 2], [0, 2, 8, 7, 10, 6], [11, 0, 8, 2, 5, 6], [5, 6, 0, 11, 9, 3]]
+    lists += [[8, 0, 6, 5, 10, 4], [5, 6, 0, 4, 10, 1]]
+    sampled = [[5, 0, 6, 4, 11, 9], [5, 8, 0, 6, 4, 11], [5, 8, 11, 0, 6, 10], [5, 8, 11, 6, 4, 0], [8, 0, 2, 11, 5, 6]]
+    sampled += [[8, 6, 11, 0, 10, 5], [11, 6, 4, 0, 2, 8], [11, 6, 8, 5, 0, 9], [11, 6, 10, 7, 0, 9]]
+    sampled += [[11, 8, 0, 6, 2, 5]]
+    chances = optimised(np.array(lists, dtype=np.int32), np.array(sampled, dtype=np.int32))
+    np.testing.assert_allclose(chances.sum(), 1)
+
+
 def test_optimised_lists_obey_the_prefix_constraint() -> None:
     for shown in Optimised(P, np.random.default_rng(4)).sample(LISTS):
         for place in range(M):
