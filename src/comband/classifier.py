@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.linear import ridge_of_pairs
-from comband.oracles.pairs import Pairs, check_magnitudes, shown_pairs
+from comband.oracles.pairs import Pairs, check_entries, shown_pairs
 from comband.oracles.scorers import LinearScorer, fit_actions
 from comband.policies.scored import ScoredPolicy
 from comband.problem import InputError, Problem, check_count, check_number, check_positive
@@ -243,12 +243,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             raise InputError(str(error)) from None
         except (TypeError, OverflowError) as error:
             raise NoNumbersError(str(error)) from None
-        if sp.issparse(matrix):
-            try:
-                matrix.check_format(full_check=True)
-            except ValueError as error:
-                raise InputError(f"sparse contexts do not hold together: {error}.") from None
-        check_magnitudes(matrix.data if sp.issparse(matrix) else matrix)
+        check_entries(matrix)
         return matrix
 
     def _known(self, X: Any, y: Any) -> Pairs:

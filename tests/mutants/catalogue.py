@@ -1123,8 +1123,8 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(
         "learners/online_lists.py",
-        "bound = rho / min((1 - floor) * self.exploit + floor * uniform for floor in floors)",
-        "bound = rho / max((1 - floor) * self.exploit + floor * uniform for floor in floors)",
+        "return min((1 - floor) * self.exploit + floor * uniform for floor in (self.least_floor, most))",
+        "return min((1 - floor) * self.exploit + floor * uniform for floor in (most,))",
         "an interval rests on a smaller weight than there can be",
         ("tests/learners/test_online_lists.py::test_the_interval_knows_the_largest_weight",),
     ),

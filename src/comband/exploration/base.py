@@ -280,6 +280,6 @@ def explorer_from_state(state: State, policies: PolicySet, problem: Problem) -> 
 
 def check_objective(objective: str) -> str:
     """The objective, if it is one of the two."""
-    if objective not in ("rounds", "reward"):
+    if not isinstance(objective, str) or objective not in ("rounds", "reward"):
         raise InputError(f'objective must be "rounds" (the fewest) or "reward" (the least lost), got {objective!r}.')
     return objective

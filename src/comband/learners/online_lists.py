@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
+from comband.estimates.sequences import bernstein_sequence
 from comband.exploration.base import check_objective
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
@@ -40,6 +43,8 @@ _REFERENCE = 4096
 _WORTHLESS = 0.1
 _MOST_FLOOR = 0.3
 _DELTA = 0.05
+# The interval of a value is tightest where Σ X² is so many squares of the largest X.
+_BEST_AT = 10.0
 # How many optimistic lists an epoch of `objective="reward"` draws from.
 _OPTIMISTIC = 8
 # What follows from the objective: growth and least_floor.
@@ -119,8 +124,8 @@ class OnlineListClassifier(Learner):
             raise InputError(f"classifier must be a BanditListClassifier, got {type(template).__name__}.")
         self.classifier = clone(template).set_params(list_size=problem.list_size, n_actions=problem.n_actions)
         self.objective = check_objective(objective)
-        usual_growth, usual_floor = _DEFAULTS[objective]
-        default = 20 if objective == "reward" else max(20, round(10 / problem.uniform_propensity))
+        usual_growth, usual_floor = _DEFAULTS[self.objective]
+        default = 20 if self.objective == "reward" else max(20, round(10 / problem.uniform_propensity))
         self.first_epoch = default if first_epoch is None else check_count("first_epoch", first_epoch)
         self.growth = check_positive("growth", usual_growth if growth is None else growth)
         if self.growth <= 1:
@@ -132,7 +137,7 @@ class OnlineListClassifier(Learner):
         self._batches: list[Rounds] = []
         self._shown: dict[bytes, NDArray[np.int32]] = {}
         enough = _enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
-        self._enough = enough if objective == "rounds" else None  # who earns may show what is known
+        self._enough = enough if self.objective == "rounds" else None  # who earns may show what is known
         self._widths: Widths | None = None
         self._mixture = _uniform(problem)
         self._fitted: tuple[int, BanditListClassifier] | None = None  # how many rounds it saw, and the model
@@ -166,10 +171,11 @@ class OnlineListClassifier(Learner):
         value, interval = 0.0, (0.0, rho)
         note = "the value is not estimated yet: no epoch with a fitted model has ended"
         if self._checked is not None:
-            # A label of the greedy list is shown with probability (1 − γ)·exploit + γ·m/K at least, linear in γ.
-            uniform, floors = self.problem.uniform_propensity, (self.least_floor, max(_MOST_FLOOR, self.least_floor))
-            bound = rho / min((1 - floor) * self.exploit + floor * uniform for floor in floors)
-            low, high = self._checked.bounds(bound=bound, delta=_DELTA)
+            # Draws depend on what was answered in the same epoch: values of a martingale, not independent ones.
+            bound, values = rho / self._least_chance(), self._checked
+            low, high = bernstein_sequence(
+                values.sums, values.n_rounds, values.squares, alpha=_DELTA, bound=bound, best_at=_BEST_AT * bound**2
+            )
             value = min(float(self._checked.means[0]), rho)  # an unbiased estimate may pass the largest possible value
             interval = (float(low[0]), float(min(high[0], rho)))
             note = "the value is that of the model in use in the last finished epoch, on the rounds of that epoch"
@@ -200,23 +206,35 @@ class OnlineListClassifier(Learner):
     @classmethod
     def from_state(cls, state: State, classifier: BanditListClassifier | None = None) -> Self:
         """The inverse of `state`, checked, with the same classifier (unfitted)."""
-        config = state.get("config")
+        config = state.get("config") if isinstance(state, dict) else None
         if isinstance(config, dict) and "objective" not in config:  # a file from before there was a choice
             state = {**state, "config": {**config, "objective": "rounds"}}
         return super().from_state(state, classifier)
 
+    def _least_chance(self) -> float:
+        """The smallest probability of a label of the greedy list: (1 − γ)·exploit + γ·m/K at least, linear in γ."""
+        most = self.least_floor if self.objective == "reward" else max(_MOST_FLOOR, self.least_floor)
+        uniform = self.problem.uniform_propensity
+        return min((1 - floor) * self.exploit + floor * uniform for floor in (self.least_floor, most))
+
     def _check_contexts(self, X: Contexts) -> Contexts:
-        return check_matrix(X)
+        """A matrix, of the kind and width of those that were answered first."""
+        known = self._batches[0].decisions.contexts if self._batches else None
+        matrix = check_matrix(X, features=None if known is None else known.shape[1])
+        if known is not None and sp.issparse(matrix) != sp.issparse(known):
+            return matrix.toarray() if sp.issparse(matrix) else sp.csr_array(matrix)
+        return matrix
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         return self._mixture.draw(X, self._rng, first_id=first_id, epoch=self.epoch)
 
     def _learn(self, rounds: Rounds) -> None:
-        kept = rounds[np.arange(len(rounds))]  # a copy: the contexts may be the caller's own
+        own = rounds[np.arange(len(rounds))]  # a copy: the contexts may be the caller's own
+        kept = Rounds(replace(own.decisions, contexts=self._check_contexts(own.decisions.contexts)), own.rewards)
         sign(kept.decisions, read_only(np.zeros(len(kept), dtype=np.int64)))  # who made them no longer matters
         self._batches.append(kept)
         answered = self.rounds + len(rounds)
-        shown, add_to_widths = self._labels_shown(rounds), self._widths_told(rounds)
+        shown, add_to_widths = self._labels_shown(rounds), self._widths_told(kept)
         if answered >= self._next_epoch:
             self._start_epoch(answered)
         self._torn = True
@@ -320,9 +338,8 @@ class OnlineListClassifier(Learner):
         """Makes room for widths, if the objective needs any; what is returned adds these rounds to them."""
         if self.objective == "rounds":
             return lambda: None
-        known, lists = self._widths, rounds.decisions.lists
-        contexts = check_matrix(rounds.decisions.contexts, features=None if known is None else known.n_features)
-        widths = Widths(contexts.shape[1], self.problem.n_actions) if known is None else known
+        contexts, lists = rounds.decisions.contexts, rounds.decisions.lists
+        widths = self._widths or Widths(contexts.shape[1], self.problem.n_actions)
         self._widths = widths
         return lambda: widths.add(contexts, lists)
 

@@ -24,7 +24,7 @@ class Widths:
 
     n_y counts the contexts in which y was shown, S_jy sums their x_j². It is the posterior standard deviation of a
     ridge regression of y's answers, with penalty λ = 3, if features were uncorrelated: instead of a matrix per label
-    only its diagonal is kept, which takes the room of the model itself, (d, K).
+    only its diagonal is kept, in two arrays (d + 1, K). Every answer counts, repeated ones too.
 
     >>> import numpy as np
     >>> widths = Widths(n_features=2, n_actions=3)
@@ -58,7 +58,8 @@ class Widths:
 
 
 class Optimistic:
-    """f_y(x) + .7·σ·tilt_y·width_y(x): an upper bound of a label's rate; σ is the answers' standard deviation.
+    """f_y(x) + .7·σ·tilt_y·width_y(x): an upper bound of a label's rate; σ is the standard deviation of 0/1 answers at
+    everybody's `rate`, the most that answers in [0, 1] can have.
 
     `widths` shrink while answers come in. That is sound: propensities are computed when a list is drawn, with what is
     known then. The tilt differs from label to label, so that visitors who come together, and have lists by several of

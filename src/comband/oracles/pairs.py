@@ -130,19 +130,26 @@ def check_matrix(X: Any, *, features: int | None = None) -> Any:
         except (TypeError, ValueError, OverflowError):
             raise InputError("contexts for a supervised learner must be a numeric matrix (n, features).") from None
         values = matrix
-    if matrix.ndim != 2 or not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
+    if matrix.ndim != 2 or values.dtype.kind not in "fiub":
         raise InputError(
             "contexts for a supervised learner must be a numeric matrix (n, features), dense or scipy sparse, "
             f"got shape {matrix.shape} and dtype {values.dtype}."
         )
-    check_magnitudes(values)
+    check_entries(matrix)
     if features is not None and matrix.shape[1] != features:
         raise InputError(f"contexts must have {features} features as in training, got {matrix.shape[1]}.")
     return matrix
 
 
-def check_magnitudes(values: NDArray[Any]) -> None:
-    """Refuse contexts whose squares are no numbers."""
+def check_entries(matrix: Any) -> None:
+    """Refuse sparse contexts whose indices lead elsewhere, and contexts whose squares are no numbers."""
+    values = matrix
+    if sp.issparse(matrix):
+        values = matrix.data
+        try:
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"sparse contexts do not hold together: {error}.") from None
     if not np.isfinite(values).all():
         raise InputError("contexts must be finite, got NaN or infinity; impute them first.")
     if values.size and values.dtype.kind in "fiu" and max(float(values.max()), -float(values.min())) > 1e150:
