@@ -20,7 +20,7 @@ from comband import (
     run,
 )
 from comband.estimates.sequences import bernstein_sequence
-from comband.learners.online_lists import _enough_answers
+from comband.learners.novelty import enough_answers
 
 
 def world(n: int = 300, n_labels: int = 20, *, sparse: bool = False) -> MultilabelWorld:
@@ -295,11 +295,11 @@ def test_a_file_from_before_there_were_objectives_goes_on() -> None:
 
 
 def test_when_a_repeated_answer_is_worthless() -> None:
-    assert _enough_answers(1.0) == 1
-    assert _enough_answers(0.0) is None
-    assert _enough_answers(0.5) == 4  # the fifth adds 0.5/(2.5·3) = 0.067, the fourth 0.5/(2·2.5) = 0.1
+    assert enough_answers(1.0) == 1
+    assert enough_answers(0.0) is None
+    assert enough_answers(0.5) == 4  # the fifth adds 0.5/(2.5·3) = 0.067, the fourth 0.5/(2·2.5) = 0.1
     with pytest.raises(InputError, match="repeat_correlation"):
-        _enough_answers(1.5)
+        enough_answers(1.5)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from comband.estimates.sequences import bernstein_sequence
 from comband.exploration.base import check_objective
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
+from comband.learners.novelty import Balanced, New, enough_answers
 from comband.learners.optimism import Optimistic, Widths
 from comband.lists import check_lists, check_propensities, check_rewards
 from comband.oracles.pairs import check_matrix, context_keys
@@ -39,8 +40,6 @@ from comband.storage import Maybe, Part, State, Text, Whole, require
 
 # Contexts on which a label's scores are centred and scaled.
 _REFERENCE = 4096
-# An answer worth less than this share of a first one is not worth a place in an exploring list.
-_WORTHLESS = 0.1
 _MOST_FLOOR = 0.3
 _DELTA = 0.05
 # The interval of a value is tightest where Σ X² is so many squares of the largest X.
@@ -49,9 +48,6 @@ _BEST_AT = 10.0
 _OPTIMISTIC = 8
 # What follows from the objective: growth and least_floor.
 _DEFAULTS = {"rounds": (1.5, 0.05), "reward": (1.1, 0.02)}
-
-Shown = Mapping[bytes, NDArray[np.int32]]
-"""For a context (by its key): the labels it has been shown; once for each time, or just once if one time is enough."""
 
 
 class OnlineListClassifier(Learner):
@@ -136,7 +132,7 @@ class OnlineListClassifier(Learner):
         self.epoch = 0
         self._batches: list[Rounds] = []
         self._shown: dict[bytes, NDArray[np.int32]] = {}
-        enough = _enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
+        enough = enough_answers(check_number("repeat_correlation", self.classifier.repeat_correlation))
         self._enough = enough if self.objective == "rounds" else None  # who earns may show what is known
         self._widths: Widths | None = None
         self._mixture = _uniform(problem)
@@ -380,8 +376,8 @@ class OnlineListClassifier(Learner):
             return {f"optimistic {n}": Optimistic(scorer, self._widths, rate, rng) for n in numbers}, self.least_floor
         reference = take_contexts(log.decisions.contexts, slice(-_REFERENCE, None))
         scorers = {
-            "best new": _New(scorer, self._shown, self._enough),
-            "balanced new": _New(_Balanced(scorer, reference), self._shown, self._enough),
+            "best new": New(scorer, self._shown, self._enough),
+            "balanced new": New(Balanced(scorer, reference), self._shown, self._enough),
         }
         floor = min(_MOST_FLOOR, float(np.sqrt(self.first_epoch / (2 * len(log)))))
         return scorers, max(self.least_floor, floor)
@@ -405,64 +401,6 @@ class _Blank:
 
     def __call__(self, X: Any) -> NDArray[np.float64]:
         return np.zeros((n_contexts(X), self._n_actions))
-
-
-class _Balanced:
-    """(f_y(x) − μ_y) / σ_y: how unusual a label's score is among its own scores on some reference contexts."""
-
-    def __init__(self, scorer: Any, reference: Any) -> None:
-        scores = scorer(reference)
-        spread = scores.std(axis=0)
-        self._scorer = scorer
-        self._centre = scores.mean(axis=0)
-        self._spread = np.where(spread > 0, spread, np.inf)  # a constant score is never unusual
-
-    def __call__(self, X: Any) -> NDArray[np.float64]:
-        return np.asarray((self._scorer(X) - self._centre) / self._spread, dtype=np.float64)
-
-
-class _New:
-    """The inner scores; labels that this very context has been shown `enough` times come last, in their order.
-
-    `shown` grows while feedback comes in. That is sound: propensities are computed when a list is drawn, with what is
-    known then, and they travel in the decision.
-    """
-
-    def __init__(self, scorer: Any, shown: Shown, enough: int | None) -> None:
-        self._scorer = scorer
-        self._shown = shown
-        self._enough = enough
-
-    def __call__(self, X: Any) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = np.array(self._scorer(X), dtype=np.float64)
-        if self._enough is None or scores.size == 0:
-            return scores
-        below = 1.0 + np.ptp(scores)
-        for row, key in enumerate(context_keys(X)):
-            labels = self._shown.get(key)
-            if labels is None:
-                continue
-            if self._enough > 1:
-                distinct, counts = np.unique(labels, return_counts=True)
-                labels = distinct[counts >= self._enough]
-            scores[row, labels] -= below
-        return scores
-
-
-def _enough_answers(correlation: float) -> int | None:
-    """How many answers of one pair make the next worthless; None if none ever does.
-
-    k answers of correlation ρ are worth k/(1 + (k−1)ρ) independent ones, so the next adds
-    (1−ρ)/((1 + (k−1)ρ)(1 + kρ)).
-    """
-    if not 0 <= correlation <= 1:
-        raise InputError(f"repeat_correlation must lie in [0, 1], got {correlation}.")
-    if correlation == 0:
-        return None
-    k = 1
-    while (1 - correlation) / ((1 + (k - 1) * correlation) * (1 + k * correlation)) >= _WORTHLESS:
-        k += 1
-    return k
 
 
 def _uniform(problem: Problem) -> Mixture:
