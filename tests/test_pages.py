@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import html.parser
+import os
 import runpy
 import subprocess
 import sys
@@ -45,8 +47,20 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All pages, in a folder of their version."""
-    folder = tmp_path_factory.mktemp("site")
+    """All pages, in a folder of their version. Made once for all workers: building writes beside the sources, too."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, built = shared / "site", shared / "site-is-built"
+    with (shared / "site-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            build(folder)
+            built.touch()
+    return folder
+
+
+def build(folder: Path) -> None:
+    """With Sphinx, warnings as errors."""
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run(
         [*command, "-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / comband.__version__)],
@@ -55,7 +69,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr[-5000:]
     join(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
