@@ -124,6 +124,14 @@ def test_inclusion_and_contains_equal_comparison(seed: int, n_policies: int) -> 
     assert found.tolist() == (lists[rows] == actions[:, None, None]).any(axis=2).tolist()
 
 
+@pytest.mark.parametrize("m", range(1, 13))
+def test_contains_for_every_length_of_list(m: int) -> None:
+    rng = np.random.default_rng(m)
+    lists = np.argsort(rng.random((5, 70, 15)), axis=2)[:, :, :m].astype(np.int32)
+    rows, actions = rng.integers(5, size=40), rng.integers(15, size=40).astype(np.int32)
+    assert contains(lists, rows, actions).tolist() == (lists[rows] == actions[:, None, None]).any(axis=2).tolist()
+
+
 def test_credit_is_a_masked_sum() -> None:
     rng = np.random.default_rng(0)
     lists = np.argsort(rng.random((4, 50, 9)), axis=2)[:, :, :3].astype(np.int32)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from comband.estimates import betting, guards, histograms, pairs, sequences
-from comband.estimates.grids import bisect, log_mean_exp, stake_grid
+from comband.estimates.grids import bisect, crossing, log_mean_exp, stake_grid
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,51 @@ def test_bisect_keeps_the_ends_it_never_asked() -> None:
     assert high[0] == pytest.approx(1.0)
     assert low[1] == pytest.approx(5.0)
     assert high[1] == 5.0
+
+
+SHAPES: dict[str, Callable[[np.ndarray], Any]] = {
+    "straight": lambda d: d,
+    "exponential": lambda d: np.expm1(40 * d),
+    "flat, then steep": lambda d: np.where(d < 0, 1e-9 * d, 1e9 * d),
+    "steep, then flat": lambda d: np.where(d < 0, 1e9 * d, 1e-9 * d),
+    "of high order": lambda d: np.sign(d) * np.abs(d) ** 9,
+    "a root": lambda d: np.sign(d) * np.sqrt(np.abs(d)),
+    "a step": lambda d: np.where(d < 0, -1.0, 1.0),
+    "infinite beside it": lambda d: np.where(d < 0, -np.inf, np.inf),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(3))
+def test_crossing_finds_what_bisection_finds(shape: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    roots, guesses = rng.uniform(0, 3, size=40), rng.uniform(-1, 4, size=40)
+    roots[:3], guesses[3:5] = (0, 3, 5), (np.nan, np.inf)
+    starts = np.where(rng.random(40) < 0.5, 0.0, roots * rng.random(40))
+    calls = []
+
+    def excess(x: np.ndarray) -> np.ndarray:
+        calls.append(x)
+        return np.asarray(SHAPES[shape](x - roots))
+
+    for steps in (4, 32, 50):
+        expected = bisect(lambda x: ~(excess(x) < 0), np.zeros(40), 3.0, steps=steps)[1]
+        expected[0] = 0.0  # bisection asks no ends
+        calls.clear()
+        found = crossing(excess, 3.0, start=starts, guess=guesses, steps=steps)
+        assert found.tolist() == expected.tolist()
+        assert len(calls) <= 2 * steps + 4
+        alone = crossing(
+            lambda x: SHAPES[shape](x - roots[7:8]), 3.0, start=roots[7:8] / 2, guess=np.ones(1), steps=steps
+        )
+        assert alone[0] == expected[7]
+    if shape in ("straight", "exponential"):
+        assert len(calls) <= 25
+
+
+def test_crossing_at_the_ends() -> None:
+    values = np.array([1.0, -1.0, 0.0, -np.inf, np.nan])
+    none = np.zeros(5)
+    assert crossing(lambda x: values, 5.0, start=none, guess=none + 2).tolist() == [0, 5, 0, 5, 5]
+    assert crossing(lambda x: values, 5.0, start=none + 5, guess=none).tolist() == [5, 5, 5, 5, 5]
+    assert crossing(lambda x: x, 5.0, start=np.empty(0), guess=np.empty(0)).tolist() == []

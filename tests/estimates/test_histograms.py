@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -89,3 +91,35 @@ def test_nothing_seen_says_nothing() -> None:
     histograms = ValueHistograms.zero(2, bound=10.0)
     assert histograms.upper_bounds(threshold=20.0, largest=1.0).tolist() == [1.0, 1.0]
     assert histograms.lower_bounds(threshold=20.0, largest=1.0).tolist() == [0.0, 0.0]
+
+
+def wealth_at(kind: str, values: NDArray[np.float64], zeros: int, mean: float, bound: float, largest: float) -> float:
+    """The log-wealth of bets against this mean, that the true one is smaller (upper) or larger, without a histogram."""
+    bets = {"upper": -_BETS / bound, "lower": _BETS / mean, "signed": _BETS / (bound + largest)}[kind]
+    logs = np.log1p(bets[:, None] * (values[None, :] - mean)).sum(axis=1) + zeros * np.log1p(-bets * mean)
+    return float(np.logaddexp.reduce(logs) - np.log(len(_BETS)))
+
+
+@pytest.mark.parametrize("kind", ["upper", "lower", "signed"])
+@pytest.mark.parametrize(("positive", "zeros"), [(0, 5), (1, 0), (1, 10**6), (40, 60), (700, 10_000), (3000, 0)])
+def test_bounds_end_where_the_wealth_reaches_the_threshold(kind: str, positive: int, zeros: int) -> None:
+    rng = np.random.default_rng([positive, zeros])
+    histograms = ValueHistograms.zero(140, bound=8.0, n_rounds=positive + zeros)  # more than a block of variables
+    points = histograms.grid if kind != "lower" else histograms.grid[histograms.grid > 0]
+    tilt = np.where(np.arange(140) % 2, 1.0, np.exp(-np.arange(140) / 20))  # of both signs, to tiny ones
+    values = rng.choice(points[:: len(points) // 150], size=(positive, 140))
+    if kind != "lower":
+        values = np.where(rng.random((positive, 140)) < tilt, values, -np.abs(values))
+    histograms.add(values)
+    largest, threshold = 2.0, 300.0
+    method = {"upper": "upper_bounds", "lower": "lower_bounds", "signed": "signed_lower_bounds"}[kind]
+    found = getattr(histograms, method)(threshold=threshold, largest=largest)
+    for variable, end in enumerate(found):
+
+        def reached(mean: float, own: NDArray[np.float64] = values[:, variable]) -> bool:
+            return wealth_at(kind, own, zeros, mean, 8.0, largest) >= math.log(threshold)
+
+        outwards, limit = (3e-9, largest) if kind == "upper" else (-3e-9, 0.0)
+        assert end == limit or reached(end + outwards)
+        if 0 < end - outwards < largest:
+            assert not reached(end - outwards)

@@ -717,6 +717,20 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{HISTOGRAMS}::test_never_below_the_exact_bound_and_hardly_above",),
     ),
     Mutant(
+        "estimates/histograms.py",
+        "start=start,",
+        "start=start + 2 * self.bound * spread,",
+        "the search for a bound begins beyond it",
+        (f"{HISTOGRAMS}::test_bounds_end_where_the_wealth_reaches_the_threshold",),
+    ),
+    Mutant(
+        "estimates/grids.py",
+        "below, above = np.where(reached, below, place), np.where(reached, place, above)",
+        "below, above = np.where(reached, below, place), np.where(value >= -1e-3, place, above)",
+        "what is nearly reached counts as reached",
+        ("tests/estimates/test_grids.py",),
+    ),
+    Mutant(
         "_kernels/betting.py",
         "share = min(max((size - below) / (above - below), 0.0), 1.0)",
         "share = 1.0 if size > 0.5 * (above + below) else 0.0",
@@ -739,8 +753,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/betting.py",
-        "squares[1, p] += exact[4]",
-        "squares[1, p] += 0 * exact[4]",
+        "squares[1, p] += looked[chosen, 4]",
+        "squares[1, p] += 0 * looked[chosen, 4]",
         "sums of squares lose what is below 2^−40 of their bound in rounds with several rewards",
         ("tests/estimates/test_exact.py::test_sums_are_those_of_rational_numbers",),
     ),

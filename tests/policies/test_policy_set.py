@@ -85,6 +85,22 @@ def test_small_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(len(o) for o in owners) == len(set(rows.tolist()))  # no context is split between blocks
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_who_lists_what_in_a_table(gaps: bool) -> None:
+    rng = np.random.default_rng(8)
+    problem, table = cb.Problem(9, 3), np.argsort(rng.random((6, 12, 9)), axis=2)[:, :, :3].astype(np.int32)
+    if gaps:
+        table[4, ::2, 2] = -1
+    policies = cb.PolicySet.from_lists(table, problem, fallback="policy 0" if gaps else None)
+    X = rng.integers(0, 12, 50)
+    rows, actions = rng.integers(0, 50, 200), rng.integers(0, 9, 200).astype(np.int32)
+    expected = (policies.predict(X)[rows] == actions[:, None, None]).any(axis=2)
+    assert policies.contains(X, rows, actions).tolist() == expected.tolist()
+    assert policies.contains(X, rows, actions, [5, 0, 4]).tolist() == expected[:, [5, 0, 4]].tolist()
+    with pytest.raises(cb.InputError, match="context 12 is not in the table"):
+        policies.contains(np.full(3, 12), np.zeros(1, np.int64), np.zeros(1, np.int32))
+
+
 def test_members_of_different_lengths_are_refused() -> None:
     with pytest.raises(cb.InputError, match="one length"):
         cb.PolicySet([Fixed([0, 1]), Fixed([0, 1, 2])]).predict(np.zeros((2, 1)))

@@ -100,6 +100,16 @@ def _any_of(words: NDArray[np.uint64], flip: np.uint64, n: int) -> bool:
     return False
 
 
+@njit(cache=True, nogil=True)
+def _sets_of(words: NDArray[np.uint64], sets: NDArray[np.int64]) -> None:
+    """For each of 64 bits in which of a few words it is set: bit e of sets[b] is bit b of words[e]."""
+    sets[:] = 0
+    for e in range(len(words)):
+        if words[e] != 0:
+            for b in range(64):
+                sets[b] |= np.int64((words[e] >> np.uint64(b)) & np.uint64(1)) << e
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def split_shared(
     bits: NDArray[np.uint64],
@@ -135,6 +145,7 @@ def split_shared(
     between = np.zeros((1 << _FEW, 2), dtype=np.int64)
     looked = np.zeros((1 << _FEW, 5), dtype=np.int64)
     found = np.zeros(5, dtype=np.int64)
+    sets = np.zeros(64, dtype=np.int64)
     largest = 0.0
     for r in range(len(offsets)):
         first, stop = starts[r], starts[r + 1]
@@ -171,44 +182,33 @@ def split_shared(
                 some |= bits[e, word]
             if some == 0 and offsets[r] == 0.0:
                 continue
+            if few:
+                _sets_of(bits[first:stop, word], sets)
             for b in range(min(64, n_variables - 64 * word)):
                 p = 64 * word + b
-                shift = np.uint64(b)
-                shares_some = (some >> shift) & np.uint64(1)
-                if not shares_some and offsets[r] == 0.0:
-                    continue
-                if few:
-                    chosen = 0
-                    if shares_some:
-                        for e in range(first, stop):
-                            chosen |= np.int64((bits[e, word] >> shift) & np.uint64(1)) << (e - first)
-                    z = values[chosen]
-                    if z == 0.0:
-                        continue
-                    if between[chosen, 0] < 0:
-                        between[chosen, 0], between[chosen, 1], share = _split(z, middle, bound, log_ratio)
-                        _in_whole_numbers(z / unit, share, looked[chosen])
-                    row, other, exact = between[chosen, 0], between[chosen, 1], looked[chosen]
-                else:
-                    z = 0.0
+                chosen = sets[b] if few else 0  # without views of a row here: to count their owners takes longer
+                if not few:
+                    values[0] = 0.0
                     for e in range(first, stop):
-                        if (bits[e, word] >> shift) & np.uint64(1):
-                            z += weights[e]
-                    z += offsets[r]
-                    if z == 0.0:
-                        continue
-                    row, other, share = _split(z, middle, bound, log_ratio)
-                    _in_whole_numbers(z / unit, share, found)
-                    exact = found
-                if np.isnan(z):
-                    return np.nan
-                counts[row, p] += exact[0]
-                counts[other, p] += _ONE - exact[0]
-                sums[0, p] += exact[1]
-                sums[1, p] += exact[2]
-                squares[0, p] += exact[3]
-                squares[1, p] += exact[4]
-                largest = max(largest, abs(z))
+                        if (bits[e, word] >> np.uint64(b)) & np.uint64(1):
+                            values[0] += weights[e]
+                    values[0] += offsets[r]
+                    between[0, 0] = -1
+                z = values[chosen]
+                if z == 0.0:
+                    continue
+                if between[chosen, 0] < 0:
+                    if np.isnan(z):
+                        return np.nan
+                    largest = max(largest, abs(z))
+                    between[chosen, 0], between[chosen, 1], share = _split(z, middle, bound, log_ratio)
+                    _in_whole_numbers(z / unit, share, looked[chosen])
+                counts[between[chosen, 0], p] += looked[chosen, 0]
+                counts[between[chosen, 1], p] += _ONE - looked[chosen, 0]
+                sums[0, p] += looked[chosen, 1]
+                sums[1, p] += looked[chosen, 2]
+                squares[0, p] += looked[chosen, 3]
+                squares[1, p] += looked[chosen, 4]
     return largest
 
 

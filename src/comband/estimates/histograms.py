@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.betting import split_histogram, split_shared
 from comband.estimates.exact import MOST, ExactSums, ExactValueSums
-from comband.estimates.grids import bisect, log_mean_exp, stake_grid
+from comband.estimates.grids import crossing, log_mean_exp, stake_grid
 from comband.estimates.importance import SharedActions
 from comband.problem import InputError, check_count, check_positive
 from comband.threads import for_each
@@ -25,7 +25,7 @@ _BETS = stake_grid(16, largest=0.98)
 _POINTS = 320
 _RATIO = 2.0 ** (1 / 16)
 _STEPS = 32
-_BLOCK = 64
+_BLOCK = 128
 
 Floats = NDArray[np.float64]
 
@@ -138,13 +138,13 @@ class ValueHistograms:
 
         The wealth K(μ) = (1/J) Σ_j Π_t (1 − λ_j (Z_t − μ)) is a nonnegative martingale or less when E[Z_t] ≥ μ and
         λ_j (Z_t − μ) < 1, which λ_j = .98·2^−j/bound ensures for μ ≥ 0; u is where it reaches `threshold` (Ville). It
-        grows with μ, so u is found by bisection. Valid at any stopping time, since the bets are fixed beforehand.
+        grows with μ, so u is found by `crossing`. Valid at any stopping time, since the bets are fixed beforehand.
         """
         bets = _BETS / self.bound
 
         def log_wealth(mu: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
-            factors = 1 - bets[None, :, None] * (grid[None, None, :] - mu[:, None, None])
-            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(bets[None, :] * mu[:, None]))
+            gains = bets[None, :, None] * (mu[:, None] - grid)[:, None, :]
+            return _mix(gains, counts, zeros[:, None] * np.log1p(bets[None, :] * mu[:, None]))
 
         return self._first_reach(log_wealth, threshold, largest)
 
@@ -155,11 +155,12 @@ class ValueHistograms:
         """
 
         def log_wealth(distance: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
-            v = np.maximum(largest - distance, 1e-300)  # the wealth falls with v: reflected, one search serves both
-            factors = 1 + _BETS[None, :, None] * (grid[None, None, :] / v[:, None, None] - 1)
-            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(-_BETS)[None, :])
+            # The wealth falls with v: reflected, one search serves both. The floor is far below what a search resolves.
+            v = np.maximum(largest - distance, largest * 2.0**-60 + self.bound * 2.0**-900)
+            gains = _BETS[None, :, None] * (grid / v[:, None] - 1)[:, None, :]
+            return _mix(gains, counts, zeros[:, None] * np.log1p(-_BETS)[None, :])
 
-        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest), 0.0)
+        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest, reflected=True), 0.0)
 
     def signed_lower_bounds(self, *, threshold: float, largest: float) -> NDArray[np.float64]:
         """The same for variables that may be negative: K(v) = (1/J) Σ_j Π_t (1 + λ_j (Z_t − v)), which stays positive
@@ -169,32 +170,44 @@ class ValueHistograms:
 
         def log_wealth(distance: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
             v = largest - distance
-            factors = 1 + bets[None, :, None] * (grid[None, None, :] - v[:, None, None])
-            return _mix(np.log(factors), counts, zeros[:, None] * np.log1p(-bets[None, :] * v[:, None]))
+            gains = bets[None, :, None] * (grid - v[:, None])[:, None, :]
+            return _mix(gains, counts, zeros[:, None] * np.log1p(-bets[None, :] * v[:, None]))
 
-        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest), 0.0)
+        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest, reflected=True), 0.0)
 
     def _first_reach(
-        self, log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats], threshold: float, largest: float
+        self,
+        log_wealth: Callable[[Floats, Floats, Floats, Floats], Floats],
+        threshold: float,
+        largest: float,
+        *,
+        reflected: bool = False,
     ) -> Floats:
         """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`; over
         threads, in blocks that do not touch each other.
+
+        x is a candidate for the mean, or if `reflected` its distance from `largest`. At the sample's mean no bet has
+        gained (concavity), so the search begins there; the first guess is where a normal variable's would end.
         """
         everything, all_points = self.counts, self.grid
-        result = np.empty(len(everything))
+        result, goal = np.empty(len(everything)), np.log(threshold)
 
-        def search(start: int) -> None:
-            counts = everything[start : start + _BLOCK]
+        def search(first: int) -> None:
+            counts = everything[first : first + _BLOCK]
             used = counts.any(axis=0)
             zeros = self.n_rounds - counts.sum(axis=1)
             counts, grid = np.ascontiguousarray(counts[:, used]), all_points[used]
-
-            def reached(x: Floats) -> NDArray[np.bool_]:
-                return np.asarray(log_wealth(x, counts, grid, zeros) >= np.log(threshold))
-
-            none = np.zeros(len(counts))
-            high = np.where(reached(none), 0.0, float(largest))
-            result[start : start + _BLOCK] = bisect(reached, none, high, steps=_STEPS)[1]
+            n, points = max(self.n_rounds, 1), grid / self.bound
+            mean = counts @ points / n
+            spread = np.sqrt(np.maximum(counts @ points**2 / n - mean**2, 0.0) * (2 * min(max(goal + 3, 0.0), 1e3) / n))
+            start = largest - self.bound * mean if reflected else self.bound * mean
+            result[first : first + _BLOCK] = crossing(
+                lambda x: log_wealth(x, counts, grid, zeros) - goal,
+                largest,
+                start=start,
+                guess=start + self.bound * spread,
+                steps=_STEPS,
+            )
 
         for_each(search, range(0, len(result), _BLOCK))
         return result
@@ -209,7 +222,10 @@ def _from_rows(
     return ValueHistograms(n_rounds, bound, exact)
 
 
-def _mix(logs: Floats, counts: Floats, zeros: Floats) -> Floats:
-    """log (1/J) Σ_j exp(Σ_z counts(z) log factor_j(z) + the part of the zeros), for logs (P, J, z)."""
-    wealth = np.matmul(logs, counts[:, :, None])[:, :, 0] + zeros
-    return log_mean_exp(wealth)
+def _mix(gains: Floats, counts: Floats, zeros: Floats) -> Floats:
+    """log (1/J) Σ_j exp(Σ_z counts(z) log(1 + gains_j(z)) + the part of the zeros), for gains (P, J, z), which become
+    these logarithms: a second array of that size would take longer than they do.
+    """
+    gains += 1
+    np.log(gains, out=gains)
+    return log_mean_exp(np.matmul(gains, counts[:, :, None])[:, :, 0] + zeros)

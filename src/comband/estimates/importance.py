@@ -44,8 +44,9 @@ class SharedActions:
     ) -> Iterator[SharedActions]:
         """Blocks of bounded size, in which each policy is asked once for each context that has an event."""
         for events, inside in policies.incidence(X, rows, actions, indices):
-            rounds, places = np.unique(rows[events], return_inverse=True)
-            yield cls(rounds, events, places, inside)
+            own = rows[events]  # sorted
+            first = np.diff(own, prepend=-1) != 0
+            yield cls(own[first], events, np.cumsum(first) - 1, inside)
 
     def packed(self) -> PackedRows:
         """`inside` in an eighth of the memory."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.contexts import Contexts
-from comband.estimates.grids import bisect, log_mean_exp
+from comband.estimates.grids import crossing, log_mean_exp
 from comband.estimates.histograms import ValueHistograms
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, check_fraction, check_positive
@@ -125,14 +125,13 @@ def _reach(found: list[ValueHistograms], threshold: float, largest: float) -> Fl
         zeros = histograms.n_rounds - counts.sum(axis=1)
         parts.append((_BETS / histograms.bound, np.ascontiguousarray(counts[:, used]), histograms.grid[used], zeros))
 
-    def reached(mu: Floats) -> NDArray[np.bool_]:
+    def excess(mu: Floats) -> Floats:
         wealths = []
         for bets, counts, grid, zeros in parts:
             for bet in bets:
                 logs = np.log(1 - bet * (grid[None, :] - mu[:, None]))
                 wealths.append((logs * counts).sum(axis=1) + zeros * np.log1p(bet * mu))
-        return np.asarray(log_mean_exp(np.stack(wealths, axis=1)) >= threshold)
+        return log_mean_exp(np.stack(wealths, axis=1)) - threshold
 
     none = np.zeros(len(found[0].counts))
-    high = np.where(reached(none), 0.0, largest)
-    return bisect(reached, none, high, steps=_STEPS)[1]
+    return crossing(excess, largest, start=none, guess=none + largest / 2, steps=_STEPS)

@@ -266,7 +266,7 @@ class PolicySet:
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         """`contains` in blocks of bounded size: (numbers of events, their rows of the matrix).
 
-        All events of one context come in one block, and only contexts that have an event are evaluated.
+        All events of one context come in one block, ordered by context, and only contexts that have one are evaluated.
         """
         rows, actions = _check_events(X, rows, actions)
         yield from self._incidence(X, rows, actions, indices)
