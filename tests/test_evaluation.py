@@ -245,8 +245,10 @@ def test_min_propensity_is_about_items_that_candidates_show() -> None:
         assert answer.best.name == policies.names[0]
     propensities = np.where(lists == 2, 0.5, propensities)
     rare = cb.Rounds.from_log(np.zeros(200, dtype=int), propensities=propensities, **log)
-    with pytest.raises(cb.InputError, match=r"must not exceed that of any item .* got 0.6 where the log has 0.5"):
-        cb.evaluate(rare, policies, max_reward=1, min_propensity=0.6)
+    many = cb.PolicySet.from_lists([[[0, 1]]] * 69 + [[[1, 2]]], problem)  # of the last one among two words of bits
+    for candidates in (policies, many):
+        with pytest.raises(cb.InputError, match=r"must not exceed that of any item .* got 0.6 where the log has 0.5"):
+            cb.evaluate(rare, candidates, max_reward=1, min_propensity=0.6)
 
 
 @pytest.mark.parametrize("bad", [{"delta": 0}, {"delta": 1}, {"max_reward": 0}, {"min_propensity": -1}])

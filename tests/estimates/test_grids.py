@@ -112,6 +112,10 @@ def test_crossing_finds_what_bisection_finds(shape: str, seed: int) -> None:
         assert alone[0] == expected[7]
     if shape in ("straight", "exponential"):
         assert len(calls) <= 25
+    expected = bisect(lambda x: ~(excess(x) < 0), np.zeros(40), 0.7, steps=32)[1]  # a grid that is not exact
+    expected[0] = 0.0
+    found = crossing(excess, 0.7, start=starts, guess=guesses, steps=32)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
 def test_crossing_at_the_ends() -> None:

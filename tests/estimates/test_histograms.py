@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from comband.bits import PackedRows
+from comband.estimates.exact import ExactValueSums
 from comband.estimates.histograms import _BETS, ValueHistograms
+from comband.estimates.importance import SharedActions
 
 
 def log_wealth(values: NDArray[np.float64], mu: float, bound: float) -> float:
@@ -123,3 +126,24 @@ def test_bounds_end_where_the_wealth_reaches_the_threshold(kind: str, positive: 
         assert end == limit or reached(end + outwards)
         if 0 < end - outwards < largest:
             assert not reached(end - outwards)
+
+
+@pytest.mark.parametrize("n_variables", [1, 64, 130])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_events_that_candidates_share_are_summed_as_a_matrix_would_be(n_variables: int, shifted: bool) -> None:
+    """Rounds of one event, of so few that their sets are looked up, and of more."""
+    rng = np.random.default_rng(n_variables)
+    sizes = np.repeat([1, 2, 3, 6, 7, 11], 20)
+    places = np.repeat(np.arange(len(sizes)), sizes)
+    inside = rng.random((len(places), n_variables)) < 0.3
+    shared = SharedActions(np.arange(len(sizes)), np.arange(len(places)), places, PackedRows.from_cells(inside))
+    weights = rng.random(len(places))
+    offsets = rng.uniform(-2, 2, len(sizes)) if shifted else None
+    matrix = shared.sums(weights) + (0.0 if offsets is None else offsets[:, None])
+    direct, plain = (ValueHistograms.zero(n_variables, bound=14.0, n_rounds=len(sizes)) for _ in range(2))
+    sums = ExactValueSums.zero(n_variables, bound=14.0, n_rounds=len(sizes))
+    direct.add_shared(shared, weights, offsets=offsets, sums=sums)
+    plain.add(matrix)
+    np.testing.assert_allclose(direct.counts, plain.counts, atol=1e-9)
+    np.testing.assert_allclose(sums.rounded().sums, matrix.sum(axis=0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums.rounded().squares, (matrix**2).sum(axis=0), rtol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 
 import comband as cb
 from comband.estimates.histograms import ValueHistograms
-from comband.evaluation.clipped import LEVELS, _add, clipped_gaps
+from comband.evaluation.clipped import _BETS, LEVELS, _add, _reach, clipped_gaps
 
 
 def test_clipped_differences_are_never_too_small_on_average() -> None:
@@ -46,6 +46,29 @@ def test_clipped_differences_are_never_too_small_on_average() -> None:
         assert (means >= gaps - 1e-6).all()
         assert means[-1] == pytest.approx(gaps, abs=1e-6)  # below every propensity
         assert (means[0] > gaps + 1e-3).any()
+
+
+def test_a_difference_ends_where_the_average_wealth_reaches_the_threshold() -> None:
+    """Of a variable that nothing is known of, at the largest possible; of two that always were one value, by hand."""
+    largest, n, value = 0.7, 500, {0.5: 2, -0.25: 1}
+    found = [ValueHistograms.zero(3, bound=bound, n_rounds=n) for bound in (1.0, 8.0)]
+    for histograms in found:
+        on_grid = np.zeros((n, 3))
+        for z, variable in value.items():
+            on_grid[:, variable] = z  # powers of two: points of the grid
+        histograms.add(on_grid)
+    nothing = [ValueHistograms.zero(3, bound=bound, n_rounds=2) for bound in (1.0, 8.0)]
+    assert _reach(nothing, np.log(200), largest).tolist() == [largest] * 3
+    ends = _reach(found, np.log(200), largest)
+
+    def wealth(mean: float, z: float) -> float:
+        logs = [n * np.log1p(bet / bound * (mean - z)) for bound in (1.0, 8.0) for bet in _BETS]
+        return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+    assert ends[1] == 0  # the mean is negative, for sure
+    for variable, z in ((0, 0.0), (2, 0.5)):
+        assert wealth(ends[variable], z) >= np.log(200) - 1e-9
+        assert wealth(ends[variable] - 1e-8, z) < np.log(200)
 
 
 class Uniform:

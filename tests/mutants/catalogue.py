@@ -1058,6 +1058,27 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "evaluation/clipped.py",
+        "crossing(excess, largest, start",
+        "crossing(excess, largest / 2, start",
+        "clipped differences end at half of what is possible",
+        ("tests/evaluation/test_clipped.py::test_a_difference_ends_where_the_average_wealth_reaches_the_threshold",),
+    ),
+    Mutant(
+        "evaluation/parts.py",
+        "block.packed().bits.T) != 0",
+        "block.packed().bits.T[:1]) != 0",
+        "what the first 64 candidates show decides whether a stated propensity can be true",
+        ("tests/test_evaluation.py::test_min_propensity_is_about_items_that_candidates_show",),
+    ),
+    Mutant(
+        "_kernels/betting.py",
+        "& np.uint64(1)) << e",
+        "& np.uint64(1)) << 0",
+        "of several rewards of a round only one counts",
+        (f"{HISTOGRAMS}::test_events_that_candidates_share_are_summed_as_a_matrix_would_be",),
+    ),
+    Mutant(
+        "evaluation/clipped.py",
         "histograms.add(won + most - won[:, [best]])",
         "histograms.add(won - won[:, [best]])",
         "what clipping loses is not counted",

@@ -188,6 +188,8 @@ def split_shared(
                 p = 64 * word + b
                 chosen = sets[b] if few else 0  # without views of a row here: to count their owners takes longer
                 if not few:
+                    if offsets[r] == 0.0 and not (some >> np.uint64(b)) & np.uint64(1):
+                        continue
                     values[0] = 0.0
                     for e in range(first, stop):
                         if (bits[e, word] >> np.uint64(b)) & np.uint64(1):

@@ -57,7 +57,7 @@ def crossing(
     """The least of the numbers 0, h, 2h … `largest`, h = `largest`/2^`steps`, where a growing function is not negative,
     each function by itself; `largest` also where there is none.
 
-    That is what `bisect` finds, to the last bit and whatever the path: `start`, up to which the function is known to be
+    That is what `bisect` finds, up to rounding and whatever the path: `start`, up to which the function is known to be
     negative unless it nowhere is, and `guess`, where the search goes on, only make it shorter, ten calls or so.
     Chandrupatla's method interpolates where three points promise that this gains and halves elsewhere; after `steps`
     calls it only halves.
@@ -71,12 +71,8 @@ def crossing(
     above = np.full_like(below, n)
     at_below, at_above = excess(below * h), excess(above * h)
     below, above = np.where(at_above < 0, above, below), np.where(at_below >= 0, below, above)
-    last, at_last, across, at_across = (
-        above,
-        at_above,
-        below,
-        at_below,
-    )  # the last one asked, the one across from it
+    # The last one asked, and the one across from it.
+    last, at_last, across, at_across = above, at_above, below, at_below
     was_reached = np.ones(below.shape, dtype=np.bool_)
     for calls in count():
         going_on = above - below > 1

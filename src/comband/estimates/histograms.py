@@ -25,7 +25,7 @@ _BETS = stake_grid(16, largest=0.98)
 _POINTS = 320
 _RATIO = 2.0 ** (1 / 16)
 _STEPS = 32
-_BLOCK = 128
+_BLOCK = 128  # variables that are searched together: with fewer, numpy's calls cost more than their work
 
 Floats = NDArray[np.float64]
 
@@ -199,7 +199,8 @@ class ValueHistograms:
             counts, grid = np.ascontiguousarray(counts[:, used]), all_points[used]
             n, points = max(self.n_rounds, 1), grid / self.bound
             mean = counts @ points / n
-            spread = np.sqrt(np.maximum(counts @ points**2 / n - mean**2, 0.0) * (2 * min(max(goal + 3, 0.0), 1e3) / n))
+            needed = min(max(goal, 0.0) + np.log(len(_BETS)), 1e3)  # of one stake, that their average reaches the goal
+            spread = np.sqrt(2 * needed / n * np.maximum(counts @ points**2 / n - mean**2, 0.0))
             start = largest - self.bound * mean if reflected else self.bound * mean
             result[first : first + _BLOCK] = crossing(
                 lambda x: log_wealth(x, counts, grid, zeros) - goal,
