@@ -319,7 +319,8 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     ]  # fmt: skip
     wanted = [name for name in SPEED if not options.methods or any(part in name for part in options.methods)]
     for P, n in sizes:
-        for seed in range(options.first_seed, options.first_seed + min(options.seeds, 3 if n <= 1_000_000 else 1)):
+        repetitions = 10 if P * n <= 10_000_000 else 3 if n <= 1_000_000 else 1  # larger ones take minutes each
+        for seed in range(options.first_seed, options.first_seed + min(options.seeds, repetitions)):
             keys = [
                 {"part": "speed", "candidates": P, "rounds": n, "method": method, "seed": seed}
                 for method in wanted
