@@ -142,6 +142,7 @@ def follow(
         compare(learner, twin)
         earlier |= twin.certified is None and twin.claim()[0] != twin.epochs[-1].leader
     assert sum(learner.evidence.n_rounds) == twin.front
+    assert (learner.verdict.stretch, learner.verdict.delta) == (twin.stretch, pytest.approx(twin.delta, rel=1e-12))
     happened = {
         "the lead changed": any(a.leader != b.leader for a, b in pairwise(twin.epochs[1:])),
         "fewer candidates": len(twin.epochs[-1].candidates) < P,
@@ -152,6 +153,8 @@ def follow(
         "dropped": len(twin.dropped) > 0,
         "certified": twin.certified is not None,
         "an earlier claim": earlier,
+        "three stretches": twin.stretch > 2,
+        "late answers of an older stretch": twin.n_old > 0,
     }
     return {what for what, did in happened.items() if did} | set(read_kinds(learner))
 
@@ -205,6 +208,16 @@ def test_all_evidence_is_that_of_the_twin_while_candidates_come_and_go(name: str
         occurred |= follow(name, seed, folder=tmp_path, n_first=8, **own, **{**world, "n_batches": 26})
     assert occurred >= {"the lead changed", "missing", "late"}
     assert "dropped" in occurred or name.startswith("ABTest")
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_all_evidence_is_that_of_the_twin_when_it_begins_anew(changing: bool, tmp_path: Path) -> None:
+    occurred = set()
+    for seed, world in enumerate(WORLDS[:2]):
+        own: dict[str, Any] = {"changes": CHANGES, "open_field": True, "n_first": 8} if changing else {}
+        world = {**world, "n_batches": 26, "epsilon": 0.001}  # no certificate
+        occurred |= follow("AdaptiveComband", seed, folder=tmp_path, recent=280, **own, **world)
+    assert occurred >= {"three stretches", "late answers of an older stretch", "missing", "late"}
 
 
 # Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear,

@@ -11,6 +11,10 @@ log 1/δ, the leader is certified when all others' at μ = ε do, and the smalle
 
 Candidates may come and go: Π_t over rounds led by a withdrawn candidate counts, for each j, if it is below 1; and
 log 1/δ gives way to what `thresholds` says.
+
+Evidence may begin anew when so many `recent` decisions have brought no certificate: then only rounds of epochs since
+count, all who are there are candidates, and δ is (1/k² − 1/(k + 1)²) of itself in the k-th such stretch, the first
+one's 3/4 included.
 """
 
 from __future__ import annotations
@@ -83,7 +87,9 @@ class Twin:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.most = self.rho  # of E X
         self.places = learner.problem.places
-        self.epsilon, self.delta, self.patience = learner.verdict.epsilon, learner.delta, learner.patience
+        self.epsilon, self.patience = learner.verdict.epsilon, learner.patience
+        self.recent, self.stretch, self.since, self.since_id = learner.recent, 1, 0, 0
+        self.delta = learner.delta if learner.recent is None else 0.75 * learner.delta
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
         self.asked: list[Asked] = []
@@ -105,7 +111,7 @@ class Twin:
         self.dropped: list[tuple[int, int, int, float]] = []
         self.certified: tuple[int, float] | None = None
         self.kept: tuple[int, float] | None = None
-        self.n_uncovered = self.n_uncovered_rewards = 0
+        self.n_uncovered = self.n_uncovered_rewards = self.n_old = 0
         self.look(learner)
 
     @property
@@ -150,13 +156,25 @@ class Twin:
             assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
             np.testing.assert_array_equal(before.stakes, now.stakes)
         for new in facts[len(self.epochs) :]:
+            if self.is_old():
+                self.restart(learner.delta)
+            elif self.epochs and ended:
+                self.kept = self.claim()
             assert new.candidates == tuple(np.flatnonzero(self.alive))
             assert new.stakes.max() * new.bound < 1
-            if self.epochs and ended:
-                self.kept = self.claim()
             self.epochs.append(new)
             self.sizes.append(int(self.present.sum()))
             self.n_rounds.append(0)
+
+    def is_old(self) -> bool:
+        return self.recent is not None and self.certified is None and len(self.asked) - self.since_id >= self.recent
+
+    def restart(self, delta: float) -> None:
+        """Evidence begins anew with the next epoch."""
+        self.stretch, self.since, self.since_id = self.stretch + 1, len(self.epochs), len(self.asked)
+        self.delta = delta * (1 / self.stretch**2 - 1 / (self.stretch + 1) ** 2)
+        self.by_leader, self.alive, self.dropped, self.kept = {}, self.present.copy(), [], None
+        self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
 
     def padded(self, facts: Facts) -> Facts:
         """With a row for all that will ever be there."""
@@ -199,6 +217,10 @@ class Twin:
         X = np.zeros(self.P)
         if rewards is not None:
             self.reward += float(rewards.sum())
+        if asked.epoch < self.since:
+            self.n_old += 1
+            return
+        if rewards is not None:
             X = self.worth(asked, rewards, epoch)
         of = list(epoch.candidates)
         D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]
@@ -241,7 +263,7 @@ class Twin:
     def evidence(self, leader: int, mu: float) -> Floats:
         """Log-wealth of the bets against "π exceeds the leader by more than μ", (P,)."""
         total = self.log_wealth.copy()
-        for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+        for epoch, n in self.that_count():
             if epoch.leader == leader:
                 total -= n * np.log(1 - epoch.stakes * mu)
         return log_mean_exp(total)
@@ -299,20 +321,26 @@ class Twin:
         return np.array([self.rounds_with(lambda e, i=i: i in e.candidates) for i in range(self.P)])  # type: ignore[misc]
 
     def rounds_with(self, holds: Callable[[Facts], bool]) -> int:
-        return sum(n for e, n in zip(self.epochs, self.n_rounds, strict=True) if holds(e))
+        return sum(n for e, n in self.that_count() if holds(e))
+
+    def that_count(self) -> list[tuple[Facts, int]]:
+        """Epochs of the current stretch, with their rounds."""
+        return list(zip(self.epochs, self.n_rounds, strict=True))[self.since :]
 
     def intervals(self) -> tuple[Floats, Floats]:
-        """Values that no bet refutes, δ/2P on each side; δ/(2i(i + 1)) for the i-th that came later."""
+        """Values that no bet refutes, δ/2(P + 1) on each side; of that the i(i + 1)-th part for the i-th that came
+        later.
+        """
         return self.refuted_outside(self.delta)
 
     def refuted_outside(self, delta: float) -> tuple[Floats, Floats]:
         """Means of X that no bet refutes."""
         later = [max(i - self.n_first + 1, 0) for i in range(self.P)]
-        threshold = np.log(2 * np.array([i * (i + 1) if i else self.n_first for i in later]) / delta)
+        threshold = np.log(2 * (self.n_first + 1) * np.array([i * (i + 1) if i else 1 for i in later]) / delta)
 
         def total(sign: int, v: Floats) -> Floats:
             result = (self.low if sign > 0 else self.high).copy()
-            for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+            for epoch, n in self.that_count():
                 stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
                 of = list(epoch.candidates)
                 result[of] -= n * np.log(1 + sign * stakes * v[of, None])

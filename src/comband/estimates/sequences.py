@@ -60,7 +60,7 @@ class ValueBets:
         unit: float = 1.0,
     ) -> None:
         self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
-        self.n_first = len(sums)  # how many of the policies were there at the start
+        self.n_first: int | None = None  # how many were there at the start, if others may come; None: nobody else will
         self.unit = check_positive("unit", unit)
 
     @classmethod
@@ -159,7 +159,9 @@ class ValueBets:
         return total
 
     def grown(self, n: int) -> ValueBets:
-        """The same with n further policies, of which nothing is known."""
+        """The same with n further policies, of which nothing is known; for them `n_first` must have been said."""
+        if self.n_first is None:
+            raise InputError("all of delta is spent on the policies of the start: say n_first before others come.")
         rounds = {bound: grown(counts, n) for bound, counts in self.rounds.items()}
         more = ValueBets(grown(self.sums, n), grown(self.low, n), grown(self.high, n), rounds, unit=self.unit)
         more.n_first = self.n_first
@@ -178,18 +180,25 @@ class ValueBets:
         """Estimated values (P,); 0 where nothing was seen."""
         return np.asarray(self.sums / np.maximum(self.n_rounds, 1))
 
+    def _shares(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """1 over the share of δ that some policies have."""
+        if self.n_first is None:
+            return np.full(len(which), len(self.sums))
+        later = np.maximum(which - self.n_first + 1, 1)
+        return np.where(which < self.n_first, 1, later * (later + 1)) * (self.n_first + 1)
+
     def bounds(
         self, *, delta: float, max_reward: float, indices: ArrayLike | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of intervals for the policies at `indices`.
+        """Ends of intervals for the policies at `indices`: those of all policies, whenever they came, hold together, at
+        all times, with probability 1 − δ.
 
-        Those of all P policies hold together, at all times, with probability 1 − δ. The i-th that came later has
-        δ/(i(i + 1)): all of these hold together with probability 1 − δ of their own.
+        Each of P policies has δ/P. Where others may come, each of the n = `n_first` that were there at the start has
+        δ/(n + 1), and the i-th that comes later, from its arrival on, δ/((n + 1)·i(i + 1)): these sum to one more share.
         """
         check_fraction("delta", delta)
         which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)
-        later = np.maximum(which - self.n_first + 1, 1)
-        threshold = np.log(2 * np.where(which < self.n_first, self.n_first, later * (later + 1)) / delta)
+        threshold = np.log(2 * self._shares(which) / delta)
 
         def not_below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
             """Whether V ≤ v is not refuted."""

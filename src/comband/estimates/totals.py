@@ -182,12 +182,12 @@ class TotalValueBets:
         return cls(problem, candidates, ValueBets.from_state(state["lists"], 1, unit=unit))
 
     @property
-    def n_first(self) -> int:
-        """How many of the policies were there at the start."""
+    def n_first(self) -> int | None:
+        """How many of the policies were there at the start, if others may come."""
         return self.candidates.n_first
 
     @n_first.setter
-    def n_first(self, n: int) -> None:
+    def n_first(self, n: int | None) -> None:
         self.candidates.n_first = n
 
     def grown(self, n: int) -> TotalValueBets:

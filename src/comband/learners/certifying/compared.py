@@ -37,7 +37,7 @@ def compared(verdict: Verdict, names: tuple[str, ...], claim: Claim, most: int |
             value = float(np.clip(means[i], bottom, top))
             behind = min(value - winner.value, 0.0)
             rows.append(ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when))
-    return Comparison.of(rows, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon or None)
+    return Comparison.of(rows, epsilon=claim.epsilon, delta=verdict.field.delta, target=verdict.epsilon or None)
 
 
 def estimated(

@@ -94,9 +94,11 @@ class Evidence:
         self.reward = 0.0
 
     def _no_values(self) -> ValueBets | TotalValueBets:
-        if self.problem.feedback == "total":
-            return TotalValueBets.zero(len(self.log_wealth), self.problem, unit=self.unit)
-        return ValueBets.zero(len(self.log_wealth), unit=self.unit)
+        n_policies, unit = len(self.log_wealth), self.unit
+        total = self.problem.feedback == "total"
+        values = TotalValueBets.zero(n_policies, self.problem, unit=unit) if total else ValueBets.zero(n_policies, unit=unit)
+        values.n_first = self.n_first
+        return values
 
     @property
     def rounds(self) -> int:
@@ -208,8 +210,7 @@ class Evidence:
         """
         self.since = self.open = len(self.epochs)
         self.log_wealth, self.of_leaders = np.zeros_like(self.log_wealth), {}
-        n_first, self.values = self.values.n_first, self._no_values()
-        self.values.n_first, self.seen = n_first, Seen(0)
+        self.values, self.seen = self._no_values(), Seen(0)
 
     def change(self, arrivals: int, withdrawn: Sequence[int]) -> None:
         """Newcomers, of which nothing is known, and who is withdrawn; between two epochs. Arrays are replaced."""

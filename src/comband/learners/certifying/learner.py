@@ -187,6 +187,7 @@ class CertifyingLearner(Selector):
             guards=guards,
             tie_seed=int(self._rng.integers(2**63)),
             open_field=self.open_field,
+            restarts=self.recent is not None,
         )
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
         self._over = False  # whether as much reward may be lost as is allowed; then for good
@@ -251,8 +252,10 @@ class CertifyingLearner(Selector):
 
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
-        return self._all.evidence.values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
+        """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own:
+        those of the candidates at the start and of all who came later, and in all stretches of `recent` together.
+        """
+        return self._all.evidence.values.bounds(delta=self._all.verdict.delta, max_reward=self.problem.max_reward)
 
     @alone
     def adopt(self, drawn: Decisions) -> Decisions:

@@ -45,8 +45,8 @@ class Parts:
         The learner's record of its decisions.
     beliefs:
         What is thought of the candidates.
-    open_field:
-        Whether candidates may come and go in ways that depend on the data.
+    open_field, restarts:
+        Whether candidates may come and go in ways that depend on the data, and whether evidence may begin anew.
     tie_seed:
         Decides ties between candidates that might lead.
     """
@@ -71,6 +71,7 @@ class Parts:
         guards: Sequence[Guard],
         tie_seed: int,
         open_field: bool,
+        restarts: bool,
     ) -> None:
         # Lists may be of pairs of item and place, and so may be events: see `comband.places`.
         self._problem = problem
@@ -80,7 +81,14 @@ class Parts:
         self.queue = Queue(ledger, patience=patience, period=period)
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         field = Field(len(policies), delta=delta, is_open=open_field)
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field, kept=traffic.production)
+        self.verdict = Verdict(
+            self.evidence,
+            policies.names,
+            epsilon=epsilon,
+            field=field,
+            kept=traffic.production,
+            restarts=restarts,
+        )
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem, names=policies.names, period=period)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
@@ -230,7 +238,12 @@ class Parts:
         )
         check_evidence(self.evidence)
         self.verdict = Verdict(
-            self.evidence, policies.names, epsilon=self.verdict.epsilon, field=field, kept=self.verdict.kept
+            self.evidence,
+            policies.names,
+            epsilon=self.verdict.epsilon,
+            field=field,
+            kept=self.verdict.kept,
+            restarts=self.verdict.restarts,
         )
         self.verdict.restore(state["verdict"])
         self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
@@ -243,7 +256,7 @@ class Parts:
             per_reward=per_reward,
         )
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
-        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1), front=self.queue.front)
+        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)
         recent, kept = self.recent.contexts, [self.evidence.seen.events.contexts, *self.queue.contexts]
         require(

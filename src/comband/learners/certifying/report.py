@@ -61,13 +61,15 @@ class Report:
             notes.append(self.watch.places.note)
         if self.policies.cover is not None:
             notes.append(
-                self.policies.cover.promise(epsilon=claim.epsilon, delta=verdict.delta, max_reward=problem.max_reward)
+                self.policies.cover.promise(
+                    epsilon=claim.epsilon, delta=verdict.field.delta, max_reward=problem.max_reward
+                )
             )
         return Selection(
             policy=self.policies[claim.leader],
             best=best,
             epsilon=claim.epsilon,
-            delta=verdict.delta,
+            delta=verdict.field.delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
             guarantee="from differences on the same rounds, by betting, valid at any time"

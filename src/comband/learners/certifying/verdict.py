@@ -12,6 +12,7 @@ from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import Field
 from comband.learners.certifying.possible import largest_possible
+from comband.learners.certifying.stretches import share_of_stretch
 from comband.results import Dropped
 from comband.storage import Array, Maybe, Real, State, Whole, check, require
 
@@ -34,7 +35,9 @@ class Verdict:
     """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ, or what a field that changes asks.
 
     All claims, of all leaders and at all times, hold on one event of probability 1 − δ; see
-    `comband.estimates.betting`, and `comband.learners.certifying.field` for candidates that come and go.
+    `comband.estimates.betting`, and `comband.learners.certifying.field` for candidates that come and go. Where evidence
+    may begin anew (`restarts`), that is so over all stretches together: the current one, number `stretch`, has its
+    share of `field.delta`, which is `delta`; see `comband.learners.certifying.stretches`.
 
     Parameters
     ----------
@@ -46,6 +49,8 @@ class Verdict:
         The promise, with its δ, and whom it is about.
     kept:
         Who is not dropped, whatever the evidence, because visitors go on seeing it; None: nobody.
+    restarts:
+        Whether evidence may begin anew.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -59,12 +64,20 @@ class Verdict:
     """
 
     def __init__(
-        self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field, kept: int | None = None
+        self,
+        evidence: Evidence,
+        names: tuple[str, ...],
+        *,
+        epsilon: float,
+        field: Field,
+        kept: int | None = None,
+        restarts: bool = False,
     ) -> None:
         self.evidence, self.names, self.epsilon, self.field, self.kept = evidence, names, epsilon, field, kept
-        self.delta = field.delta
+        self.restarts = restarts
+        self.stretch = 1
         self.alive = field.present
-        self._thresholds: float | NDArray[np.float64] = field.thresholds(np.zeros(len(names)))
+        self._thresholds: float | NDArray[np.float64] = self._levels_at(np.zeros(len(names)))
         self.dropped: list[Dropped] = []
         self.certified: Claim | None = None  # once and for all
         self.best_before: Claim | None = None  # of the epochs that are over
@@ -81,10 +94,24 @@ class Verdict:
         thresholds = self._thresholds
         return np.full(len(which), thresholds) if isinstance(thresholds, float) else thresholds[which]
 
+    @property
+    def share(self) -> float:
+        """How much of δ the current stretch may spend."""
+        return share_of_stretch(self.stretch) if self.restarts else 1.0
+
+    @property
+    def delta(self) -> float:
+        """The probability allowed for a wrong claim in the current stretch; `field.delta` is that of all of them."""
+        return self.field.delta * self.share
+
+    def _levels_at(self, against: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The log-evidence that suffices, when so much (P,) speaks against being the best."""
+        return self.field.thresholds(against, share=self.share)
+
     def _look_at_levels(self) -> None:
         """What suffices may depend on the evidence against those who were withdrawn."""
         if self.field.chosen.any():
-            self._thresholds = self.field.thresholds(log_mean_exp(self.evidence.log_wealth))
+            self._thresholds = self._levels_at(log_mean_exp(self.evidence.log_wealth))
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -150,7 +177,7 @@ class Verdict:
         """
         self.names, self.field = names, field
         against = log_mean_exp(self.evidence.log_wealth)
-        self._thresholds = field.thresholds(against)
+        self._thresholds = self._levels_at(against)
         out = np.zeros(len(names), dtype=np.bool_)
         out[[one.index for one in self.dropped]] = True
         out &= field.present & (against >= self._thresholds)
@@ -163,9 +190,10 @@ class Verdict:
 
     def restart(self) -> None:
         """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
+        self.stretch += 1
         self.alive, self.dropped = self.field.present, []
         self.certified = self.best_before = None
-        self._thresholds = self.field.thresholds(np.zeros(len(self.names)))
+        self._thresholds = self._levels_at(np.zeros(len(self.names)))
         self._slowest, self._nothing_until = -1, 0.0
 
     def end_epoch(self) -> None:
@@ -190,6 +218,7 @@ class Verdict:
         },
         "certified": Maybe(Claim.SCHEMA),
         "best_before": Maybe(Claim.SCHEMA),
+        "stretch": Whole(1),
     }
 
     def state(self) -> State:
@@ -206,6 +235,7 @@ class Verdict:
             },
             "certified": None if self.certified is None else self.certified.state(),
             "best_before": None if self.best_before is None else self.best_before.state(),
+            "stretch": self.stretch,
         }
 
     def restore(self, state: State) -> None:
@@ -219,7 +249,14 @@ class Verdict:
         ]
         self.alive = self.field.present
         self.alive[gone["candidates"]] = False
-        self._thresholds = self.field.thresholds(log_mean_exp(evidence.log_wealth))
+        self.stretch = state["stretch"]
+        require(
+            self.stretch <= evidence.since + 1
+            and (self.stretch == 1) == (evidence.since == 0)
+            and (self.restarts or self.stretch == 1),
+            "its stretch must be one that its epochs have room for.",
+        )
+        self._thresholds = self._levels_at(log_mean_exp(evidence.log_wealth))
         require(
             int((~self.alive).sum()) == len(self.dropped) + int((~self.field.present).sum())
             and bool(self.alive[current.leader])
