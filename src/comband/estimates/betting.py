@@ -30,9 +30,13 @@ If the world moves. Let the gap in round t be g_t = E D_t given the past, whatev
     Σ_t λ'_t (g_t − μ_t) ≥ 0,    λ'_t = λ_t/(1 − λ_t μ_t).
 
 So of any one policy π it is never claimed wrongly, at any time, that *on average over the rounds that count, weighted
-by λ'*, π exceeded those who led by no more than μ where ℓ led and 0 elsewhere: with probability 1 − δ. Values that
-change make promises about averages over rounds, of which one may count recent ones only; and of one policy, for which
-of them is the best may then depend on when one looks.
+by λ'*, π exceeded those who led by no more than μ where ℓ led and 0 elsewhere: with probability 1 − δ. This is about
+those who led, each in its own rounds, and not about the one who leads in the end; a policy that is dropped has no stake
+in later rounds, so they have no weight for it; and it is about one policy, fixed beforehand, for which of them is the
+best may then depend on when one looks: of all P at once it holds with probability 1 − Pδ. Where wealths of several
+stakes are averaged, each has a weighting of its own, and the average is that of martingales if the sum is no less than
+0 in all of them: the claim is then true in *at least one* weighting, which need not be known. Values that change make
+promises about averages over rounds, of which one may count recent ones only.
 
 Nothing here depends on the unit of reward. Stakes are on one grid of powers of 2^(1/3), in units of 1/`unit`, where
 `unit` is fixed with the problem (the smaller of 1 and ρ): λD does not change when all rewards, ρ, ε and the unit are

@@ -52,8 +52,8 @@ class AdaptiveComband(CertifyingLearner):
     period:
         The length of a rhythm (a day, a week), in rounds, over which values are averages; see `CertifyingLearner`.
     recent:
-        Count recent rounds only: evidence begins anew whenever so many have passed without a certificate; see
-        `CertifyingLearner`.
+        Count recent rounds only: evidence begins anew whenever so many have passed without a certificate, and delta is
+        spent over all such stretches; see `CertifyingLearner`.
     open_field:
         Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that.
     guards:

@@ -84,8 +84,10 @@ class CertifyingLearner(Selector):
         No batch may reach into the next period.
     recent:
         Count recent rounds only: whenever so many have passed without a certificate (and the period is over), evidence
-        begins anew, and whoever was dropped is a candidate again. Values are then averages over the rounds that count,
-        and what is claimed in one such stretch is right with probability 1 − delta. None: all rounds count.
+        begins anew, and whoever was dropped is a candidate again. Values are then averages over the rounds that count.
+        With probability 1 − delta no claim of any stretch is wrong: the k-th has delta·(1/k² − 1/(k + 1)²), so that
+        the first takes about a tenth more rounds than without; see `comband.learners.certifying.stretches`. None: all
+        rounds count.
     open_field:
         Whether candidates may come and go (`add`, `withdraw`, `replace`) in ways that depend on the data. Half of delta
         is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
@@ -282,7 +284,8 @@ class CertifyingLearner(Selector):
         """A further candidate, from the next decision on; its evidence begins there. None for candidates whose lists
         come with the request.
 
-        `planned` says that who comes and when does not depend on what this experiment has brought so far.
+        `planned` says that who comes, and when, does not depend on what this experiment has brought so far. A model that
+        was trained on its rounds does, on whatever day it comes: that needs an open field.
         """
         self._change([(policy, name)], [], planned=planned)
 
