@@ -170,7 +170,7 @@ def wrong_of_all_weightings(stakes: NDArray[np.float64], gaps: NDArray[np.float6
     ways, is μ at least; by recursion over all outcomes of rounds with D = ±1.
     """
     weights = stakes / (1 - stakes * mu)
-    false = (np.cumsum(weights * (gaps[:, None] - mu), axis=0) >= 0).all(axis=1)
+    false = np.asarray((np.cumsum(weights * (gaps[:, None] - mu), axis=0) >= 0).all(axis=1))
 
     def from_round(t: int, wealth: NDArray[np.float64]) -> float:
         if t == len(gaps):
@@ -191,9 +191,9 @@ def test_claims_that_are_false_in_all_weightings_have_probability_delta_at_most(
         change, mu, delta = int(rng.integers(1, 8)), float(rng.choice([0.0, 0.1])), float(rng.choice([0.2, 0.3, 0.5]))
         first = np.arange(8) < change
         stakes = np.where(first[:, None], *(np.minimum(rng.choice([0.2, 0.4, 0.8]) * factors, 0.9) for _ in range(2)))
-        gaps = np.where(first, *rng.uniform(-0.5, 1, size=2))
+        early, late = rng.uniform(-0.5, 1, size=2)
+        gaps = np.where(first, early, late)
         wrong = wrong_of_all_weightings(stakes, gaps, mu, delta)
         assert wrong <= delta + 1e-12
         largest = max(largest, wrong / delta)
     assert largest > 0.1
-

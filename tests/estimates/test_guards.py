@@ -303,7 +303,8 @@ def best_stopping(kind: int, n_periods: int, chances: NDArray[np.float64], perio
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_periods", "day", "night"), [(0, 3, [0.1, 0.9], [0.9, 0.1]), (1, 2, [0.1, 0.85, 0.05], [0.2, 0.05, 0.75])]
+    ("kind", "n_periods", "day", "night"),
+    [(0, 3, [0.1, 0.9], [0.9, 0.1]), (1, 2, [0.1, 0.85, 0.05], [0.2, 0.05, 0.75])],
 )
 def test_bets_on_change_are_fair_at_the_ends_of_periods(
     kind: int, n_periods: int, day: list[float], night: list[float], monkeypatch: pytest.MonkeyPatch

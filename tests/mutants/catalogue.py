@@ -137,7 +137,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/watch.py",
-        "self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)",
+        "self.drift.update(self._in_favour, self._opposed, self.rounds)",
         "pass",
         "the drift guard never fed: a changing world goes unnoticed",
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
@@ -193,8 +193,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/verdict.py",
-        "return float(np.log(1 / self.delta))",
-        "return float(np.log(1 / self.delta) / 2)",
+        "return float(np.log(1 / (self.delta * share)))",
+        "return float(np.log(1 / (self.delta * share)) / 2)",
         "the threshold is log 1/√δ",
         (LISTS,),
     ),
@@ -450,8 +450,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/parts.py",
-        "field=field, kept=self.verdict.kept",
-        "field=field",
+        "kept=self.verdict.kept,",
+        "kept=None,",
         "a learner that is loaded forgets who is in production",
         ("tests/learners/certifying/test_traffic.py::test_production_is_kept_after_a_save",),
     ),
@@ -619,8 +619,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/watch.py",
-        "UnansweredGuard(n_actions), ChangeGuard(period=period)",
-        "UnansweredGuard(n_actions), ChangeGuard()",
+        "ChangeGuard(period=period)",
+        "ChangeGuard()",
         "nobody tells the drift guard of the rhythm",
         ("tests/learners/certifying/test_watch.py::test_a_rhythm_that_is_stated_is_no_change",),
     ),

@@ -194,7 +194,8 @@ class ValueBets:
         all times, with probability 1 − δ.
 
         Each of P policies has δ/P. Where others may come, each of the n = `n_first` that were there at the start has
-        δ/(n + 1), and the i-th that comes later, from its arrival on, δ/((n + 1)·i(i + 1)): these sum to one more share.
+        δ/(n + 1), and the i-th that comes later, from its arrival on, δ/((n + 1)·i(i + 1)): these sum to one more
+        share.
         """
         check_fraction("delta", delta)
         which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)

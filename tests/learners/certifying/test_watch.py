@@ -186,7 +186,9 @@ def warned(seed: int, *, period: int, later: float = 1.0) -> bool:
     """
     problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
     policies = cb.PolicySet.from_lists([[[0]], [[1]], [[2]]], problem)
-    learner = cb.AdaptiveComband(problem, policies, epsilon=0.001, delta=1e-6, period=period, first_epoch=4800, seed=seed)
+    learner = cb.AdaptiveComband(
+        problem, policies, epsilon=0.001, delta=1e-6, period=period, first_epoch=4800, seed=seed
+    )
     rng, rates = np.random.default_rng([seed, 14]), np.array([0.40, 0.36, 0.34, 0.0])
     for batch in range(8 * 6):
         decisions = learner.ask(np.zeros(100, dtype=np.int64))

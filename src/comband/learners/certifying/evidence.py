@@ -96,7 +96,9 @@ class Evidence:
     def _no_values(self) -> ValueBets | TotalValueBets:
         n_policies, unit = len(self.log_wealth), self.unit
         total = self.problem.feedback == "total"
-        values = TotalValueBets.zero(n_policies, self.problem, unit=unit) if total else ValueBets.zero(n_policies, unit=unit)
+        values = (
+            TotalValueBets.zero(n_policies, self.problem, unit=unit) if total else ValueBets.zero(n_policies, unit=unit)
+        )
         values.n_first = self.n_first
         return values
 

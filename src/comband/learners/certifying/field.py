@@ -39,8 +39,8 @@ there is one stretch, for all times. Of j stretches all is right with probabilit
 Where evidence begins anew every so many rounds, each beginning has its share of δ for all of this:
 `comband.learners.certifying.stretches`.
 
-A change is planned if all of it is settled without looking at what this experiment has brought: when it comes, who goes,
-and *what the newcomer is*. A calendar that says "retrain the model every Monday" settles the first two. If the model
+A change is planned if all of it is settled without looking at what this experiment has brought: when it comes, who
+goes, and *what the newcomer is*. A calendar that says "retrain the model every Monday" settles the first two. If the model
 is then fitted to this experiment's own rounds, it depends on the data: its misleading evidence and its parameters may
 come from the same luck. Such a newcomer is an arrival like any other in an open field, where it has the level d_i.
 """

@@ -284,8 +284,8 @@ class CertifyingLearner(Selector):
         """A further candidate, from the next decision on; its evidence begins there. None for candidates whose lists
         come with the request.
 
-        `planned` says that who comes, and when, does not depend on what this experiment has brought so far. A model that
-        was trained on its rounds does, on whatever day it comes: that needs an open field.
+        `planned` says that who comes, and when, does not depend on what this experiment has brought so far. A model
+        that was trained on its rounds does, on whatever day it comes: that needs an open field.
         """
         self._change([(policy, name)], [], planned=planned)
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 
 def share_of_stretch(k: int) -> float:
-    """δ_k/δ of the k-th stretch, k = 1, 2, …
+    """δ_k/δ of the k-th stretch, counted from one.
 
     >>> [round(share_of_stretch(k), 4) for k in (1, 2, 3)]
     [0.75, 0.1389, 0.0486]

@@ -283,7 +283,11 @@ class Watch:
         for guard in guards:
             if not isinstance(guard, Guard):
                 raise InputError(f"guards must be a sequence of Guard, got {type(guard).__name__} in it.")
-        self.draws, self.unanswered, self.change = DrawsGuard(n_actions), UnansweredGuard(n_actions), ChangeGuard(period=period)
+        self.draws, self.unanswered, self.change = (
+            DrawsGuard(n_actions),
+            UnansweredGuard(n_actions),
+            ChangeGuard(period=period),
+        )
         self.further = tuple(guards)
         self.places, self.orders = PlacesGuard(problem), OrdersGuard(problem, names, period=period)
         own = (self.draws, self.unanswered, self.change, self.places, self.orders)
