@@ -192,7 +192,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/reports/test_pages.py",),
     ),
     Mutant(
-        "learners/certifying/verdict.py",
+        "learners/certifying/field.py",
         "return float(np.log(1 / (self.delta * share)))",
         "return float(np.log(1 / (self.delta * share)) / 2)",
         "the threshold is log 1/√δ",
@@ -449,9 +449,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),
     ),
     Mutant(
-        "learners/certifying/parts.py",
-        "kept=self.verdict.kept,",
-        "kept=None,",
+        "learners/certifying/verdict.py",
+        "field=field, kept=self.kept, restarts=self.restarts",
+        "field=field, restarts=self.restarts",
         "a learner that is loaded forgets who is in production",
         ("tests/learners/certifying/test_traffic.py::test_production_is_kept_after_a_save",),
     ),

@@ -225,9 +225,9 @@ class DriftGuard(Alarm):
     the two kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
     taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
 
-    *A rhythm that is stated.* With a `period` of T rounds the two probabilities may be anything within a period, if
-    only the same in each: whole periods are compared, and a stretch begins with one. *A change*: τ is moved to the end of
-    its period, and looks are taken there. That is enough. With two fixed chances q before τ and q' after it in place of
+    *A rhythm that is stated.* With a `period` the two probabilities may be anything within a period, if only the same
+    in each: whole periods are compared, and a stretch begins with one. *A change*: τ is moved to the end of its period,
+    and looks are taken there. That is enough. With two fixed probabilities q before τ and q' after it in place of
     the forecasters, of whom E_n's are mixtures, a round multiplies the ratio to the trials' probability under θ by a
     factor whose mean is 1 + b(θ_t − θ), where θ_t is the chance in its phase and b depends on q and θ alone; over a
     period these means multiply to 1 at most when θ is the average of the θ_t, by the inequality of the arithmetic and

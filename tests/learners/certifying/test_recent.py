@@ -149,9 +149,10 @@ def test_a_stretch_is_judged_at_its_share_of_delta(is_open: bool) -> None:
         delta = 0.05 * (1 / k**2 - 1 / (k + 1) ** 2)
         assert learner.verdict.delta == pytest.approx(delta)
         assert learner.verdict.threshold == pytest.approx(np.log((2 if is_open else 1) / delta))
+        WORLD.play(learner, 100, rng)
         expected = learner.evidence.values.bounds(delta=delta, max_reward=WORLD.problem.max_reward)
         np.testing.assert_allclose(learner.intervals(), expected, rtol=1e-9)
-        WORLD.play(learner, 100, rng)
+        assert (expected[1] < WORLD.problem.max_reward).any()
         assert learner.result().delta == learner.comparison().delta == learner.verdict.field.delta == 0.05
     if is_open:  # levels of withdrawals and arrivals are shares of the stretch's own
         learner.withdraw(learner.field[0])

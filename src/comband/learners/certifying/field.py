@@ -40,9 +40,9 @@ Where evidence begins anew every so many rounds, each beginning has its share of
 `comband.learners.certifying.stretches`.
 
 A change is planned if all of it is settled without looking at what this experiment has brought: when it comes, who
-goes, and *what the newcomer is*. A calendar that says "retrain the model every Monday" settles the first two. If the model
-is then fitted to this experiment's own rounds, it depends on the data: its misleading evidence and its parameters may
-come from the same luck. Such a newcomer is an arrival like any other in an open field, where it has the level d_i.
+goes, and *what the newcomer is*. A calendar that says "retrain the model every Monday" settles the first two. If the
+model is then fitted to this experiment's own rounds, it depends on the data, on whatever day it comes. Such a newcomer
+is an arrival like any other in an open field, where it has the level d_i.
 """
 
 from __future__ import annotations

@@ -82,12 +82,7 @@ class Parts:
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         field = Field(len(policies), delta=delta, is_open=open_field)
         self.verdict = Verdict(
-            self.evidence,
-            policies.names,
-            epsilon=epsilon,
-            field=field,
-            kept=traffic.production,
-            restarts=restarts,
+            self.evidence, policies.names, epsilon=epsilon, field=field, kept=traffic.production, restarts=restarts
         )
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem, names=policies.names, period=period)
         self.recent = RecentContexts(self._policies, self._of_lists)
@@ -237,14 +232,7 @@ class Parts:
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
         )
         check_evidence(self.evidence)
-        self.verdict = Verdict(
-            self.evidence,
-            policies.names,
-            epsilon=self.verdict.epsilon,
-            field=field,
-            kept=self.verdict.kept,
-            restarts=self.verdict.restarts,
-        )
+        self.verdict = self.verdict.on(self.evidence, field)
         self.verdict.restore(state["verdict"])
         self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
         self.queue.restore(

@@ -84,6 +84,10 @@ class Verdict:
         self._slowest = -1
         self._nothing_until = 0.0  # rounds; see `may_change`
 
+    def on(self, evidence: Evidence, field: Field) -> Verdict:
+        """One of the same promise on other evidence, of which nothing is judged yet."""
+        return Verdict(evidence, self.names, epsilon=self.epsilon, field=field, kept=self.kept, restarts=self.restarts)
+
     @property
     def threshold(self) -> float:
         """The log-evidence that suffices against all; against whom less does, `enough` says."""
