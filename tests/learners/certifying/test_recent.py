@@ -141,7 +141,7 @@ def test_shares_of_stretches_sum_to_one() -> None:
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_stretch_is_judged_at_its_share_of_delta(is_open: bool) -> None:
-    learner, rng = learner_of(300, epsilon=1e-5, open_field=is_open), np.random.default_rng(3)
+    learner, rng = learner_of(1000, epsilon=1e-5, open_field=is_open), np.random.default_rng(3)
     assert learner_of(None).verdict.delta == 0.05
     for k in (1, 2, 3):
         while learner.verdict.stretch < k:
@@ -149,10 +149,11 @@ def test_a_stretch_is_judged_at_its_share_of_delta(is_open: bool) -> None:
         delta = 0.05 * (1 / k**2 - 1 / (k + 1) ** 2)
         assert learner.verdict.delta == pytest.approx(delta)
         assert learner.verdict.threshold == pytest.approx(np.log((2 if is_open else 1) / delta))
-        WORLD.play(learner, 100, rng)
+        for _ in range(8):
+            WORLD.play(learner, 100, rng)
         expected = learner.evidence.values.bounds(delta=delta, max_reward=WORLD.problem.max_reward)
         np.testing.assert_allclose(learner.intervals(), expected, rtol=1e-9)
-        assert (expected[1] < WORLD.problem.max_reward).any()
+        assert (expected[0] > 0).any()
         assert learner.result().delta == learner.comparison().delta == learner.verdict.field.delta == 0.05
     if is_open:  # levels of withdrawals and arrivals are shares of the stretch's own
         learner.withdraw(learner.field[0])
@@ -212,7 +213,7 @@ def test_wrong_claims_in_stretches_stay_below_delta() -> None:
 @pytest.mark.slow
 def test_wrong_claims_in_a_thousand_runs_of_many_stretches_stay_below_delta() -> None:
     runs = 1000
-    wrong = sum(ever_wrong_at_rest(seed, 60_000) for seed in range(runs))
+    wrong = sum(ever_wrong_at_rest(seed, 30_000) for seed in range(runs))
     print(f"stretches that are too short: {wrong} of {runs} runs ever wrong")
     assert wrong <= binom.isf(1e-6, runs, 0.05)
 
