@@ -17,7 +17,7 @@ from comband.storage import Array, Maybe, Real, State, Whole, check, require
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Certified:
     """No candidate exceeds the leader by more than epsilon."""
 
     leader: int
@@ -66,8 +66,8 @@ class Verdict:
         self.alive = field.present
         self._thresholds: float | NDArray[np.float64] = field.thresholds(np.zeros(len(names)))
         self.dropped: list[Dropped] = []
-        self.certified: Claim | None = None  # once and for all
-        self.best_before: Claim | None = None  # of the epochs that are over
+        self.certified: Certified | None = None  # once and for all
+        self.best_before: Certified | None = None  # of the epochs that are over
         self._slowest = -1
         self._nothing_until = 0.0  # rounds; see `may_change`
 
@@ -90,6 +90,15 @@ class Verdict:
     def candidates(self) -> NDArray[np.int64]:
         """Who is left."""
         return np.flatnonzero(self.alive)
+
+    def spent(self) -> float:
+        """The probability with which anything that was claimed so far may be wrong: the levels in use."""
+        return self.field.spent()
+
+    @property
+    def interval_delta(self) -> float:
+        """The same for intervals of values, which have δ of their own, and are cut to what is certified."""
+        return 2 * self.delta
 
     def rivals(self, leader: int) -> NDArray[np.int64]:
         """Who is left besides."""
@@ -124,7 +133,7 @@ class Verdict:
             enough = self.enough(rivals)
             if (reached >= enough).all():
                 smallest = evidence.claim(leader, rivals, enough)
-                self.certified = Claim(leader, min(smallest, self.epsilon))
+                self.certified = Certified(leader, min(smallest, self.epsilon))
             else:
                 self._slowest = int(rivals[(reached - enough).argmin()])
         if self.certified is not None:
@@ -134,13 +143,13 @@ class Verdict:
             needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, threshold)
             self._nothing_until = rounds + 0.999999 * needed - 1
 
-    def claim(self) -> Claim:
+    def claim(self) -> Certified:
         """A candidate and its certified epsilon: the smallest that was ever certified for one that is left."""
         if self.certified is not None:
             return self.certified
         leader = self.leader
         rivals = self.rivals(leader)
-        now = Claim(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
+        now = Certified(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
         best = self.best_before
         return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now
 
@@ -188,8 +197,8 @@ class Verdict:
             "leaders": Array("i8", ("D",), 0, "P-1"),
             "log_evidence": Array("f8", ("D",)),
         },
-        "certified": Maybe(Claim.SCHEMA),
-        "best_before": Maybe(Claim.SCHEMA),
+        "certified": Maybe(Certified.SCHEMA),
+        "best_before": Maybe(Certified.SCHEMA),
     }
 
     def state(self) -> State:
@@ -230,7 +239,7 @@ class Verdict:
             "candidates must be dropped once each, by evidence, and never the leader.",
         )
         self.certified, self.best_before = (
-            None if claim is None else Claim(claim["leader"], float(claim["epsilon"]))
+            None if claim is None else Certified(claim["leader"], float(claim["epsilon"]))
             for claim in (state["certified"], state["best_before"])
         )
         largest, rho = largest_possible(evidence), evidence.problem.max_reward
