@@ -68,6 +68,7 @@ class Shuffled(OnDask):
         return found
 
 
+@pytest.mark.slow
 def test_one_two_and_five_workers(log: tuple[Path, Path], cluster: Cluster) -> None:
     folder, lists = log
     expected = document(folder, str(lists))
@@ -78,6 +79,12 @@ def test_one_two_and_five_workers(log: tuple[Path, Path], cluster: Cluster) -> N
     assert document(folder, "tests.evaluation.worlds:make_policies", cluster.client) == expected
     again = json.dumps(evaluate_log(folder, cb.read_candidates(lists, n_actions=20), client=cluster.client).as_dict())
     assert again == expected
+
+
+def test_two_workers(log: tuple[Path, Path], cluster: Cluster) -> None:
+    folder, lists = log
+    cluster.add_workers(max(0, 2 - len(cluster.client.scheduler_info()["workers"])))
+    assert document(folder, str(lists), Shuffled(cluster.client)) == document(folder, str(lists))
 
 
 def test_each_worker_makes_the_policies_once(log: tuple[Path, Path], cluster: Cluster) -> None:
@@ -192,12 +199,14 @@ def test_a_local_cluster_by_command_line(log: tuple[Path, Path], threads: bool) 
     assert "rows" in run.stderr
 
 
+@pytest.mark.slow
 def test_experiments_run_on_a_cluster_too(cluster: Cluster, tmp_path: Path) -> None:
     tasks = toy().tasks(quick=False)
     here = run_tasks(tasks, tmp_path / "here", workers=1)
     assert run_tasks(tasks, tmp_path / "there", client=cluster.client) == here
 
 
+@pytest.mark.slow
 def test_simulations_run_on_a_cluster_too(cluster: Cluster) -> None:
     command = ["simulate", "--rounds", "600", "--candidates", "4", "--items", "20", "--slots", "3", "--seeds", "3"]
     runs = [CliRunner().invoke(app, [*command, "--json", *more]) for more in ([], ["--cluster", cluster.address])]

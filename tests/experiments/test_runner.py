@@ -32,7 +32,7 @@ def test_runs_everything_once_and_only_what_is_missing(tmp_path: Path) -> None:
     assert seen == [False] * len(tasks)
 
 
-@pytest.mark.parametrize("cut", [1, 30])
+@pytest.mark.parametrize("cut", [1, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_torn_last_line_is_run_again(tmp_path: Path, cut: int) -> None:
     tasks = toy().tasks(quick=True)
     whole = run_tasks(tasks, tmp_path / "whole", workers=1)["toy"]
