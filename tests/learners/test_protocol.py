@@ -210,11 +210,11 @@ def test_nothing_is_promised_while_older_decisions_are_open() -> None:
         early = learner.result()
         assert early.epsilon == PROBLEM.max_reward
         assert early.interval == (0.0, PROBLEM.max_reward)
-        assert early.guarantee.startswith("none")
+        assert early.guarantee.startswith("no promise: older decisions")
         learner.tell(decisions[~clicked], rewards[~clicked])
         late = learner.result()
         assert late.epsilon < PROBLEM.max_reward
-        assert not late.guarantee.startswith("none")
+        assert not late.guarantee.startswith("no promise")
 
 
 def test_a_status_reads_well() -> None:

@@ -24,6 +24,7 @@ TWIN = "tests/learners/test_twin.py::test_all_evidence_is_that_of_the_twin"
 ADAPTIVE, LISTS, AB = f"{TWIN}[AdaptiveComband]", f"{TWIN}[UniformLists]", f"{TWIN}[ABTest]"
 COMING = f"{TWIN}_while_candidates_come_and_go[AdaptiveComband]"
 FIELD = "tests/learners/certifying/test_field.py"
+CLAIMS = "tests/learners/certifying/test_claims.py"
 STATED = "tests/learners/test_twin.py::test_an_epoch_states_what_the_formulas_say"
 OF_ADAPTIVE = "tests/learners/test_adaptive.py"
 BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_sequences.py"
@@ -1263,5 +1264,41 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._variances[at] = 1 / (_PENALTY + squares[:, None])",
         "upper bounds forget what was shown before",
         ("tests/learners/test_optimism.py",),
+    ),
+    # ---- sentences and their premises --------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/claims.py",
+        "if run.problem.places is None:",
+        "if True:",
+        "a cover of sets promises something of lists in which places matter",
+        (f"{CLAIMS}::test_a_cover_says_nothing_where_places_matter",),
+    ),
+    Mutant(
+        "learners/fixed_time.py",
+        "HOLDS if run.problem.places is None else",
+        "HOLDS if True else",
+        "the same, of learners with a fixed number of rounds",
+        (f"{CLAIMS}::test_a_cover_says_nothing_where_places_matter",),
+    ),
+    Mutant(
+        "learners/certifying/claims.py",
+        "int((~present[: len(cover.shares)]).sum())",
+        "0",
+        "a cover promises something though a representative is gone",
+        (f"{CLAIMS}::test_a_cover_says_nothing_when_a_representative_was_withdrawn",),
+    ),
+    Mutant(
+        "learners/certifying/claims.py",
+        'return "a guard has given alarm: see the warning" if run.watch.warnings else HOLDS',
+        "return HOLDS",
+        "a promise is printed beside the alarm that voids it",
+        (f"{CLAIMS}::test_an_alarm_takes_every_sentence_of_the_certificate_away",),
+    ),
+    Mutant(
+        "claims.py",
+        "return sorted(set(options) - self.knows)",
+        "return []",
+        "a new option is promised about before its proof was read",
+        (f"{CLAIMS}::test_a_setting_that_no_proof_knows_is_refused",),
     ),
 )

@@ -94,6 +94,7 @@ class Setting:
             "delta": selection.delta,
             "rounds": selection.rounds,
             "guarantee": selection.guarantee,
+            "claims": [claim.as_dict() for claim in selection.claims],
             "warnings": list(selection.warnings),
             "notes": list(selection.notes),
             "true_value": float(truth[selection.index]),

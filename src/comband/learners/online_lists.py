@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from comband.claims import nothing
 from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
@@ -182,7 +183,7 @@ class OnlineListClassifier(Learner):
             delta=_DELTA,
             rounds=self.rounds,
             runners_up=(),
-            guarantee="none but the trivial bound: the class is reached through a regression",
+            claims=(nothing("the class is reached through a regression"),),
             notes=(note,),
         )
 

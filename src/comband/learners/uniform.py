@@ -11,6 +11,7 @@ from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
+from comband.learners.fixed_time import FixedTime
 from comband.learners.selector import Selector
 from comband.learners.two_phase.phases import events_of
 from comband.learners.two_phase.report import value_sums
@@ -18,7 +19,7 @@ from comband.places import design_problem, stretch
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
-from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Selection, Status, telling
+from comband.results import ANSWER_THEM, UNWATCHED, Candidate, Selection, Status, telling
 from comband.rounds import Decisions, Rounds
 from comband.storage import Part, State, require
 
@@ -94,18 +95,22 @@ class UniformExploration(Selector):
             Candidate(int(i), self.policies.names[i], float(means[i]), (float(low[i]), float(high[i])))
             for i in ranked[: 1 + _RUNNERS_UP]
         )
+        epsilon = self._epsilon(leader, low, high)
+        run = FixedTime(self.problem, self.policies, in_order)
+        bound = "empirical Bernstein intervals at a fixed number of rounds"
+        promise, cover = run.certificate(epsilon, delta=self.delta, basis=bound), run.cover(epsilon, delta=self.delta)
         notes = [] if in_order else [ANSWER_THEM]
         if not self.done:
             notes.append(f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in")
-        notes.append(UNWATCHED)
+        notes += [*(one.text for one in cover), UNWATCHED]
         return Selection(
             policy=self.policies[leader],
             best=best,
-            epsilon=self._epsilon(leader, low, high),
+            epsilon=epsilon,
             delta=self.delta,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee="empirical Bernstein intervals at a fixed number of rounds" if in_order else OUT_OF_ORDER,
+            claims=(promise, *cover),
             notes=tuple(notes),
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
+from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
@@ -18,7 +19,7 @@ from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
-from comband.results import Candidate, Selection, Status
+from comband.results import REGRET_INSTEAD, Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.storage import Array, State, Whole, require
 
@@ -95,7 +96,7 @@ class WeightedPolicies(Selector):
             delta=0.0,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
+            claims=(nothing(REGRET_INSTEAD),),
         )
 
     @alone

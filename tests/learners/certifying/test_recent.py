@@ -148,6 +148,7 @@ def test_a_stretch_is_judged_at_its_share_of_delta(is_open: bool) -> None:
             WORLD.play(learner, 100, rng)
         delta = 0.05 * (1 / k**2 - 1 / (k + 1) ** 2)
         assert learner.verdict.delta == pytest.approx(delta)
+        assert learner.verdict.spent() == pytest.approx(0.05 * (1 - 1 / (k + 1) ** 2) / (2 if is_open else 1))
         assert learner.verdict.threshold == pytest.approx(np.log((2 if is_open else 1) / delta))
         for _ in range(8):
             WORLD.play(learner, 100, rng)

@@ -134,6 +134,14 @@ class Field:
         delta = self.delta * share
         return delta / 2 if w == 0 else delta / (4 * w * (w + 1))
 
+    def spent(self) -> float:
+        """The sum of the levels that changes so far have brought into use."""
+        if not self.is_open:
+            return self.delta
+        arrivals = np.arange(1, int(self.number.max(initial=0)) + 1)
+        withdrawals = range(int(self.chosen.sum()) + 1)
+        return sum(map(self.level, withdrawals)) + float((self.delta / (4 * arrivals * (arrivals + 1))).sum())
+
     SCHEMA: ClassVar = {
         "open": Flag(),
         "arrived": Array("i8", ("P",), 0),

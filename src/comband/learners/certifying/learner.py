@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband.claims import reading_options
 from comband.contexts import Contexts, n_contexts
 from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.base import Exploration, check_objective
@@ -17,6 +20,7 @@ from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
 from comband.learners.certifying.beliefs import Beliefs
+from comband.learners.certifying.claims import CERTIFICATE
 from comband.learners.certifying.epochs import Epochs
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import NEVER
@@ -194,6 +198,7 @@ class CertifyingLearner(Selector):
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
         self._over = False  # whether as much reward may be lost as is allowed; then for good
         self._moved = False  # whether evidence has come since it was seen if a new epoch is due
+        CERTIFICATE.check(self.options())
         self._all.begin_epoch(first_id=0)
 
     # ---- its parts, to look at ---------------------------------------------------------------------------------------
@@ -223,6 +228,17 @@ class CertifyingLearner(Selector):
         """The guards."""
         return self._all.watch
 
+    def options(self) -> frozenset[str]:
+        """The names of the settings that differ from their defaults, and of how page and candidates are read: what a
+        claim must know of (`comband.learners.certifying.claims`).
+        """
+        traffic, further = self._all.planner.traffic, self._all.watch.further
+        settings = {**self._config(), "guards": further, **asdict(traffic)}
+        defaults = {**_DEFAULTS, **_defaults(type(self))}
+        used = {name for name, value in settings.items() if value != defaults.get(name, ...)}
+        used = used - {"epsilon"} | ({"no epsilon"} if self.epsilon is None else set())
+        return reading_options(self.problem, self.policies) | used
+
     # ---- the protocol ------------------------------------------------------------------------------------------------
 
     @property
@@ -238,19 +254,19 @@ class CertifyingLearner(Selector):
         """The certified candidate; before that, the leader with the epsilon that is certified so far."""
         if self.rounds == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
-        return self._all.report(self.rounds).selection()
+        return self._all.report(self.rounds, self.options()).selection()
 
     @alone
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
-        return self._all.report(self.rounds).status()
+        return self._all.report(self.rounds, self.options()).status()
 
     @alone
     def comparison(self, most: int | None = None) -> Comparison:
         """The leader beside all other candidates, or the `most` best of them: differences and their bounds."""
         if most is not None:
             check_count("most", most)
-        return self._all.report(self.rounds).comparison(most)
+        return self._all.report(self.rounds, self.options()).comparison(most)
 
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -424,4 +440,12 @@ class CertifyingLearner(Selector):
         self._moved = True
 
 
+@cache
+def _defaults(kind: type) -> dict[str, Any]:
+    """The settings of a learner that have a default."""
+    parameters = inspect.signature(kind).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not one.empty}
+
+
+_DEFAULTS = {"guards": (), **asdict(EVERYBODY)}
 _OBJECTS = {"problem", "policies", "seed", "exploration", "traffic", "guards"}  # no plain values: not saved

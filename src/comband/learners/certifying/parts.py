@@ -160,9 +160,19 @@ class Parts:
         self.recent.add(X, None, epoch.candidates)
         return decisions
 
-    def report(self, rounds: int) -> Report:
-        """All of it in words, after so many answers."""
-        return Report(self._policies, self.planner, self.epochs, self.verdict, self.queue, self.watch, rounds)
+    def report(self, rounds: int, options: frozenset[str]) -> Report:
+        """All of it in words, after so many answers, with these options."""
+        return Report(
+            self._problem,
+            options,
+            self._policies,
+            self.planner,
+            self.epochs,
+            self.verdict,
+            self.queue,
+            self.watch,
+            rounds,
+        )
 
     def changing(self, *, epoch: bool = False, asking: bool = False) -> tuple[object, ...]:
         """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from comband.claims import Claim
+from comband.learners.certifying.claims import COVER, GUARDS, Run, certificate, claims
 from comband.learners.certifying.compared import compared, estimated
-from comband.learners.certifying.epochs import Epochs
-from comband.learners.certifying.planner import Planner
-from comband.learners.certifying.queue import Queue
-from comband.learners.certifying.verdict import Claim, Verdict
-from comband.learners.certifying.watch import Watch
-from comband.policies.policy_set import PolicySet
+from comband.learners.certifying.verdict import Certified
 from comband.results import (
     CertificationStatus,
     Comparison,
@@ -26,24 +21,15 @@ from comband.text import visible
 _RUNNERS_UP = 3
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Report:
-    """A learner's parts, put into words; `rounds` are those that were answered."""
-
-    policies: PolicySet
-    planner: Planner
-    epochs: Epochs
-    verdict: Verdict
-    queue: Queue
-    watch: Watch
-    rounds: int
+class Report(Run):
+    """A run, put into words."""
 
     def selection(self) -> Selection:
         """The certified candidate; before that, the one of whom most is certified if that says something, and else the
         best guess, with the epsilon that is certified of it.
         """
         verdict, names = self.verdict, self.policies.names
-        evidence, problem = verdict.evidence, verdict.evidence.problem
+        evidence = verdict.evidence
         guess = self.guess()
         claim, notes = self._named(guess)
         scores = evidence.scores(verdict.alive)
@@ -59,12 +45,8 @@ class Report:
         notes += self._notes()
         if self.watch.places.note:
             notes.append(self.watch.places.note)
-        if self.policies.cover is not None:
-            notes.append(
-                self.policies.cover.promise(
-                    epsilon=claim.epsilon, delta=verdict.field.delta, max_reward=problem.max_reward
-                )
-            )
+        made = claims(self, epsilon=claim.epsilon)
+        notes += [one.text for one in made if one.kind == COVER.name]
         return Selection(
             policy=self.policies[claim.leader],
             best=best,
@@ -72,20 +54,24 @@ class Report:
             delta=verdict.field.delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
-            guarantee="from differences on the same rounds, by betting, valid at any time"
-            if claim.epsilon < problem.max_reward
-            else "trivial: nothing is certified yet",
+            claims=made,
             notes=tuple(notes),
-            warnings=self.watch.warnings,
+            warnings=self.warnings(made[0]),
             guess=guess,
         )
+
+    def warnings(self, promise: Claim) -> tuple[str, ...]:
+        """What the guards say, and what else takes the certificate away."""
+        others = (one.failure for one in promise.premises if one.failure and one.name != GUARDS.name)
+        return (*self.watch.warnings, *others)
 
     def comparison(self, most: int | None = None) -> Comparison:
         """The one that is named beside all others, or the `most` of largest estimated value."""
         claim, _ = self._named(self.guess())
-        return compared(self.verdict, self.policies.names, claim, most)
+        promise = certificate(self, epsilon=claim.epsilon)
+        return compared(self.verdict, self.policies.names, claim, most, promise=promise)
 
-    def _named(self, guess: Guess) -> tuple[Claim, list[str]]:
+    def _named(self, guess: Guess) -> tuple[Certified, list[str]]:
         """What is certified of the one to be named, and a note if more is certified of another one."""
         verdict, evidence = self.verdict, self.verdict.evidence
         most = verdict.claim()
@@ -96,7 +82,7 @@ class Report:
         ):
             return most, []
         rivals = verdict.rivals(guess.index)
-        own = Claim(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
+        own = Certified(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
         if most.epsilon >= evidence.problem.max_reward:
             return own, []
         return own, [
@@ -122,10 +108,11 @@ class Report:
         claim = verdict.claim()
         lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
+        promise = certificate(self, epsilon=claim.epsilon)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
-            certified=telling(claim.epsilon, evidence.problem.max_reward),
+            certified=telling(claim.epsilon, evidence.problem.max_reward) if promise.holds else None,
             survivors=int(verdict.alive.sum()),
             dropped=tuple(verdict.dropped),
             expected=self.expected(),
@@ -137,7 +124,7 @@ class Report:
             waiting=self.queue.waiting,
             missing=self.queue.missing,
             late=self.queue.late,
-            warnings=self.watch.warnings,
+            warnings=self.warnings(promise),
         )
 
     def expected(self) -> float | None:

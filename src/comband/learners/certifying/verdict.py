@@ -18,7 +18,7 @@ from comband.storage import Array, Maybe, Real, State, Whole, check, require
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Certified:
     """No candidate exceeds the leader by more than epsilon."""
 
     leader: int
@@ -79,8 +79,8 @@ class Verdict:
         self.alive = field.present
         self._thresholds: float | NDArray[np.float64] = self._levels_at(np.zeros(len(names)))
         self.dropped: list[Dropped] = []
-        self.certified: Claim | None = None  # once and for all
-        self.best_before: Claim | None = None  # of the epochs that are over
+        self.certified: Certified | None = None  # once and for all
+        self.best_before: Certified | None = None  # of the epochs that are over
         self._slowest = -1
         self._nothing_until = 0.0  # rounds; see `may_change`
 
@@ -122,6 +122,18 @@ class Verdict:
         """Who is left."""
         return np.flatnonzero(self.alive)
 
+    def spent(self) -> float:
+        """The probability with which anything that was claimed so far may be wrong: the levels in use, of all stretches
+        so far.
+        """
+        shares = sum(map(share_of_stretch, range(1, self.stretch + 1))) if self.restarts else 1.0
+        return self.field.spent() * shares
+
+    @property
+    def interval_delta(self) -> float:
+        """The same for intervals of values, which have δ of their own, and are cut to what is certified."""
+        return 2 * self.field.delta
+
     def rivals(self, leader: int) -> NDArray[np.int64]:
         """Who is left besides."""
         alive = self.alive.copy()
@@ -155,7 +167,7 @@ class Verdict:
             enough = self.enough(rivals)
             if (reached >= enough).all():
                 smallest = evidence.claim(leader, rivals, enough)
-                self.certified = Claim(leader, min(smallest, self.epsilon))
+                self.certified = Certified(leader, min(smallest, self.epsilon))
             else:
                 self._slowest = int(rivals[(reached - enough).argmin()])
         if self.certified is not None:
@@ -165,13 +177,13 @@ class Verdict:
             needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, threshold)
             self._nothing_until = rounds + 0.999999 * needed - 1
 
-    def claim(self) -> Claim:
+    def claim(self) -> Certified:
         """A candidate and its certified epsilon: the smallest that was ever certified for one that is left."""
         if self.certified is not None:
             return self.certified
         leader = self.leader
         rivals = self.rivals(leader)
-        now = Claim(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
+        now = Certified(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
         best = self.best_before
         return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now
 
@@ -220,8 +232,8 @@ class Verdict:
             "leaders": Array("i8", ("D",), 0, "P-1"),
             "log_evidence": Array("f8", ("D",)),
         },
-        "certified": Maybe(Claim.SCHEMA),
-        "best_before": Maybe(Claim.SCHEMA),
+        "certified": Maybe(Certified.SCHEMA),
+        "best_before": Maybe(Certified.SCHEMA),
         "stretch": Whole(1),
     }
 
@@ -271,7 +283,7 @@ class Verdict:
             "candidates must be dropped once each, by evidence, and never the leader.",
         )
         self.certified, self.best_before = (
-            None if claim is None else Claim(claim["leader"], float(claim["epsilon"]))
+            None if claim is None else Certified(claim["leader"], float(claim["epsilon"]))
             for claim in (state["certified"], state["best_before"])
         )
         largest, rho = largest_possible(evidence), evidence.problem.max_reward

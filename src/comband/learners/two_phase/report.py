@@ -15,6 +15,7 @@ from comband.estimates.importance import ValueSums
 from comband.estimates.pairs import PairSums
 from comband.estimates.totals import total_values
 from comband.held_out import HeldOutCertificate
+from comband.learners.fixed_time import FixedTime
 from comband.learners.two_phase.phases import Phases
 from comband.learners.two_phase.selection import PacSelection
 from comband.oracles.base import Oracle
@@ -23,7 +24,7 @@ from comband.places import design_problem, event_problem, examined_events, stret
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
-from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate
+from comband.results import ANSWER_THEM, UNWATCHED, Candidate
 from comband.rounds import Events
 from comband.theory.letters import PacRoute, sparsity_of
 
@@ -72,15 +73,18 @@ class Report:
         if isinstance(self.policies, PolicySet):
             known = self.policies
             leader = self._best_listed(events, known)
-            epsilon, guarantee = self._paired_epsilon(events, known, leader, floor)
+            epsilon, basis = self._paired_epsilon(events, known, leader, floor)
         else:
             if len(events) == 0:
                 raise InputError("no positive reward has been seen, so the oracle has nothing to choose by.")
             known = self._found(events)
             leader = 0
-            epsilon, guarantee = self._theory_epsilon()
+            epsilon, basis = self._theory_epsilon()
         if not self.in_order:
-            epsilon, guarantee = self.problem.max_reward, OUT_OF_ORDER
+            epsilon = self.problem.max_reward
+        listed = self.policies if isinstance(self.policies, PolicySet) else None
+        run = FixedTime(self.problem, listed, self.in_order)
+        promise, cover = run.certificate(epsilon, delta=self.delta, basis=basis), run.cover(epsilon, delta=self.delta)
         sums = value_sums(events, known, self.problem) if self.values is None else self.values
         candidates = self._candidates(known, sums, leader, floor)
         calls = (0 if self.design is None else self.design.oracle_calls) + (self.certificate is not None)
@@ -91,8 +95,8 @@ class Report:
             delta=self.delta,
             rounds=rounds,
             runners_up=candidates[1 : 1 + _RUNNERS_UP],
-            guarantee=guarantee,
-            notes=self._notes(epsilon),
+            claims=(promise, *cover),
+            notes=(*self._notes(), *(one.text for one in cover), UNWATCHED),
             candidates=candidates,
             design=self.design,
             measured_variance=float(sums.variances.max()),
@@ -168,7 +172,7 @@ class Report:
             Candidate(int(i), known.names[i], float(sums.means[i]), (float(low[i]), float(high[i]))) for i in ranked
         )
 
-    def _notes(self, epsilon: float) -> tuple[str, ...]:
+    def _notes(self) -> list[str]:
         explored, verified, estimated = (
             part.n_rounds for part in (self.phases.explored, self.phases.verified, self.phases.estimated)
         )
@@ -187,10 +191,7 @@ class Report:
                 "the oracle is approximate: the policy is the best it found, not the best of the class; that none is "
                 "better cannot be promised, only its own value"
             )
-        if isinstance(self.policies, PolicySet) and self.policies.cover is not None:
-            rho = self.problem.max_reward
-            notes.append(self.policies.cover.promise(epsilon=epsilon, delta=self.delta, max_reward=rho))
-        return (*notes, UNWATCHED)
+        return notes
 
 
 def value_sums(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:
