@@ -46,12 +46,13 @@ def test_value_kernel_equals_plain_numpy() -> None:
     rng = np.random.default_rng(1)
     inside, rows, weights = random_events(rng)
     stakes = np.array([0.05, 0.01, 0.001])
-    low, high = np.zeros((7, 3)), np.zeros((7, 3))
-    add_value_log_wealth(inside, rows, weights, stakes, low, high)
+    low, high, sums = np.zeros((7, 3)), np.zeros((7, 3)), np.zeros(7)
+    add_value_log_wealth(inside, rows, weights, stakes, low, high, sums)
     X = np.zeros((rows.max() + 1, 7))
     np.add.at(X, rows, weights[:, None] * inside)
     np.testing.assert_allclose(low, np.log1p(stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(high, np.log1p(-stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(sums, X.sum(axis=0), rtol=1e-12)
 
 
 def test_a_ruinous_bet_is_ruined_not_nan() -> None:
