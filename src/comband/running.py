@@ -116,7 +116,7 @@ def run(
         task = None if bar is None else bar.add_task("", total=max_rounds)
         while not learner.done and not stopped and (max_rounds is None or played < max_rounds):
             left = (None if max_rounds is None else max_rounds - played, learner.decisions_left)
-            n = min(batch_size, *(one for one in left if one is not None))
+            n = min([batch_size, *(one for one in left if one is not None)])
             batch = environment.sample(n, rng)
             decisions = learner.ask(batch.contexts)
             rewards = batch.answer(decisions.lists)

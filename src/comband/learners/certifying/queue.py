@@ -108,9 +108,13 @@ class Queue:
 
     def append(self, decisions: Decisions) -> None:
         """Decisions that were just made."""
-        self._epochs = np.concatenate([self._epochs, decisions.epochs])
-        self._covered = np.concatenate([self._covered, decisions.covered])
-        self._answered = np.concatenate([self._answered, np.zeros(len(decisions), dtype=np.bool_)])
+        answered = np.zeros(len(decisions), dtype=np.bool_)
+        if len(self._epochs) == 0:  # the usual case
+            self._epochs, self._covered, self._answered = decisions.epochs, decisions.covered, answered
+        else:
+            self._epochs = np.concatenate([self._epochs, decisions.epochs])
+            self._covered = np.concatenate([self._covered, decisions.covered])
+            self._answered = np.concatenate([self._answered, answered])
         if self.patience is not None and len(decisions):
             self._open.append(decisions)
 
