@@ -190,10 +190,10 @@ class Twin:
         self.enter_all()
         if self.front == len(self.asked):
             self.move_on(learner)
-        if self.certified is None:
-            self.certify()
-            if self.certified is not None:
-                self.drop()
+        before = self.certified
+        self.certify()
+        if self.certified != before:
+            self.drop()
 
     def enter_all(self) -> None:
         """All rounds that count by now."""

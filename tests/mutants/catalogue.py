@@ -45,7 +45,7 @@ TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
-    # ---- when answers come, and how they are told ----------------------------------------------------------------------
+    # ---- when answers come, and how they are told --------------------------------------------------------------------
     Mutant(
         "learners/certifying/queue.py",
         "in_time = ids >= max(self.front, self.oldest)",
@@ -58,7 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "settled = queue.settle_overdue() if queue.front < queue.oldest else None",
         "settled = None",
         "decisions become overdue only when something is told",
-        (f"{GROUPING}::test_a_budget_is_one_of_decisions_and_rounds_are_those_that_count",),
+        (f"{OF_ADAPTIVE}::test_missing_answers_count_as_no_reward_after_their_time",),
     ),
     Mutant(
         "learners/certifying/learner.py",
@@ -72,7 +72,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return np.asarray(np.add.accumulate(np.concatenate([total[None], terms]))[-1])",
         "return np.asarray(total + terms.sum(axis=0))",
         "sums depend on which rounds came in together",
-        (ANY_ORDER,),
+        (f"{BETTING}::test_into_which_blocks_rounds_are_cut_does_not_matter_to_the_last_bit",),
     ),
     Mutant(
         "learners/certifying/queue.py",

@@ -216,6 +216,8 @@ def enter_bets(
 
     Parameters
     ----------
+    total:
+        (S, J) to be added to.
     bets, inside, rows, weights, max_reward:
         As for `PairedEvidence.from_events`.
     uncovered:

@@ -97,16 +97,17 @@ class ValueBets:
             sums, low, high = self.sums, self.low, self.high
             if not all_of_them:
                 sums, low, high = sums[candidates], low[candidates], high[candidates]
-            block, rows = np.ascontiguousarray(inside), np.asarray(rows, dtype=np.int64)
+            rows = np.asarray(rows, dtype=np.int64)
             for k, part in enumerate(between(uncovered, len(rows))):
                 if k:
                     high += np.log1p(-stakes * max_reward)
                 if part.start == part.stop:
                     continue
                 if inside.dtype == np.bool_:
-                    add_value_log_wealth(block[part], rows[part], weights[part], stakes, low, high, sums)
+                    block = np.ascontiguousarray(inside[part], dtype=np.bool_)
+                    add_value_log_wealth(block, rows[part], weights[part], stakes, low, high, sums)
                     continue
-                worth = weights[part, None] * block[part]
+                worth = weights[part, None] * inside[part]
                 sums[:] = one_by_one(sums, worth)
                 for j, stake in enumerate(stakes):
                     low[:, j] = one_by_one(low[:, j], np.log1p(stake * worth))

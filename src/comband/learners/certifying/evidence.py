@@ -167,7 +167,8 @@ class Evidence:
         """What successive rounds of epoch k say."""
         n, uncovered = len(covered), _NONE if covered.all() else first_id + np.flatnonzero(~covered)
         epoch, rows, kept = self.epochs[k], events.rows, None
-        inside, weights = np.empty((0, len(epoch.candidates)), dtype=np.bool_), np.empty(0)
+        inside: NDArray[np.bool_] | NDArray[np.float64] = np.empty((0, len(epoch.candidates)), dtype=np.bool_)
+        weights = np.empty(0)
         if len(events):
             chosen = np.flatnonzero(events.covered[rows])
             inside, divisors = epoch.explorer.inside(events, chosen), epoch.explorer.divisors(events, chosen)

@@ -402,9 +402,7 @@ class CertifyingLearner(Selector):
         for block in blocks:
             n_rounds[block.epoch] += block.n_rounds
             epoch, current = epochs[block.epoch], block.epoch == len(epochs) - 1
-            parts.watch.observe(
-                Entered(block, epoch, current, n_rounds[block.epoch], block.decisions, block.uncovered)
-            )
+            parts.watch.observe(Entered(block, epoch, current, n_rounds[block.epoch], block.decisions, block.uncovered))
         self._torn = True  # candidates and guards have answered: nothing fails from here on
         for block in blocks:
             evidence.add(block)

@@ -90,9 +90,9 @@ class Queue:
         begun = int(self._epochs[-1]) if first_id % self.period else epoch
         if n and begun != epoch:
             raise InputError(
-                f"all decisions of a period must be drawn with one epoch's plan: this one, with {-first_id % self.period:,}"
-                f" to go, began with that of epoch {begun}, got epoch {epoch}; adopt what was drawn with the former until "
-                "the period is over."
+                "all decisions of a period must be drawn with one epoch's plan: this one, with "
+                f"{-first_id % self.period:,} to go, began with that of epoch {begun}, got epoch {epoch}; adopt what "
+                "was drawn with the former until the period is over."
             )
         room = self.period - first_id % self.period
         if self.period > 1 and n > room:
@@ -152,9 +152,7 @@ class Queue:
         self._open = [batch for batch in self._open if batch.ids[-1] >= self.front + n]
         return self._let_go(n, events, unanswered)
 
-    def _let_go(
-        self, n: int, events: Events, unanswered: list[tuple[Decisions, NDArray[np.int64]]]
-    ) -> Settled:
+    def _let_go(self, n: int, events: Events, unanswered: list[tuple[Decisions, NDArray[np.int64]]]) -> Settled:
         settled = Settled(self.front, self._epochs[:n], self._covered[:n], events, unanswered)
         self._epochs, self._covered = self._epochs[n:].copy(), self._covered[n:].copy()
         self._answered = self._answered[n:].copy()
