@@ -496,7 +496,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/traffic.py",
-        "return self.estimate + _SURE * self.error",
+        "return self.estimate + SURE * self.error",
         "return self.estimate - _SURE * self.error",
         "a cap on the reward lost is taken to be kept until it is surely broken",
         ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),

@@ -159,7 +159,7 @@ class Parts:
         return decisions
 
     def report(self, rounds: int, options: frozenset[str]) -> Report:
-        """All of it in words, after so many answers, with these options."""
+        """All of it in words, after so many rounds, with these options."""
         return Report(
             self._problem,
             options,
