@@ -26,6 +26,13 @@ def test_stops_at_max_rounds_and_says_so(capsys: pytest.CaptureFixture[str]) -> 
     assert "rounds" in captured.err
 
 
+def test_the_last_batch_is_as_large_as_the_budget_of_the_learner_allows() -> None:
+    learner = cb.AdaptiveComband(PROBLEM, WORLD.candidates(4, seed=1), epsilon=None, max_rounds=700)
+    outcome = cb.run(learner, WORLD, batch_size=300)
+    assert outcome.history["rounds"].tolist() == [300, 600, 700]
+    assert (outcome.result.rounds, learner.rounds, learner.decisions_left) == (700, 700, 0)
+
+
 @pytest.mark.parametrize("name", ["now", "candidate 123", "a candidate with a name that does not fit anywhere"])
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_the_progress_line_fits_the_terminal(width: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,7 @@ class Selection(Tabular):
     Parameters
     ----------
     rounds:
-        How many were answered.
+        How many count: see `Learner.rounds`.
     runners_up:
         The next best candidates by estimate.
 
@@ -337,7 +337,7 @@ class Status(Tabular):
     Parameters
     ----------
     rounds:
-        How many decisions have been answered.
+        How many count so far: see `Learner.rounds`.
     leader:
         The candidate that looks best; empty if none does yet.
     survivors:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from comband.estimates.betting import (
     PairedEvidence,
     best_stakes,
     credits_at,
+    enter_bets,
 )
 from comband.estimates.grids import log_mean_exp
+from comband.estimates.sequences import ValueBets
 from comband.problem import InputError
 
 
@@ -48,12 +51,41 @@ def test_value_kernel_equals_plain_numpy() -> None:
     rng = np.random.default_rng(1)
     inside, rows, weights = random_events(rng)
     stakes = np.array([0.05, 0.01, 0.001])
-    low, high = np.zeros((7, 3)), np.zeros((7, 3))
-    add_value_log_wealth(inside, rows, weights, stakes, low, high)
+    low, high, sums = np.zeros((7, 3)), np.zeros((7, 3)), np.zeros(7)
+    add_value_log_wealth(inside, rows, weights, stakes, low, high, sums)
     X = np.zeros((rows.max() + 1, 7))
     np.add.at(X, rows, weights[:, None] * inside)
     np.testing.assert_allclose(low, np.log1p(stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(high, np.log1p(-stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(sums, X.sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("by_numbers", [False, True])
+def test_into_which_blocks_rounds_are_cut_does_not_matter_to_the_last_bit(by_numbers: bool) -> None:
+    """Sums of logarithms round, and in another order otherwise."""
+    rng = np.random.default_rng(2)
+    inside: Any = rng.random((200, 7)) < 0.5
+    rows, weights = np.repeat(np.arange(100), 2), rng.uniform(0.1, 2.0, size=200)
+    if by_numbers:
+        inside, rows = rng.uniform(-0.5, 1.0, size=(200, 7)), np.arange(200)
+    bets = Bets.choose(2, np.full(7, 0.05), 6.0)
+    uncovered: NDArray[np.int64] = np.sort(2 * rng.integers(101, size=10))
+
+    def entered(cuts: list[int]) -> tuple[NDArray[np.float64], ...]:
+        total, values = np.zeros((7, 3)), ValueBets.zero(7)
+        for first, last in pairwise([0, *cuts, 200]):
+            part = slice(first, last)
+            here = uncovered[(uncovered >= first) & (uncovered < last + (last == 200))] - first
+            enter_bets(total, bets, inside[part], rows[part], weights[part], uncovered=here, max_reward=1.0)
+            block = (np.arange(7), inside[part], rows[part], weights[part])
+            values.add(*block, bound=6.0, n_rounds=last - first, uncovered=here)
+        return total, values.sums, values.low, values.high
+
+    whole = entered([])
+    for _ in range(20):
+        cuts = np.unique(2 * rng.integers(1, 100, size=int(rng.integers(1, 20)))).tolist()
+        for one, other in zip(whole, entered(cuts), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_ruinous_bet_is_ruined_not_nan() -> None:

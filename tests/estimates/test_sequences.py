@@ -61,7 +61,7 @@ def test_uncovered_rounds_widen_the_interval() -> None:
     plain, doubtful = ValueBets.zero(1), ValueBets.zero(1)
     events = np.ones((50, 1), dtype=bool), np.arange(50), np.full(50, 2.0)
     plain.add(np.array([0]), *events, bound=2.0, n_rounds=400)
-    doubtful.add(np.array([0]), *events, bound=2.0, n_rounds=400, n_uncovered=20)
+    doubtful.add(np.array([0]), *events, bound=2.0, n_rounds=400, uncovered=np.zeros(20, dtype=np.int64))
     assert doubtful.bounds(delta=0.05, max_reward=1.0)[1][0] > plain.bounds(delta=0.05, max_reward=1.0)[1][0]
 
 

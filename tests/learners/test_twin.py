@@ -137,8 +137,7 @@ def follow(
         told = [due[i] for i in rng.permutation(len(due))]
         given, answer = reduce(add, [part[1] for part in told]), np.concatenate([part[2] for part in told])
         learner.tell(given, answer)
-        twin.tell(given.ids, answer)
-        twin.look(learner)
+        twin.tell(learner, given.ids, answer)
         compare(learner, twin)
         earlier |= twin.certified is None and twin.claim()[0] != twin.epochs[-1].leader
     assert sum(learner.evidence.n_rounds) == twin.front

@@ -6,8 +6,10 @@ rewards; of the library it uses only what an epoch states before its first conte
     item there), or Σ r_t(y)·θ_{k_π(y)}/(Q_t(y)·Θ/m) where places are examined;
     log-wealth against "π exceeds ℓ by μ": log mean_j Π_t (1 − λ_j D_t) / Π_{t led by ℓ} (1 − λ_j μ).
 
-A decision counts when it and all before it are answered or overdue. π is dropped when its log-wealth at μ = 0 reaches
-log 1/δ, the leader is certified when all others' at μ = ε do, and the smallest μ certified at an epoch's end stays.
+A decision counts when it and all before it are answered or overdue; an answer to one that is overdue is late. π is
+dropped when its log-wealth at μ = 0 reaches log 1/δ, the leader is certified when all others' at μ = ε do, and the
+smallest μ certified at an epoch's end stays. Who is dropped is seen when decisions are asked for, or before if all of
+them count; a certificate whenever somebody looks.
 
 Candidates may come and go: Π_t over rounds led by a withdrawn candidate counts, for each j, if it is below 1; and
 log 1/δ gives way to what `thresholds` says.
@@ -93,7 +95,8 @@ class Twin:
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
         self.asked: list[Asked] = []
-        self.answers: dict[int, Floats] = {}
+        self.answers: dict[int, Floats] = {}  # in time
+        self.told: set[int] = set()
         self.front = self.missing = self.late = 0
         self.reward = 0.0
         self.epochs: list[Facts] = []
@@ -182,6 +185,8 @@ class Twin:
         return replace(facts, stakes=np.pad(facts.stakes, ((0, more), (0, 0))), growth=np.pad(facts.growth, (0, more)))
 
     def ask(self, learner: cb.learners.CertifyingLearner, decisions: cb.Decisions) -> None:
+        self.enter_all()
+        self.move_on(learner)
         for i in range(len(decisions)):
             assert decisions.ids[i] == len(self.asked)
             epoch = int(decisions.epochs[i])
@@ -191,16 +196,34 @@ class Twin:
             covered, arm = bool(decisions.covered[i]), int(decisions.arms[i])
             self.asked.append(Asked(epoch, covered, arm, x, shown, decisions.propensities[i].tolist()))
 
-    def tell(self, ids: NDArray[np.int64], rewards: Floats) -> None:
+    def tell(self, learner: cb.learners.CertifyingLearner, ids: NDArray[np.int64], rewards: Floats) -> None:
+        """Answers, after which somebody looks."""
         for i, r in zip(ids.tolist(), rewards, strict=True):
-            if i < self.front and i not in self.answers:
-                self.late += 1
-            self.answers.setdefault(i, r)
-        before = self.front
+            if i not in self.told:
+                self.told.add(i)
+                if self.overdue(i):
+                    self.late += 1
+                else:
+                    self.answers[i] = r
+        self.enter_all()
+        if self.front == len(self.asked):
+            self.move_on(learner)
+        before = self.certified
+        self.certify()
+        if self.certified != before:
+            self.drop()
+
+    def enter_all(self) -> None:
+        """All rounds that count by now."""
         while self.front < len(self.asked) and (self.front in self.answers or self.overdue(self.front)):
             self.enter(self.asked[self.front], self.answers.get(self.front))
             self.front += 1
-        if self.front > before:
+
+    def move_on(self, learner: cb.learners.CertifyingLearner) -> None:
+        self.judge()
+        before = len(self.epochs)
+        self.look(learner)
+        if len(self.epochs) > before:
             self.judge()
 
     def overdue(self, i: int) -> bool:
@@ -272,12 +295,19 @@ class Twin:
         return np.array([i for i in range(self.P) if self.alive[i] and i != leader], dtype=np.int64)
 
     def judge(self) -> None:
+        self.drop()
+        self.certify()
+
+    def drop(self) -> None:
         leader, threshold = self.epochs[-1].leader, self.thresholds()
         against = log_mean_exp(self.log_wealth)
         for i in self.rivals(leader):
             if against[i] >= threshold[i]:
                 self.alive[i] = False
                 self.dropped.append((int(i), self.front, leader, float(against[i])))
+
+    def certify(self) -> None:
+        leader, threshold = self.epochs[-1].leader, self.thresholds()
         rivals = self.rivals(leader)
         reached = self.evidence(leader, self.epsilon)[rivals] >= threshold[rivals]
         if self.certified is None and reached.all():

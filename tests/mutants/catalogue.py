@@ -38,11 +38,70 @@ EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_
 BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
 DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
+GROUPING = "tests/learners/certifying/test_grouping.py"
+ANY_ORDER = f"{GROUPING}::test_the_order_and_the_parts_in_which_answers_are_told_change_nothing"
 STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
 TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- when answers come, and how they are told --------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/queue.py",
+        "in_time = ids >= max(self.front, self.oldest)",
+        "in_time = ids >= self.front",
+        "answers beyond the patience count as long as nobody else was told, though zeros do not wait for them",
+        (f"{GROUPING}::test_within_a_period_too_what_is_late_does_not_count",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "settled = queue.settle_overdue() if queue.front < queue.oldest else None",
+        "settled = None",
+        "decisions become overdue only when something is told",
+        (f"{OF_ADAPTIVE}::test_missing_answers_count_as_no_reward_after_their_time",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "if self._all.queue.front == self._ledger.issued:",
+        "if self._all.queue.front > 0:",
+        "candidates are dropped and epochs begin by how answers were grouped",
+        (ANY_ORDER,),
+    ),
+    Mutant(
+        "estimates/grids.py",
+        "return np.asarray(np.add.accumulate(np.concatenate([total[None], terms]))[-1])",
+        "return np.asarray(total + terms.sum(axis=0))",
+        "sums depend on which rounds came in together",
+        (f"{BETTING}::test_into_which_blocks_rounds_are_cut_does_not_matter_to_the_last_bit",),
+    ),
+    Mutant(
+        "learners/certifying/queue.py",
+        'return events_of_rounds(events, np.argsort(events.ids, kind="stable"))[0]',
+        "return events",
+        "rewards are added in the order in which they were told",
+        (ANY_ORDER,),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "max(self.max_rounds - self._ledger.issued, 0)",
+        "max(self.max_rounds - self._ledger.answered, 0)",
+        "a budget is overrun by decisions that are never answered",
+        (f"{GROUPING}::test_a_budget_is_one_of_decisions_and_rounds_are_those_that_count",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "if self._up_to_date == now:",
+        "if self._up_to_date is not None and self._up_to_date[1] == now[1]:",
+        "what was loaded begins anew at another moment than what went on",
+        (f"{GROUPING}::test_saved_and_loaded_at_any_moment_it_goes_on_bit_for_bit",),
+    ),
+    Mutant(
+        "learners/certifying/queue.py",
+        "if n and begun != epoch:",
+        "if n < 0:",
+        "bets of one epoch see the first half of a rhythm alone",
+        (f"{GROUPING}::test_all_decisions_of_a_period_are_drawn_with_one_plan",),
+    ),
     # ---- a field that changes ----------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/evidence.py",
@@ -53,8 +112,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "self.log_wealth[whom] += np.minimum(part[whom], 0.0) - before",
-        "self.log_wealth[whom] += log_wealth",
+        "self.log_wealth += np.minimum(part, 0.0) - before",
+        "self._enter(one, self.log_wealth)",
         "late answers of rounds that a withdrawn leader led count against others",
         (COMING,),
     ),
@@ -81,8 +140,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "return n - (self.front + n) % self.period",
-        "return n",
+        "n -= (self.front + n) % self.period",
+        "n -= 0",
         "a part of a period enters the evidence, and a rhythm passes for a difference",
         (f"{FIELD}::test_whole_periods_enter_together",),
     ),
@@ -117,8 +176,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "n, n_uncovered = int(here.sum()), int((here & ~covered).sum())",
-        "n, n_uncovered = int(here.sum()), 0",
+        "n, uncovered = len(covered), _NONE if covered.all() else first_id + np.flatnonzero(~covered)",
+        "n, uncovered = len(covered), _NONE",
         "uncovered rounds not counted: contexts that break the smallest propensity cost nothing",
         (ADAPTIVE,),
     ),
@@ -215,22 +274,22 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "overdue = (ids < self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)",
-        "overdue = (ids <= self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)",
+        "return 0 if self.patience is None else max(self.ledger.issued - self.patience, 0)",
+        "return 0 if self.patience is None else max(self.ledger.issued - self.patience + 1, 0)",
         "decisions count as unanswered one round too early",
         (LISTS,),
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "first = np.flatnonzero(blocking)",
-        "first = np.flatnonzero(blocking)[1:]",
+        "first = np.flatnonzero(self._blocking())",
+        "first = np.flatnonzero(self._blocking())[1:]",
         "answers enter the evidence ahead of an older open decision",
         (LISTS,),
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "chosen = np.flatnonzero(mine & counts)",
-        "chosen = np.flatnonzero(mine)",
+        "chosen = np.flatnonzero(events.covered[rows])",
+        "chosen = np.arange(len(rows))",
         "rewards of uncovered rounds enter beside ρ",
         (ADAPTIVE,),
     ),
@@ -352,8 +411,8 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- bets --------------------------------------------------------------------------------------------------------
     Mutant(
         "estimates/betting.py",
-        "total = n_uncovered * np.log1p(-bets.stakes * max_reward)",
-        "total = n_uncovered * np.log1p(bets.stakes * max_reward)",
+        "cost = np.log1p(-bets.stakes * max_reward)",
+        "cost = np.log1p(bets.stakes * max_reward)",
         "uncovered rounds win the bet",
         (ADAPTIVE,),
     ),
@@ -402,6 +461,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "estimates/sequences.py",
         "high += n_uncovered * np.log1p(-stakes * max_reward)",
+        "high += np.log1p(-stakes * max_reward)",
         "high += 0.0 * stakes",
         "uncovered rounds count as worthless in the upper end",
         (f"{SEQUENCES}::test_uncovered_rounds_widen_the_interval",),
@@ -444,7 +504,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/traffic.py",
-        "return self.estimate + _SURE * self.error",
+        "return self.estimate + SURE * self.error",
         "return self.estimate - _SURE * self.error",
         "a cap on the reward lost is taken to be kept until it is surely broken",
         ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),

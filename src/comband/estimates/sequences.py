@@ -15,12 +15,15 @@ from scipy.special import gammainc, gammaln
 
 from comband._kernels.betting import add_value_log_wealth
 from comband.estimates.betting import SAFETY
-from comband.estimates.grids import bisect, grown, log_mean_exp, stake_grid
+from comband.estimates.grids import between, bisect, grown, log_mean_exp, one_by_one, stake_grid
 from comband.problem import InputError, check_fraction, check_positive
 from comband.storage import Array, State, check, require
 
 # Stakes for values: two octaves apart over the whole range that can matter.
 VALUE_STAKES: NDArray[np.float64] = stake_grid(10, per_octave=0.5)
+
+NOWHERE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+NOWHERE.flags.writeable = False
 
 
 class ValueBets:
@@ -78,31 +81,39 @@ class ValueBets:
         *,
         bound: float,
         n_rounds: int,
-        n_uncovered: int = 0,
+        uncovered: NDArray[np.int64] = NOWHERE,
         max_reward: float = 1.0,
     ) -> None:
-        """Enter a block of rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q.
+        """Enter rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q. They are
+        added one after the other: to the last bit it does not matter into which blocks rounds are cut.
 
-        In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above. Where
-        `inside` are numbers, one row per round, X may be negative, and −X must not pass the bound either.
+        There may be rounds in which X may pass the bound; it counts as 0 below and as ρ = `max_reward` above. Of each,
+        `uncovered` (U,) says after how many of the events it comes. Where `inside` are numbers, one row per round, X
+        may be negative, and −X must not pass the bound either.
         """
-        if len(rows) or n_uncovered:
+        if len(rows) or len(uncovered):
             stakes = self._stakes(bound)
             all_of_them = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
-            low, high = (self.low, self.high) if all_of_them else (self.low[candidates], self.high[candidates])
-            if n_uncovered:
-                high += n_uncovered * np.log1p(-stakes * max_reward)
-            if len(rows) and inside.dtype != np.bool_:
-                worth = weights[:, None] * inside
-                low += np.stack([np.log1p(stake * worth).sum(axis=0) for stake in stakes], axis=1)
-                high += np.stack([np.log1p(-stake * worth).sum(axis=0) for stake in stakes], axis=1)
-                self.sums[candidates] += worth.sum(axis=0)
-            elif len(rows):
-                block = np.ascontiguousarray(inside, dtype=np.bool_)
-                add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
-                self.sums[candidates] += weights @ inside
+            sums, low, high = self.sums, self.low, self.high
             if not all_of_them:
-                self.low[candidates], self.high[candidates] = low, high
+                sums, low, high = sums[candidates], low[candidates], high[candidates]
+            rows = np.asarray(rows, dtype=np.int64)
+            for k, part in enumerate(between(uncovered, len(rows))):
+                if k:
+                    high += np.log1p(-stakes * max_reward)
+                if part.start == part.stop:
+                    continue
+                if inside.dtype == np.bool_:
+                    block = np.ascontiguousarray(inside[part], dtype=np.bool_)
+                    add_value_log_wealth(block, rows[part], weights[part], stakes, low, high, sums)
+                    continue
+                worth = weights[part, None] * inside[part]
+                sums[:] = one_by_one(sums, worth)
+                for j, stake in enumerate(stakes):
+                    low[:, j] = one_by_one(low[:, j], np.log1p(stake * worth))
+                    high[:, j] = one_by_one(high[:, j], np.log1p(-stake * worth))
+            if not all_of_them:
+                self.sums[candidates], self.low[candidates], self.high[candidates] = sums, low, high
         elif bound not in self.rounds:
             check_positive("bound", bound)
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))

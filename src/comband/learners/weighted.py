@@ -123,9 +123,8 @@ class WeightedPolicies(Selector):
         self._stale = False
         self._cumulative = self._support = None
 
-    def _prepare(self, *, asking: bool) -> None:
-        if asking:
-            self._refresh()  # overwrites the weights, so it is done for good, whether or not the decision fails
+    def _prepare(self) -> None:
+        self._refresh()  # overwrites the weights, so it is done for good, whether or not the decision fails
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         self._refresh()

@@ -117,7 +117,7 @@ def test_uneventful_rounds_are_those_after_which_a_rival_is_certified() -> None:
     epochs: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
     rounds = 0
     while evidence.against(leader, 0.3, np.array([rival]))[0] < learner.verdict.threshold:
-        (block,) = evidence.blocks(epochs, np.ones(1, dtype=np.bool_), cb.Events.none())
+        (block,) = evidence.blocks(rounds, epochs, np.ones(1, dtype=np.bool_), cb.Events.none())
         evidence.add(block)
         rounds += 1
     assert needed <= rounds <= needed * 1.5 + 3

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import comband as cb
-from comband.estimates import ValueBets
+from comband.estimates import PairedEvidence, ValueBets
 from comband.learners.certifying import Entered, Guard, Moment
 from comband.learners.certifying.evidence import levels_of
 from comband.learners.certifying.stretches import share_of_stretch
@@ -62,8 +62,16 @@ def test_evidence_is_that_of_recent_rounds_alone() -> None:
         for moment in witness.seen:
             if moment.block.epoch >= evidence.since:
                 rounds += moment.block.n_rounds
-                if moment.block.paired is not None:
-                    expected[moment.epoch.candidates] += moment.block.paired.log_wealth
+                block, epoch = moment.block, moment.epoch
+                said = PairedEvidence.from_events(
+                    epoch.bets,
+                    block.inside,
+                    block.rows,
+                    block.weights,
+                    n_rounds=block.n_rounds,
+                    n_uncovered=len(block.uncovered),
+                )
+                expected[epoch.candidates] += said.log_wealth
         np.testing.assert_allclose(evidence.log_wealth, expected, atol=1e-9)
         assert evidence.counted == rounds <= 1500
         assert evidence.rounds == learner.rounds

@@ -22,7 +22,7 @@ from comband.problem import Problem
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """What claims are compared with: a learner's parts; `rounds` are those that were answered, and `options` the
+    """What claims are compared with: a learner's parts; `rounds` are those that count, and `options` the
     settings that differ from their defaults and the readings of page and candidates.
     """
 

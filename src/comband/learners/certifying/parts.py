@@ -154,6 +154,7 @@ class Parts:
             contexts=X,
             covered=drawn.covered.copy(),
         )
+        self.queue.check_batch(len(decisions), first_id, number)
         epoch = self.epochs[number]
         self.watch.observe(Asked(decisions, epoch))
         self.queue.append(decisions)
@@ -161,7 +162,7 @@ class Parts:
         return decisions
 
     def report(self, rounds: int, options: frozenset[str]) -> Report:
-        """All of it in words, after so many answers, with these options."""
+        """All of it in words, after so many rounds, with these options."""
         return Report(
             self._problem,
             options,
@@ -174,12 +175,14 @@ class Parts:
             rounds,
         )
 
-    def changing(self, *, epoch: bool = False, asking: bool = False) -> tuple[object, ...]:
-        """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are
-        made and answers taken in; what enters the evidence is altered when nothing can fail any more.
+    def changing(self, *, epoch: bool = False, asking: bool = False, moving: bool = False) -> tuple[object, ...]:
+        """The objects whose attributes are replaced by what may fail: when an epoch begins, or else when decisions are
+        made (asking; an epoch may begin before if the learner is moving on) and answers taken in. What enters the
+        evidence is altered when nothing can fail any more.
         """
         mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, self.verdict)
-        return *(mine if epoch else (self.queue,)), self.recent, *self.watch.parts(asking=asking)
+        mine = (*(mine if epoch or moving else ()), *(() if epoch else (self.queue,)))
+        return *mine, self.recent, *self.watch.parts(asking=asking and not moving and self.queue.patience is None)
 
     SCHEMA: ClassVar = {
         "field": Field.SCHEMA,

@@ -39,6 +39,9 @@ class Verdict:
     may begin anew (`restarts`), that is so over all stretches together: the current one, number `stretch`, has its
     share of `field.delta`, which is `delta`; see `comband.learners.certifying.stretches`.
 
+    Whoever asks may look for a certificate at any time (`look`), and one that was seen stays. Who is dropped has a say
+    in what is shown next: that is judged (`judge`) at moments that do not depend on how answers were told.
+
     Parameters
     ----------
     evidence:
@@ -82,7 +85,8 @@ class Verdict:
         self.certified: Certified | None = None  # once and for all
         self.best_before: Certified | None = None  # of the epochs that are over
         self._slowest = -1
-        self._nothing_until = 0.0  # rounds; see `may_change`
+        self._nothing_until = 0.0  # rounds; see `may_be_certified`
+        self._moved = True  # whether log-wealths may be others than when it was last judged
 
     def on(self, evidence: Evidence, field: Field) -> Verdict:
         """One of the same promise on other evidence, of which nothing is judged yet."""
@@ -140,9 +144,15 @@ class Verdict:
         alive[leader] = False
         return np.flatnonzero(alive)
 
-    def may_change(self) -> bool:
-        """Whether rounds without any reward, as many as came since the last judgement, may have changed anything."""
-        return self.evidence.rounds >= self._nothing_until
+    def note(self, *, eventful: bool) -> None:
+        """Rounds have entered the evidence, and changed log-wealths or not."""
+        if eventful:
+            self._moved, self._nothing_until = True, 0.0
+
+    @property
+    def may_be_certified(self) -> bool:
+        """Whether rounds, as many as came since the last look, may have led to a certificate."""
+        return self.certified is None and self.evidence.rounds >= self._nothing_until
 
     @property
     def leader(self) -> int:
@@ -151,6 +161,20 @@ class Verdict:
 
     def judge(self) -> None:
         """Drop whom the evidence excludes, and see whether all others are certified."""
+        if self._moved:
+            self._drop()
+        self.look()
+
+    def look(self) -> None:
+        """See whether the leader is certified; if so, whom the evidence excludes is dropped, for all is over."""
+        if not self.may_be_certified:
+            return
+        self._look_at_levels()
+        self._certify()
+        if self.certified is not None:
+            self._drop()
+
+    def _drop(self) -> None:
         evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
         self._look_at_levels()
         against = evidence.against_being_best(self.alive, self._thresholds)
@@ -158,10 +182,14 @@ class Verdict:
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         if self.kept is not None:
             out[self.kept] = False
-        for i in np.flatnonzero(out):
-            self.dropped.append(Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])))
-        self.alive &= ~out
-        if self.certified is None and not self._slowest_is_open(leader):
+        dropped = [
+            Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])) for i in np.flatnonzero(out)
+        ]
+        self.alive, self.dropped, self._moved = self.alive & ~out, self.dropped + dropped, False
+
+    def _certify(self) -> None:
+        evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
+        if not self._slowest_is_open(leader):
             rivals = self.rivals(leader)
             reached = evidence.against(leader, self.epsilon, rivals)
             enough = self.enough(rivals)
@@ -170,9 +198,7 @@ class Verdict:
                 self.certified = Certified(leader, min(smallest, self.epsilon))
             else:
                 self._slowest = int(rivals[(reached - enough).argmin()])
-        if self.certified is not None:
-            self._nothing_until = np.inf
-        else:
+        if self.certified is None:
             threshold = float(self.enough(np.array([self._slowest]))[0])
             needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, threshold)
             self._nothing_until = rounds + 0.999999 * needed - 1
@@ -202,7 +228,7 @@ class Verdict:
         self.alive = field.present & ~out
         self.dropped = [one for one in self.dropped if out[one.index]]
         self.certified = self.best_before = None
-        self._slowest, self._nothing_until = -1, 0.0
+        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
 
     def restart(self) -> None:
         """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
@@ -210,12 +236,12 @@ class Verdict:
         self.alive, self.dropped = self.field.present, []
         self.certified = self.best_before = None
         self._thresholds = self._levels_at(np.zeros(len(self.names)))
-        self._slowest, self._nothing_until = -1, 0.0
+        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
 
     def end_epoch(self) -> None:
         """Keep the claim of an epoch that is over."""
         self.best_before = self.claim()
-        self._nothing_until = 0.0
+        self._nothing_until, self._moved = 0.0, True
 
     def _slowest_is_open(self, leader: int) -> bool:
         """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
