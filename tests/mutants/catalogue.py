@@ -93,6 +93,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "a list that the fallback fills shows an action twice",
         ("tests/policies/test_gaps.py::test_a_fallback_fills_what_is_empty",),
     ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))",
+        "return self.seen.value_error(candidate, self._all_rounds(), self.counted)",
+        "the standard error of a newcomer's value is that of all rounds, most of which say nothing of it",
+        ("tests/learners/certifying/test_beliefs.py",),
+    ),
+    Mutant(
+        "learners/certifying/seen.py",
+        "others * n_rounds[since.min() :].sum()",
+        "others * n_rounds.sum()",
+        "rounds that count no longer make newcomers look more uncertain than they are",
+        ("tests/learners/certifying/test_seen.py",),
+    ),
     # ---- the certificate ---------------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/evidence.py",
@@ -1163,6 +1177,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "return min((1 - floor) * self.exploit + floor * uniform for floor in (most,))",
         "an interval rests on a smaller weight than there can be",
         ("tests/learners/test_online_lists.py::test_the_interval_knows_the_largest_weight",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "in_order = ids[own] == self._first_id + np.arange(len(own))",
+        "in_order = ids[own] >= 0",
+        "decisions that were answered first, which are no fair sample, tell the value of a model",
+        ("tests/learners/test_online_lists.py",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "bound, delta = rho / self._least_chance(), _DELTA / (epoch * (epoch + 1))",
+        "bound, delta = rho / self._least_chance(), _DELTA",
+        "each of many epochs has an interval that misses with the probability allowed for all of them",
+        ("tests/learners/test_online_lists.py::test_the_intervals_of_all_epochs_share_delta",),
     ),
     Mutant(
         "learners/online_lists.py",

@@ -341,6 +341,10 @@ class Evidence:
             seen.score_variances(candidates, n_rounds, unit=self.unit, per_reward=self.per_reward),
         )
 
+    def value_error(self, candidate: int) -> float:
+        """The standard error of a candidate's estimated value, from the rounds in which it was one."""
+        return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))
+
     def _all_rounds(self) -> NDArray[np.int64]:
         """How many rounds of each epoch are in."""
         n_rounds = np.zeros(len(self.epochs), dtype=np.int64)

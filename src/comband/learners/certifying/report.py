@@ -100,7 +100,7 @@ class Report(Run):
         if thought[np.searchsorted(candidates, i)] < thought.max():
             i = int(candidates[thought.argmax()])
         value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
-        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.counted))
+        return Guess(i, names[i], value, evidence.value_error(i))
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
