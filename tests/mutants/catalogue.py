@@ -1170,6 +1170,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    # ---- what is read off a log --------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/histograms.py",
+        "bets = _BETS * 2.0 ** -powers[1] / powers[0]",
+        "bets = _BETS / self.bound",
+        "stakes depend on a propensity that was read off the log",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "estimates/histograms.py",
+        "weights = np.log(len(_BETS) / ((i + 1.0) * (i + 2.0)))",
+        "weights = np.zeros(len(_BETS))",
+        "each power of two that a log may suggest has all of delta",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "evaluation/judging.py",
+        "then = max(float(known_before[~uncovered].max(initial=0.0)), beyond)",
+        "then = float(known_before[~uncovered].max(initial=0.0))",
+        "a hint leaves candidates out that cannot be judged, and brings less than it says",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
+    Mutant(
+        "evaluation/evaluating.py",
+        "per_item=1 / least_of_pairs(1.0, reading),",
+        "per_item=1.0,",
+        "under factors of places a hint names the propensity of pairs, and makes epsilon larger where it is followed",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(
         "learners/online_lists.py",
