@@ -316,7 +316,10 @@ class Selection(Tabular):
 
 
 # What learners of small regret say about the policy they name.
-REGRET_INSTEAD = "this learner bounds the regret of its whole run instead"
+REGRET_INSTEAD = (
+    "this learner bounds the regret of its whole run instead, where each answer comes before the next decision"
+)
+NO_REGRET = "this is a baseline, whose regret no theorem bounds in a world that changes"
 # What learners say in whose rounds no guard looks for broken assumptions.
 UNWATCHED = (
     "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
@@ -325,6 +328,8 @@ UNWATCHED = (
 # What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
 # no sample of all (clicks are often told first), so nothing can be promised.
 OUT_OF_ORDER = "older decisions are still without answer, and those answered first may be no fair sample"
+# What learners with bounds for one look say before the planned rounds are in.
+TOO_EARLY = "the planned rounds are not in yet, and the bounds are for one look at their end"
 ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
 
 

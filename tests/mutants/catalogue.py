@@ -1170,6 +1170,28 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    # ---- bounds for one look -----------------------------------------------------------------------------------------
+    Mutant(
+        "learners/uniform.py",
+        "if self._ledger.overtaken() or not self.done:",
+        "if self._ledger.overtaken():",
+        "intervals that are for one look at the end are promised at every look before",
+        ("tests/test_running.py::test_stops_at_max_rounds_and_says_so",),
+    ),
+    Mutant(
+        "learners/two_phase/report.py",
+        "if not self.in_order or self.n_policies is None or not self._finished:",
+        "if not self.in_order or self.n_policies is None:",
+        "intervals of values that are for one look at the end are given at every look before",
+        (f"{PAC}::test_late_uniform_rounds_are_left_aside_and_named",),
+    ),
+    Mutant(
+        "learners/two_phase/learner.py",
+        'self.route in ("gradient", "refined") and self._explored_in_order',
+        'self.route in ("gradient", "refined")',
+        "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
+        (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
+    ),
     # ---- what is read off a log --------------------------------------------------------------------------------------
     Mutant(
         "estimates/histograms.py",
