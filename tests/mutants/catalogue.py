@@ -1170,6 +1170,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    Mutant(
+        "evaluation/clipped.py",
+        "if off.any():",
+        "if False:",
+        "a rule that did not draw the lists says what could be shown",
+        ("tests/evaluation/test_clipped.py::test_a_rule_that_did_not_draw_the_lists_is_refused",),
+    ),
     # ---- bounds for one look -----------------------------------------------------------------------------------------
     Mutant(
         "learners/uniform.py",
