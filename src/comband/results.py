@@ -474,7 +474,8 @@ class CertificationStatus(Status):
     dropped:
         Who was dropped, in order.
     reward_lost:
-        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+        What exploration cost so far: the leader's estimated value times the rounds since it came, minus the rewards
+        seen in them.
     to_lose:
         What it will cost further, if it loses as much per round until the certificate as it did so far.
     loss, loss_error:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import comband as cb
-from comband.evaluation import clipped_gaps
+from comband.evaluation import Evaluation, clipped_gaps
 from comband.evaluation.coverage import LeastPropensity
 from tests.logs.worlds import small_log
 
@@ -52,7 +52,7 @@ def test_a_hint_that_is_followed_brings_what_it_says() -> None:
     followed = {"min_propensity": 0, "sparsity": 0}
     for seed in range(240):
         log, policies, options = random_log(seed)
-        open_: list[tuple[cb.Evaluation, dict[str, Any]]] = [(cb.evaluate(log, policies, **options), options)]
+        open_: list[tuple[Evaluation, dict[str, Any]]] = [(cb.evaluate(log, policies, **options), options)]
         while open_:
             answer, options = open_.pop()
             for hint in answer.hints:
@@ -107,10 +107,11 @@ def wealth(values: NDArray[np.float64], mu: float, power: int) -> float:
 
 
 def one_item_log(contexts: Any, items: Any, rewards: Any, chances: Any) -> cb.Rounds:
-    columns = {"lists": items, "rewards": rewards, "propensities": chances}
     return cb.Rounds.from_log(
         np.asarray(contexts),
-        **{name: np.asarray(each)[:, None] for name, each in columns.items()},
+        lists=np.reshape(items, (-1, 1)),
+        rewards=np.reshape(rewards, (-1, 1)),
+        propensities=np.reshape(chances, (-1, 1)),
         problem=cb.Problem(3, 1, 1),
     )
 

@@ -207,7 +207,7 @@ def test_explore_then_commit() -> None:
 
 
 def test_only_who_bounds_the_regret_says_so() -> None:
-    saying = {"regret of its whole run": [], "no theorem bounds": []}
+    saying: dict[str, list[type]] = {"regret of its whole run": [], "no theorem bounds": []}
     for kind in (cb.Exp4CombSparse, cb.ExploreThenCommit, cb.EpsilonGreedy):
         guarantee = kind(PROBLEM, POLICIES, horizon=300).result().guarantee
         for words, kinds in saying.items():

@@ -228,7 +228,8 @@ def test_intervals_hold_where_confirmations_are_told_first(objective: str) -> No
     rate, misses, informed = 0.2, 0, 0
     for seed in range(30):
         learner = OnlineListClassifier(Problem(4, 1, 1), objective=objective, growth=2, exploit=0.6, seed=seed)
-        rng, waiting, missed = np.random.default_rng([seed, 1]), [], False
+        waiting: list[Rounds] = []
+        rng, missed = np.random.default_rng([seed, 1]), False
         for _ in range(12):
             told = ask_and_answer(learner, rng, 300, rate)
             hit = told.rewards[:, 0] > 0

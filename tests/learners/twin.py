@@ -89,7 +89,7 @@ class Twin:
         self.asked: list[Asked] = []
         self.answers: dict[int, Floats] = {}
         self.front = self.missing = self.late = 0
-        self.reward = 0.0
+        self.earned = np.zeros(self.P)  # the rewards of the rounds in which each was a candidate
         self.epochs: list[Facts] = []
         self.n_rounds: list[int] = []  # of each epoch
         self.by_leader: dict[int, Floats] = {}  # log-wealths (P, 3) of the rounds that each has led
@@ -198,7 +198,7 @@ class Twin:
         self.n_uncovered_rewards += uncovered and rewards is not None and bool(rewards.any())
         X = np.zeros(self.P)
         if rewards is not None:
-            self.reward += float(rewards.sum())
+            self.earned[list(epoch.candidates)] += float(rewards.sum())
             X = self.worth(asked, rewards, epoch)
         of = list(epoch.candidates)
         D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]

@@ -173,10 +173,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/report.py",
-        "lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)",
-        "lost = float(evidence.reward - evidence.values.means[claim.leader] * evidence.rounds)",
+        "lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))",
+        "lost = float(evidence.earned_while(claim.leader) - evidence.values.means[claim.leader] * own)",
         "the sign of reward_lost: what exploration cost reads as a gain",
         (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return sum(self.rewards[k] for k in epochs if candidate in self.epochs[k].candidates)",
+        "return self.reward",
+        "rewards from before a newcomer came count as what exploration beside it brought",
+        (COMING,),
     ),
     Mutant(
         "learners/certifying/evidence.py",
