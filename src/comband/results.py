@@ -316,7 +316,10 @@ class Selection(Tabular):
 
 
 # What learners of small regret say about the policy they name.
-REGRET_INSTEAD = "this learner bounds the regret of its whole run instead"
+REGRET_INSTEAD = (
+    "this learner bounds the regret of its whole run instead, where each answer comes before the next decision"
+)
+NO_REGRET = "this is a baseline, whose regret no theorem bounds in a world that changes"
 # What learners say in whose rounds no guard looks for broken assumptions.
 UNWATCHED = (
     "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
@@ -325,6 +328,8 @@ UNWATCHED = (
 # What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
 # no sample of all (clicks are often told first), so nothing can be promised.
 OUT_OF_ORDER = "older decisions are still without answer, and those answered first may be no fair sample"
+# What learners with bounds for one look say before the planned rounds are in.
+TOO_EARLY = "the planned rounds are not in yet, and the bounds are for one look at their end"
 ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
 
 
@@ -469,7 +474,8 @@ class CertificationStatus(Status):
     dropped:
         Who was dropped, in order.
     reward_lost:
-        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+        What exploration cost so far: the leader's estimated value times the rounds since it came, minus the rewards
+        seen in them.
     to_lose:
         What it will cost further, if it loses as much per round until the certificate as it did so far.
     loss, loss_error:

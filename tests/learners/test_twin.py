@@ -81,7 +81,8 @@ def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
     assert_same(learner.problem.max_reward if status.certified is None else status.certified, epsilon)
     np.testing.assert_allclose(status.forecast, twin.forecast(), rtol=1e-10)
     value = twin.value(leader)
-    np.testing.assert_allclose(status.reward_lost, value * twin.front - twin.reward, rtol=1e-12, atol=1e-9)
+    lost = value * twin.counted()[leader] - twin.earned[leader]
+    np.testing.assert_allclose(status.reward_lost, lost, rtol=1e-12, atol=1e-9)
     assert_same(learner.intervals(), [ends[: len(names)] for ends in twin.intervals()])
 
 

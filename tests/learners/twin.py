@@ -98,7 +98,7 @@ class Twin:
         self.answers: dict[int, Floats] = {}  # in time
         self.told: set[int] = set()
         self.front = self.missing = self.late = 0
-        self.reward = 0.0
+        self.earned = np.zeros(self.P)  # the rewards of the rounds in which each was a candidate
         self.epochs: list[Facts] = []
         self.n_rounds: list[int] = []  # of each epoch
         self.by_leader: dict[int, Floats] = {}  # log-wealths (P, 3) of the rounds that each has led
@@ -178,6 +178,7 @@ class Twin:
         self.delta = delta * (1 / self.stretch**2 - 1 / (self.stretch + 1) ** 2)
         self.by_leader, self.alive, self.dropped, self.kept = {}, self.present.copy(), [], None
         self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
+        self.earned = np.zeros(self.P)
 
     def padded(self, facts: Facts) -> Facts:
         """With a row for all that will ever be there."""
@@ -238,12 +239,11 @@ class Twin:
         self.n_uncovered += uncovered
         self.n_uncovered_rewards += uncovered and rewards is not None and bool(rewards.any())
         X = np.zeros(self.P)
-        if rewards is not None:
-            self.reward += float(rewards.sum())
         if asked.epoch < self.since:
             self.n_old += 1
             return
         if rewards is not None:
+            self.earned[list(epoch.candidates)] += float(rewards.sum())
             X = self.worth(asked, rewards, epoch)
         of = list(epoch.candidates)
         D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]

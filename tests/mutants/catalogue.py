@@ -152,6 +152,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "a list that the fallback fills shows an action twice",
         ("tests/policies/test_gaps.py::test_a_fallback_fills_what_is_empty",),
     ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))",
+        "return self.seen.value_error(candidate, self._all_rounds(), self.counted)",
+        "the standard error of a newcomer's value is that of all rounds, most of which say nothing of it",
+        ("tests/learners/certifying/test_beliefs.py",),
+    ),
+    Mutant(
+        "learners/certifying/seen.py",
+        "others * n_rounds[since.min() :].sum()",
+        "others * n_rounds.sum()",
+        "rounds that count no longer make newcomers look more uncertain than they are",
+        ("tests/learners/certifying/test_seen.py",),
+    ),
     # ---- the certificate ---------------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/evidence.py",
@@ -218,10 +232,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/report.py",
-        "lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)",
-        "lost = float(evidence.reward - evidence.values.means[claim.leader] * evidence.rounds)",
+        "lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))",
+        "lost = float(evidence.earned_while(claim.leader) - evidence.values.means[claim.leader] * own)",
         "the sign of reward_lost: what exploration cost reads as a gain",
         (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return sum(self.rewards[k] for k in epochs if candidate in self.epochs[k].candidates)",
+        "return self.reward",
+        "rewards from before a newcomer came count as what exploration beside it brought",
+        (COMING,),
     ),
     Mutant(
         "learners/certifying/evidence.py",
@@ -1303,6 +1324,64 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    Mutant(
+        "evaluation/clipped.py",
+        "if off.any():",
+        "if False:",
+        "a rule that did not draw the lists says what could be shown",
+        ("tests/evaluation/test_clipped.py::test_a_rule_that_did_not_draw_the_lists_is_refused",),
+    ),
+    # ---- bounds for one look -----------------------------------------------------------------------------------------
+    Mutant(
+        "learners/uniform.py",
+        "if self._ledger.overtaken() or not self.done:",
+        "if self._ledger.overtaken():",
+        "intervals that are for one look at the end are promised at every look before",
+        ("tests/test_running.py::test_stops_at_max_rounds_and_says_so",),
+    ),
+    Mutant(
+        "learners/two_phase/report.py",
+        "if not self.in_order or self.n_policies is None or not self._finished:",
+        "if not self.in_order or self.n_policies is None:",
+        "intervals of values that are for one look at the end are given at every look before",
+        (f"{PAC}::test_late_uniform_rounds_are_left_aside_and_named",),
+    ),
+    Mutant(
+        "learners/two_phase/learner.py",
+        'self.route in ("gradient", "refined") and self._explored_in_order',
+        'self.route in ("gradient", "refined")',
+        "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
+        (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
+    ),
+    # ---- what is read off a log --------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/histograms.py",
+        "bets = _BETS * 2.0 ** -powers[1] / powers[0]",
+        "bets = _BETS / self.bound",
+        "stakes depend on a propensity that was read off the log",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "estimates/histograms.py",
+        "weights = np.log(len(_BETS) / ((i + 1.0) * (i + 2.0)))",
+        "weights = np.zeros(len(_BETS))",
+        "each power of two that a log may suggest has all of delta",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "evaluation/judging.py",
+        "then = max(float(known_before[~uncovered].max(initial=0.0)), beyond)",
+        "then = float(known_before[~uncovered].max(initial=0.0))",
+        "a hint leaves candidates out that cannot be judged, and brings less than it says",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
+    Mutant(
+        "evaluation/evaluating.py",
+        "per_item=1 / least_of_pairs(1.0, reading),",
+        "per_item=1.0,",
+        "under factors of places a hint names the propensity of pairs, and makes epsilon larger where it is followed",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(
         "learners/online_lists.py",
@@ -1310,6 +1389,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "return min((1 - floor) * self.exploit + floor * uniform for floor in (most,))",
         "an interval rests on a smaller weight than there can be",
         ("tests/learners/test_online_lists.py::test_the_interval_knows_the_largest_weight",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "in_order = ids[own] == self._first_id + np.arange(len(own))",
+        "in_order = ids[own] >= 0",
+        "decisions that were answered first, which are no fair sample, tell the value of a model",
+        ("tests/learners/test_online_lists.py",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "bound, delta = rho / self._least_chance(), _DELTA / (epoch * (epoch + 1))",
+        "bound, delta = rho / self._least_chance(), _DELTA",
+        "each of many epochs has an interval that misses with the probability allowed for all of them",
+        ("tests/learners/test_online_lists.py::test_the_intervals_of_all_epochs_share_delta",),
     ),
     Mutant(
         "learners/online_lists.py",

@@ -153,6 +153,11 @@ class TotalValueBets:
         return self.candidates.rounds
 
     @property
+    def n_rounds(self) -> NDArray[np.int64]:
+        """How many rounds count for each policy."""
+        return self.candidates.n_rounds
+
+    @property
     def means(self) -> NDArray[np.float64]:
         """Estimated values (P,)."""
         return np.asarray(self.candidates.means - self._per_list * self.lists.means[0])

@@ -106,16 +106,25 @@ def ranked_candidates(
     )
 
 
+_ASSUMED = {
+    "min_propensity": "every item that a candidate shows had a propensity of at least",
+    "sparsity": "no round can bring more than",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """An assumption that makes the promise tighter: which option, which value, and the ε that then holds.
+    """An assumption that makes the promise tighter: which option, which value, and the ε that is promised with it.
 
-    It must be known from how lists were drawn and rewards arise; that the log does not contradict it is no proof.
+    It must be known from how lists were drawn and rewards arise. The value is read off the log: that the log does not
+    contradict it is no proof, and without that knowledge the ε is no promise.
 
     Parameters
     ----------
     epsilon:
-        What is then promised.
+        What `evaluate` promises if it is told.
+    min_propensity:
+        What must be stated besides; None if nothing must.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -135,16 +144,16 @@ class Hint:
     option: str
     value: float
     epsilon: float
+    min_propensity: float | None = None
 
     def __str__(self) -> str:
-        what = {
-            "min_propensity": "every item that a candidate shows had a propensity of at least",
-            "sparsity": "no round can bring more than",
-        }[self.option]
-        name = {"sparsity": "sparsity, max_reward"}.get(self.option, self.option)
+        known = {"min_propensity": self.min_propensity, self.option: self.value}
+        told = [f"{_ASSUMED[option]} {value:.4g}" for option, value in known.items() if value is not None]
+        names = {"sparsity": "sparsity, max_reward"}
+        options = [f"{names.get(option, option)}, --{option.replace('_', '-')}" for option in known if known[option]]
         return (
-            f"epsilon is {self.epsilon:.4g} if you know that {what} {self.value:.4g}: state it "
-            f"({name}, --{self.option.replace('_', '-')})"
+            f"epsilon would be {self.epsilon:.4g} if you knew, not from this log, that {' and that '.join(told)}: "
+            f"state what you know ({'; '.join(options)})"
         )
 
 
@@ -223,8 +232,9 @@ class Evaluation(Tabular):
         break it (`unjudged`); if not, nothing is assumed about items that the log does not show.
     covered_epsilon:
         For the candidates all of whose items had a propensity of at least `min_propensity` on every context, whichever
-        these are; `unjudged` ones are not among them. Smaller than epsilon where min_propensity was not stated but read
-        off the log, or where a candidate is unjudged.
+        these are; `unjudged` ones are not among them. A third statement with probability 1 − delta, smaller than
+        epsilon where min_propensity was not stated but read off the log, or where a candidate is unjudged. What is read
+        off the log is rounded down to a power of two for the stakes, whose weights do not depend on which it is.
     propensity_check:
         Whether the log agrees; None for events, which do not tell.
     approximate_epsilon:
@@ -321,8 +331,8 @@ class Evaluation(Tabular):
         unit = "rewards per round"
         if self.covered_epsilon < self.epsilon:
             known += (
-                f" ({unit}), and none all of whose items had a propensity of at least {self.min_propensity:.4g} by "
-                f"more than {self.covered_epsilon:.5g}."
+                f" ({unit}); and, with the same probability, none all of whose items had a propensity of at least "
+                f"{self.min_propensity:.4g} by more than {self.covered_epsilon:.5g}."
             )
         else:
             known += f" ({unit})."

@@ -32,7 +32,7 @@ from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
-from comband.evaluation.coverage import ItemWeights
+from comband.evaluation.coverage import ItemWeights, LeastPropensity
 from comband.evaluation.extras import check_extras, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
@@ -260,6 +260,7 @@ def _evaluate_pairs(
         min_propensity=min_propensity,
         delta=delta,
         slots=m,
+        per_item=1 / least_of_pairs(1.0, reading),
     )
     return replace(result, rewards=n_rewards)
 
@@ -469,8 +470,11 @@ def _evaluate(
     min_propensity: float | None,
     delta: float,
     slots: int | None = None,
+    per_item: float = 1.0,
 ) -> Evaluation:
-    """Values and bounds; `slots` m, if the rounds stand for others, which were checked."""
+    """Values and bounds; `slots` m, if the rounds stand for others, which were checked, and `per_item` how much larger
+    the propensities of their items are.
+    """
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
@@ -484,6 +488,7 @@ def _evaluate(
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
+        per_item=per_item,
     )
 
 
@@ -546,4 +551,5 @@ def item_weights(rounds: Rounds, policies: PolicySet, *, min_propensity: float) 
     """What the items of every candidate weigh on all of `rounds`; `check_logged_propensities` says what it means."""
     part, m = Part(Events.none(len(rounds)), policies, rounds, smallest=min_propensity), rounds.decisions.lists.shape[1]
     look = first_look([part], 1.0, m / min_propensity)
-    return ItemWeights.of(look.weights, look.weight_sums, slots=m, min_propensity=min_propensity, alarm=ALARM)
+    least = LeastPropensity(min_propensity, stated=True)
+    return ItemWeights.of(look.weights, look.weight_sums, slots=m, least=least, alarm=ALARM)

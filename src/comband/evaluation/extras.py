@@ -7,6 +7,7 @@ from typing import Any
 
 from comband.evaluation.answers import Evaluation
 from comband.evaluation.clipped import Logging, clipped_gaps
+from comband.evaluation.judging import notes_of
 from comband.evaluation.usual import usual_estimates
 from comband.logs.reading import LogReading
 from comband.policies.policy_set import PolicySet
@@ -40,6 +41,7 @@ def with_extras(
         best, most = answer.candidates[0].index, answer.max_reward
         gaps = clipped_gaps(rounds, policies, best, logging=logging, max_reward=most, delta=answer.delta)
         answer = answer.with_gaps(gaps, _CLIPPED)
+        answer = replace(answer, notes=notes_of(answer, stated=False))
     if reward_model is not None:
         usual = usual_estimates(rounds, policies, reward_model=reward_model, delta=answer.delta)
         answer = replace(answer, usual=usual)

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from comband.claims import HOLDS, Claim, Kind, Premise, reading_options, within
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
-from comband.results import OUT_OF_ORDER
+from comband.results import OUT_OF_ORDER, TOO_EARLY
 
 
 @dataclass(frozen=True, slots=True)
 class FixedTime:
-    """What their claims are compared with: the setting, and whether the rounds that count were answered in the order of
-    decisions. `policies` is None where they are behind an oracle.
+    """What their claims are compared with: the setting, whether the rounds that count were answered in the order of
+    decisions, and whether those are in at whose number the bound holds. `policies` is None where they are behind an
+    oracle.
     """
 
     problem: Problem
     policies: PolicySet | None
     in_order: bool
+    planned: bool
 
     def certificate(self, epsilon: float, *, delta: float, basis: str) -> Claim:
         """That of the selected candidate."""
@@ -40,6 +42,7 @@ class FixedTime:
 ORDER: Premise[FixedTime] = Premise(
     "order", "older decisions are answered too", lambda run: HOLDS if run.in_order else OUT_OF_ORDER
 )
+PLAN: Premise[FixedTime] = Premise("plan", "the planned rounds are in", lambda run: HOLDS if run.planned else TOO_EARLY)
 PLACES: Premise[FixedTime] = Premise(
     "places",
     "rewards depend on the set of items alone",
@@ -47,5 +50,5 @@ PLACES: Premise[FixedTime] = Premise(
 )
 _READINGS = frozenset({"factors", "pairs", "totals", "cover"})
 
-CERTIFICATE: Kind[FixedTime] = Kind("certificate", (ORDER,), knows=_READINGS)
-COVER: Kind[FixedTime] = Kind("cover", (ORDER, PLACES), knows=_READINGS)
+CERTIFICATE: Kind[FixedTime] = Kind("certificate", (ORDER, PLAN), knows=_READINGS)
+COVER: Kind[FixedTime] = Kind("cover", (ORDER, PLAN, PLACES), knows=_READINGS)

@@ -45,7 +45,7 @@ class UniformExploration(Selector):
         The budget; `done` once so many decisions are answered.
     delta:
         The intervals hold for all candidates at once with probability 1 − delta, when `result` is read once, at the
-        end of the budget.
+        end of the budget; before it nothing is promised.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -96,7 +96,7 @@ class UniformExploration(Selector):
             for i in ranked[: 1 + _RUNNERS_UP]
         )
         epsilon = self._epsilon(leader, low, high)
-        run = FixedTime(self.problem, self.policies, in_order)
+        run = FixedTime(self.problem, self.policies, in_order, self.done)
         bound = "empirical Bernstein intervals at a fixed number of rounds"
         promise, cover = run.certificate(epsilon, delta=self.delta, basis=bound), run.cover(epsilon, delta=self.delta)
         notes = [] if in_order else [ANSWER_THEM]
@@ -118,8 +118,7 @@ class UniformExploration(Selector):
     def status(self) -> Status:
         """Where the learner stands now; nothing is certified before the end of the budget."""
         leader = self._leader()
-        epsilon = telling(self._epsilon(leader, *self._intervals()), self.problem.max_reward)
-        certified = epsilon if self.done else None
+        certified = telling(self._epsilon(leader, *self._intervals()), self.problem.max_reward)
         return Status(self.rounds, self.policies.names[leader], len(self.policies), certified=certified)
 
     def _leader(self) -> int:
@@ -128,7 +127,7 @@ class UniformExploration(Selector):
         return int(np.random.default_rng(self.rounds).choice(np.flatnonzero(means == means.max())))
 
     def _intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if self._ledger.overtaken():
+        if self._ledger.overtaken() or not self.done:  # they are for one look, at the end
             return np.zeros(len(self.policies)), np.full(len(self.policies), self.problem.max_reward)
         low, high = self._values.bounds(bound=self._bound, delta=self.delta)
         return low, np.minimum(high, self.problem.max_reward)

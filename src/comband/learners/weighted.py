@@ -47,6 +47,9 @@ class WeightedPolicies(Selector):
     256 MB; beyond it propensities are computed at once.
     """
 
+    PROMISES_NOTHING: ClassVar[str] = REGRET_INSTEAD
+    """Why nothing is promised of the policy that is named."""
+
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
     ) -> None:
@@ -81,13 +84,12 @@ class WeightedPolicies(Selector):
     @alone
     def result(self) -> Selection:
         """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
-        rho = self.problem.max_reward
+        rho, n = self.problem.max_reward, max(self._rounds_learnt(), 1)
         totals = self.estimated_totals
         # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
         ranked = np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))[: 1 + _RUNNERS_UP]
         best, *others = (
-            Candidate(int(i), self.policies.names[i], min(float(totals[i] / max(self.rounds, 1)), rho), (0.0, rho))
-            for i in ranked
+            Candidate(int(i), self.policies.names[i], min(float(totals[i] / n), rho), (0.0, rho)) for i in ranked
         )
         return Selection(
             policy=self.policies[best.index],
@@ -96,7 +98,7 @@ class WeightedPolicies(Selector):
             delta=0.0,
             rounds=self.rounds,
             runners_up=tuple(others),
-            claims=(nothing(REGRET_INSTEAD),),
+            claims=(nothing(self.PROMISES_NOTHING),),
         )
 
     @alone
@@ -104,6 +106,10 @@ class WeightedPolicies(Selector):
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
         return Status(self.rounds, self.policies.names[leader], len(self.policies))
+
+    def _rounds_learnt(self) -> int:
+        """How many rounds the estimated totals are of."""
+        return self.rounds
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from comband.learners.certifying.epochs import Epoch
 from comband.learners.certifying.seen import Propensities, Seen
 from comband.problem import InputError, Problem
 from comband.rounds import Events, events_of_rounds
-from comband.storage import Array, Part, Real, State, Whole, check, require
+from comband.storage import Array, Part, State, Whole, check, require
 
 _credits = lru_cache(maxsize=64)(credits_at)
 _NONE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -124,7 +124,7 @@ class Evidence:
         self.seen = Seen(n_policies)
         self.n_rounds: list[int] = []  # of each epoch
         self.n_uncovered: list[int] = []
-        self.reward = 0.0
+        self.rewards: list[float] = []
 
     def _no_values(self) -> ValueBets | TotalValueBets:
         n_policies, unit = len(self.log_wealth), self.unit
@@ -134,6 +134,16 @@ class Evidence:
         )
         values.n_first = self.n_first
         return values
+
+    @property
+    def reward(self) -> float:
+        """All rewards seen."""
+        return sum(self.rewards)
+
+    def earned_while(self, candidate: int) -> float:
+        """The rewards of the rounds in which this was a candidate, of those that count."""
+        epochs = range(self.since, len(self.rewards))
+        return sum(self.rewards[k] for k in epochs if candidate in self.epochs[k].candidates)
 
     @property
     def rounds(self) -> int:
@@ -188,10 +198,11 @@ class Evidence:
         while len(self.n_rounds) <= block.epoch:
             self.n_rounds.append(0)
             self.n_uncovered.append(0)
+            self.rewards.append(0.0)
         self.n_rounds[block.epoch] += block.n_rounds
         self.n_uncovered[block.epoch] += len(block.uncovered)
         for reward in block.rewards.tolist():
-            self.reward += reward
+            self.rewards[block.epoch] += reward
         if block.epoch < self.since:
             return
         if block.eventful:
@@ -281,7 +292,7 @@ class Evidence:
         for i, part in enumerate((self, other)):
             counts[i, :, : len(part.n_rounds)] = part.n_rounds, part.n_uncovered
         total.n_rounds, total.n_uncovered = counts.sum(axis=0).tolist()
-        total.reward = self.reward + other.reward
+        total.rewards = [sum(both) for both in zip_longest(self.rewards, other.rewards, fillvalue=0.0)]
         return total
 
     def against(
@@ -378,6 +389,10 @@ class Evidence:
             seen.score_variances(candidates, n_rounds, unit=self.unit, per_reward=self.per_reward),
         )
 
+    def value_error(self, candidate: int) -> float:
+        """The standard error of a candidate's estimated value, from the rounds in which it was one."""
+        return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))
+
     def _all_rounds(self) -> NDArray[np.int64]:
         """How many rounds of each epoch are in."""
         n_rounds = np.zeros(len(self.epochs), dtype=np.int64)
@@ -403,7 +418,7 @@ class Evidence:
         "seen": Seen.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
         "n_uncovered": Array("i8", ("epochs",), 0),
-        "reward": Real(0),
+        "rewards": Array("f8", ("epochs",), 0),
     }
 
     def state(self) -> State:
@@ -420,7 +435,7 @@ class Evidence:
             "seen": self.seen.state(),
             "n_rounds": np.array(self.n_rounds, dtype=np.int64),
             "n_uncovered": np.array(self.n_uncovered, dtype=np.int64),
-            "reward": self.reward,
+            "rewards": np.array(self.rewards, dtype=np.float64),
         }
 
     @classmethod
@@ -449,7 +464,7 @@ class Evidence:
         evidence.values.n_first = n_first
         evidence.seen = Seen.from_state(state["seen"], n_policies)
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
-        evidence.reward = state["reward"]
+        evidence.rewards = state["rewards"].tolist()
         require(
             evidence.since <= evidence.open < len(epochs)
             and {epoch.leader for epoch in epochs} >= evidence.of_leaders.keys()
@@ -458,6 +473,15 @@ class Evidence:
             "rounds must be those of its epochs.",
         )
         return evidence
+
+
+def rewards_by_epoch(state: State) -> State:
+    """The state, if it is from before rewards were kept by epoch as if each had had its share of them."""
+    n_rounds, reward = state.get("n_rounds"), state.get("reward")
+    if "rewards" in state or not isinstance(n_rounds, np.ndarray) or not isinstance(reward, int | float):
+        return state
+    others = {name: value for name, value in state.items() if name != "reward"}
+    return {**others, "rewards": reward * (n_rounds / max(n_rounds.sum(), 1))}
 
 
 def levels_of(epoch: Epoch, which: NDArray[np.int64]) -> NDArray[np.int64]:

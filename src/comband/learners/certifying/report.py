@@ -100,13 +100,14 @@ class Report(Run):
         if thought[np.searchsorted(candidates, i)] < thought.max():
             i = int(candidates[thought.argmax()])
         value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
-        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.counted))
+        return Guess(i, names[i], value, evidence.value_error(i))
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
         verdict, evidence = self.verdict, self.verdict.evidence
         claim = verdict.claim()
-        lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)
+        own = int(evidence.values.n_rounds[claim.leader])
+        lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
         promise = certificate(self, epsilon=claim.epsilon)
         return CertificationStatus(
@@ -118,7 +119,7 @@ class Report(Run):
             expected=self.expected(),
             forecast=forecast,
             reward_lost=lost,
-            to_lose=lost / evidence.rounds * forecast if lost > 0 else 0.0,
+            to_lose=lost / own * forecast if lost > 0 else 0.0,
             loss=None if loss is None else loss.estimate,
             loss_error=None if loss is None else loss.error,
             waiting=self.queue.waiting,
