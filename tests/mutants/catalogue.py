@@ -1156,6 +1156,28 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    # ---- items numbered anew -----------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/numbering.py",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else most",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else 0",
+        "what no candidate shows has the propensity of another item",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "stamp[slot], keys[slot], numbers[slot] = i, y, count",
+        "stamp[slot], keys[slot], numbers[slot] = 0, y, count",
+        "items of later contexts are counted several times",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "if n_actions > FEW_ITEMS and n_actions > lists.size + asked.size:",
+        "if n_actions < 0:",
+        "a request takes room for all items there are",
+        ("tests/learners/test_many_items.py",),
+    ),
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(
         "learners/online_lists.py",

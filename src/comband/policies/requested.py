@@ -31,7 +31,8 @@ class RequestedLists(PolicySet):
 
     Any learner takes such a set as it is. Rankers may run wherever they like; which list a candidate would have shown
     in a round is all that the evidence needs to know about it. Numbers of items need a meaning only within one context,
-    since candidates are compared on the same rounds: number the items of each request anew, and K = P·m is enough.
+    since candidates are compared on the same rounds: number the items of each request anew, and K = P·m is enough; the
+    numbers of a large catalogue, below 2³¹, cost no more.
 
     Learners that mix in uniform lists (`UniformLists`, more candidates than `AdaptiveComband.max_evaluated`) show items
     that no candidate asked for, which only makes sense where numbers do have a meaning of their own.
