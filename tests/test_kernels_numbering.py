@@ -75,7 +75,9 @@ def test_what_is_out_of_range_is_refused() -> None:
 def test_few_items_keep_their_numbers_and_many_get_small_ones() -> None:
     rows, asked = np.array([[[5, 9], [9, 5]]], dtype=np.int32), np.array([[9, 7]], dtype=np.int32)
     few = Numbered(rows, asked, FEW_ITEMS)
-    assert few.lists is rows and few.asked is asked and few.n_actions == FEW_ITEMS
+    assert few.lists is rows
+    assert few.asked is asked
+    assert few.n_actions == FEW_ITEMS
     shown = rows[0]
     assert few.items_of(shown) is shown
     named = Numbered(np.zeros((1, 1, FEW_ITEMS + 1), dtype=np.int32), asked, FEW_ITEMS + 3)

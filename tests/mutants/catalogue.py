@@ -1156,6 +1156,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    # ---- what comes in -----------------------------------------------------------------------------------------------
+    Mutant(
+        "problem.py",
+        "        return values.copy()\n    refuse_masked(name, values)",
+        "        return values.copy()",
+        "rewards and propensities under a mask are counted",
+        ("tests/test_masked.py",),
+    ),
+    Mutant(
+        "contexts.py",
+        '            refuse_masked("contexts", X)\n            if sp.issparse(X) and len(shape) != 2:',
+        "            if sp.issparse(X) and len(shape) != 2:",
+        "policies are asked about contexts under a mask",
+        ("tests/test_masked.py",),
+    ),
     # ---- items numbered anew -----------------------------------------------------------------------------------------
     Mutant(
         "_kernels/numbering.py",

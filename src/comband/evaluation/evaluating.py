@@ -127,10 +127,17 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    framed = is_frame(rounds)
+    if not framed and not isinstance(rounds, (Rounds, Events, TotalRounds)):
+        files = isinstance(rounds, (str, os.PathLike, LogReading))
+        raise InputError(
+            f"rounds must be Rounds or Events, got {type(rounds).__name__}"
+            + ("; files, and what read_log gave, are for evaluate_log." if files else ".")
+        )
     check_extras(rounds, places, min_propensity, logging, reward_model)
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
-    if is_frame(rounds):
+    if framed:
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
         reading = _read_frame(rounds, policies, features, sparsity=max_reward, columns=columns, format=format)
@@ -148,8 +155,6 @@ def evaluate(
         )
     if law is not None:
         raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
-    if not isinstance(rounds, (Rounds, Events)):
-        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if places is not None:
         return _evaluate_places(
             rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta

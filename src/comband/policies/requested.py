@@ -11,7 +11,7 @@ from comband.contexts import Contexts
 from comband.policies.base import Policy
 from comband.policies.fallback import Fallback, filled
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_problem
+from comband.problem import InputError, Problem, check_problem, refuse_masked
 
 
 class RequestedList:
@@ -86,6 +86,7 @@ class RequestedLists(PolicySet):
 
     def tables(self, X: Contexts) -> NDArray[np.int32]:
         """The tables (n, P, m) of these contexts."""
+        refuse_masked("contexts", X)
         try:
             tables = np.asarray(X)
         except (TypeError, ValueError, OverflowError):
