@@ -205,7 +205,8 @@ def many_items(name: str, n_actions: int, seconds: float, clock: Callable[[], fl
     """One round at a time with three candidates, whose lists come with the request: µs of ask and tell, peak in MB."""
     problem = cb.Problem(n_actions, 5, sparsity=1)
     learner = LEARNERS[name](problem, RequestedLists(["a", "b", "c"], problem))
-    rng, taken = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    taken: list[float] = []
     began = time.perf_counter()
     while len(taken) < 20 or (len(taken) < 5000 and time.perf_counter() - began < seconds):
         tables = rng.integers(n_actions // 15, size=(1, 3, 5)) + np.arange(5) * (n_actions // 5)

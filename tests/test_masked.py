@@ -53,7 +53,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "contexts of a mixture": lambda: cb.Mixture(policies(), [0.5, 0.5], problem=PROBLEM, floor=0.5).draw(masked(X), 1),
     "contexts, tables": lambda: RequestedLists(["a", "b"], PROBLEM).predict(masked(LISTS.transpose(1, 0, 2))),
     "rewards": lambda: (one := learner()).tell(one.ask(X), masked(REWARDS)),
-    "rewards, rows": lambda: (one := learner()).tell(one.ask(X), list(masked(REWARDS))),  # type: ignore[call-overload]
+    "rewards, rows": lambda: (one := learner()).tell(one.ask(X), list(masked(REWARDS))),
     "rewards of a log": lambda: log(rewards=masked(REWARDS)),
     "rewards of an oracle": lambda: cb.EnumerationOracle(policies()).fit([0], masked(np.ones((1, 6)))),
     "totals": lambda: (

@@ -373,7 +373,7 @@ def refuse_masked(name: str, values: Any) -> None:
     for part in values if isinstance(values, (list, tuple)) else (values,):
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             raise InputError(
-                f"{name} must not be masked, got {np.ma.count_masked(part):,} of {part.size:,} entries that are: say "
+                f"{name} must not be masked, got {int(np.ma.getmaskarray(part).sum()):,} of {part.size:,} entries that are: say "
                 "what they hold, values.filled(…), or leave these rounds out."
             )
 

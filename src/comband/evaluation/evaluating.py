@@ -33,7 +33,7 @@ from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights
-from comband.evaluation.extras import check_extras, with_extras, with_usual
+from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
@@ -127,17 +127,11 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
-    framed = is_frame(rounds)
-    if not framed and not isinstance(rounds, (Rounds, Events, TotalRounds)):
-        files = isinstance(rounds, (str, os.PathLike, LogReading))
-        raise InputError(
-            f"rounds must be Rounds or Events, got {type(rounds).__name__}"
-            + ("; files, and what read_log gave, are for evaluate_log." if files else ".")
-        )
+    check_kind(rounds)
     check_extras(rounds, places, min_propensity, logging, reward_model)
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
-    if framed:
+    if is_frame(rounds):
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
         reading = _read_frame(rounds, policies, features, sparsity=max_reward, columns=columns, format=format)
