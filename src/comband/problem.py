@@ -372,8 +372,9 @@ def refuse_masked(name: str, values: Any) -> None:
     """Raise if an entry is masked: numpy would go on with the number under the mask."""
     for part in values if isinstance(values, (list, tuple)) else (values,):
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            hidden = int(np.ma.getmaskarray(part).sum())
             raise InputError(
-                f"{name} must not be masked, got {int(np.ma.getmaskarray(part).sum()):,} of {part.size:,} entries that are: say "
+                f"{name} must not be masked, got {hidden:,} of {part.size:,} entries that are: say "
                 "what they hold, values.filled(…), or leave these rounds out."
             )
 

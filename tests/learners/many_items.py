@@ -71,7 +71,7 @@ def candidates(problem: cb.Problem, *, gaps: bool = False) -> cb.PolicySet:
 def answers(lists: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
     """At most one reward per round, for some of the shown items."""
     one = np.arange(M) == rng.integers(M, size=(len(lists), 1))
-    return ((lists % 7 < 4) & (lists >= 0) & one).astype(np.float64)
+    return np.asarray((lists % 7 < 4) & (lists >= 0) & one, dtype=np.float64)
 
 
 def live(learner: cb.Learner) -> None:
