@@ -168,3 +168,16 @@ def test_candidates_are_single_policies_too() -> None:
     np.testing.assert_array_equal(policies.predict(tables, [4, 1]), tables[:, [4, 1]])
     with pytest.raises(InputError, match="cannot be taken apart"):
         policies.subset([0, 1])
+
+
+def test_tables_without_room_for_who_joins_later_are_told_what_to_do() -> None:
+    problem = cb.Problem(8, 3, sparsity=1)
+    tables = np.argsort(np.random.default_rng(1).random((20, 2, 8)), axis=2)[:, :, :3]
+    learner = cb.AdaptiveComband(
+        problem, RequestedLists(["a", "b"], problem, fallback="a"), epsilon=0.01, open_field=True, seed=1
+    )
+    learner.ask(tables)
+    with pytest.raises(cb.InputError, match=r"shape \(20, 2, 3\).* rows for all there may ever be, −1 in"):
+        learner.add(name="c")
+    with pytest.raises(cb.InputError, match=r"shape \(20, 2, 2\) and dtype int64\.$"):
+        learner.ask(tables[:, :, :2])

@@ -94,9 +94,11 @@ class RequestedLists(PolicySet):
         shape = (len(self), self.problem.list_size)
         fits = tables.ndim == 3 and tables.shape[1] >= shape[0] and tables.shape[2] == shape[1]
         if not fits or tables.dtype.kind not in "iu":
+            few = tables.ndim == 3 and tables.shape[1] < shape[0]
+            hint = "; where candidates join later, give tables rows for all there may ever be, −1 in those without one"
             raise InputError(
                 f"contexts must be tables (n, {shape[0]}, {shape[1]}) of the candidates' lists, got an array of shape "
-                f"{tables.shape} and dtype {tables.dtype}."
+                f"{tables.shape} and dtype {tables.dtype}{hint if few else ''}."
             )
         if tables.size and (int(tables.min()) < -1 or int(tables.max()) >= self.problem.n_actions):
             raise InputError(
