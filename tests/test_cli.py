@@ -513,3 +513,22 @@ def test_bench_design_and_demo_answer_in_strict_json(tmp_path: Path, monkeypatch
         [sys.executable, "-m", "comband", "bench", "quickest", "--json"], capture_output=True, text=True
     )
     assert strict(done.stdout) == {"benchmark": "quickest", "exit_code": 0, "lines": ["nan"]}
+
+
+def test_simulate_looks_at_its_files_before_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any, **options: Any) -> Any:
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr("comband.commands.simulate.run", never)
+    log, text = tmp_path / "log.csv", tmp_path / "log.txt"
+    for options, message in (
+        (["--log", str(text)], "log.txt should end in .parquet, .csv or .jsonl"),
+        (["--lists", str(text)], "log.txt should end in .parquet, .csv or .jsonl"),
+        (["--log", str(log), "--lists", str(log)], "--log and --lists must name different files"),
+        (["--log", str(log), "--lists", f"{tmp_path}/./log.csv"], "--log and --lists must name different files"),
+        (["--lists", str(log), "--html", str(log)], "--lists and --html must name different files"),
+    ):
+        refused = CliRunner().invoke(app, ["simulate", *options])
+        assert refused.exit_code == 1, refused.exception
+        assert message in " ".join(refused.stderr.split())
+    assert list(tmp_path.iterdir()) == []

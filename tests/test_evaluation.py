@@ -6,14 +6,17 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import comband as cb
+from comband.evaluation import usual_estimates
 from tests.logs.worlds import PROBLEM, small_log
 
 
@@ -442,3 +445,33 @@ def test_a_propensity_above_one_is_refused_wherever_it_is_stated() -> None:
     for source in (log, log.events()):
         with pytest.raises(cb.InputError, match="a probability, at most 1, got 50"):
             cb.evaluate(source, policies, max_reward=1, min_propensity=50)
+
+
+def test_the_smallest_delta_has_an_answer() -> None:
+    rounds, policies = small_log()
+    answers = [cb.evaluate(rounds, policies, max_reward=1, delta=delta) for delta in (1e-15, 1e-16, 1e-17, 1e-150)]
+    assert all(np.isfinite(answer.epsilon) for answer in answers)
+    approximate = [answer.approximate_epsilon for answer in answers]
+    assert approximate == sorted(approximate)
+    assert approximate[0] < approximate[-1]
+
+
+@pytest.mark.parametrize("wrong", ["log.csv", Path("log.csv"), np.zeros((3, 2)), None, {"a": 1}])
+@pytest.mark.parametrize("other", ["policies", "lists.csv", None])
+def test_a_wrong_log_is_what_the_message_is_about(wrong: Any, other: Any) -> None:
+    policies = small_log()[1] if other == "policies" else other
+    for options in ({}, {"max_reward": 1}, {"min_propensity": 7.0}):
+        with pytest.raises(cb.InputError, match=f"rounds must be Rounds or Events, got {type(wrong).__name__}") as told:
+            cb.evaluate(wrong, policies, **options)
+        assert ("evaluate_log" in str(told.value)) == isinstance(wrong, str | Path)
+    with pytest.raises(cb.InputError, match="rounds must be Rounds"):
+        usual_estimates(wrong, policies)
+
+
+def test_a_log_in_files_is_named_by_paths() -> None:
+    frame = pd.DataFrame({"a": [1], "b": [2]})
+    with pytest.raises(cb.InputError, match=r"a log must be a path, .* got DataFrame; read a data frame by read_log"):
+        cb.evaluate_log(frame, "lists.csv")
+    for wrong, name in (({"a": 1}, "dict"), (np.zeros((2, 2)), "ndarray among them"), ([3], "int among them")):
+        with pytest.raises(cb.InputError, match=f"a log must be a path, a pattern or several of them, got {name}"):
+            cb.evaluate_log(wrong, "lists.csv")

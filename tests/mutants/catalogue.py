@@ -481,7 +481,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "estimates/sequences.py",
-        "high += n_uncovered * np.log1p(-stakes * max_reward)",
         "high += np.log1p(-stakes * max_reward)",
         "high += 0.0 * stakes",
         "uncovered rounds count as worthless in the upper end",
@@ -1381,6 +1380,43 @@ MUTANTS: tuple[Mutant, ...] = (
         "per_item=1.0,",
         "under factors of places a hint names the propensity of pairs, and makes epsilon larger where it is followed",
         ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
+    # ---- what comes in -----------------------------------------------------------------------------------------------
+    Mutant(
+        "problem.py",
+        "        return values.copy()\n    refuse_masked(name, values)",
+        "        return values.copy()",
+        "rewards and propensities under a mask are counted",
+        ("tests/test_masked.py",),
+    ),
+    Mutant(
+        "contexts.py",
+        '            refuse_masked("contexts", X)\n            if sp.issparse(X) and len(shape) != 2:',
+        "            if sp.issparse(X) and len(shape) != 2:",
+        "policies are asked about contexts under a mask",
+        ("tests/test_masked.py",),
+    ),
+    # ---- items numbered anew -----------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/numbering.py",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else most",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else 0",
+        "what no candidate shows has the propensity of another item",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "stamp[slot], keys[slot], numbers[slot] = i, y, count",
+        "stamp[slot], keys[slot], numbers[slot] = 0, y, count",
+        "items of later contexts are counted several times",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "if n_actions > FEW_ITEMS and n_actions > lists.size + asked.size:",
+        "if n_actions < 0:",
+        "a request takes room for all items there are",
+        ("tests/learners/test_many_items.py",),
     ),
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(

@@ -17,7 +17,7 @@ from comband._kernels.exposure import exposure_bets
 from comband.estimates.alarm import LEVEL, Alarm
 from comband.estimates.grids import log_mean_exp, stake_grid
 from comband.policies.sparse import SparsePropensities
-from comband.problem import InputError, check_count, check_fraction
+from comband.problem import InputError, check_count, check_fraction, refuse_masked
 from comband.storage import Array, Flag, Real, State, Whole, check, require
 
 _STAKES = stake_grid(5, largest=0.5, per_octave=0.6)
@@ -85,6 +85,8 @@ class ExposureGuard(Alarm):
         If the latter are computed anew from the design, give also those that were `recorded` (n, m) with the lists: a
         difference is certain proof of a fault.
         """
+        for name, given in (("lists", lists), ("propensities", propensities), ("recorded", recorded)):
+            refuse_masked(name, given)
         shown = np.ascontiguousarray(lists, dtype=np.int64)
         q = propensities
         if not isinstance(q, SparsePropensities):

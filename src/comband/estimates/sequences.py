@@ -16,7 +16,7 @@ from scipy.special import gammainc, gammaln
 from comband._kernels.betting import add_value_log_wealth
 from comband.estimates.betting import SAFETY
 from comband.estimates.grids import between, bisect, grown, log_mean_exp, one_by_one, stake_grid
-from comband.problem import InputError, check_fraction, check_positive
+from comband.problem import InputError, check_fraction, check_positive, refuse_masked
 from comband.storage import Array, State, check, require
 
 # Stakes for values: two octaves apart over the whole range that can matter.
@@ -341,6 +341,7 @@ def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0
     """
     check_fraction("alpha", alpha)
     b = check_positive("bound", bound)
+    refuse_masked("values", values)
     x = np.asarray(values, dtype=np.float64) / b
     if x.ndim != 1 or len(x) == 0 or not ((x >= 0) & (x <= 1 + 1e-9)).all():
         raise InputError(f"values must be numbers in [0, bound] = [0, {b:g}], at least one.")

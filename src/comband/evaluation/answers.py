@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband.estimates.importance import ValueSums
+from comband.evaluation.normal import upper_quantile
 from comband.evaluation.usual import UsualEstimates
 from comband.frames import Tabular
 from comband.problem import InputError
@@ -88,7 +88,7 @@ def ranked_candidates(
 ) -> tuple[EvaluatedCandidate, ...]:
     """All candidates with what is known of each, by the mean of X; the best first among equals."""
     errors = np.sqrt(sums.variances / max(sums.n_rounds, 1))
-    radius = NormalDist().inv_cdf(1 - delta / 2) * errors
+    radius = upper_quantile(delta / 2) * errors
     effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(values), where=sums.squares > 0)
     return tuple(
         EvaluatedCandidate(
@@ -396,7 +396,7 @@ class LogEvaluation(Tabular):
     skipped:
         Faulty rows that were left out, by kind; `skipped_examples` describe the first of each kind.
     repeated:
-        Rewarded rounds without an id that are the same as an earlier one in every column.
+        Rewarded rounds without an id that have the same context, items, rewards and propensities as an earlier one.
     format:
         The name of the format that was read.
 
@@ -444,8 +444,8 @@ class LogEvaluation(Tabular):
         notes = list(self.evaluation.notes)
         if self.repeated:
             notes.append(
-                f"{self.repeated:,} rewarded rounds are the same as an earlier one in every column, and without an id "
-                "nothing tells whether they were logged twice: log an id"
+                f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an "
+                "earlier one, and without an id nothing tells whether they were logged twice: log an id"
             )
         if self.skipped:
             total = sum(self.skipped.values())

@@ -33,7 +33,7 @@ from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights, LeastPropensity
-from comband.evaluation.extras import check_extras, with_extras, with_usual
+from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
@@ -127,6 +127,7 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    check_kind(rounds)
     check_extras(rounds, places, min_propensity, logging, reward_model)
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
@@ -148,8 +149,6 @@ def evaluate(
         )
     if law is not None:
         raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
-    if not isinstance(rounds, (Rounds, Events)):
-        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if places is not None:
         return _evaluate_places(
             rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta

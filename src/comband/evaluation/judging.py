@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import ValueSums
 from comband.evaluation.answers import Evaluation, Hint, ranked_candidates
 from comband.evaluation.coverage import ItemWeights, LeastPropensity, bounds_without_overlap
+from comband.evaluation.normal import upper_quantile
 from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
 from comband.problem import InputError, check_fraction, check_positive
 
@@ -146,7 +146,7 @@ def _normal_epsilon(differences: ValueHistograms, best: int, delta: float) -> fl
     n, counts, grid = differences.n_rounds, differences.counts, differences.grid
     means = counts @ grid / n
     variances = np.maximum(counts @ grid**2 / n - means**2, 0.0)
-    bounds = means + NormalDist().inv_cdf(1 - delta) * np.sqrt(variances / n)
+    bounds = means + upper_quantile(delta) * np.sqrt(variances / n)
     bounds[best] = 0.0
     return float(max(bounds.max(), 0.0))
 

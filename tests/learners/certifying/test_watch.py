@@ -204,11 +204,13 @@ def test_a_rhythm_that_is_stated_is_no_change() -> None:
     assert all(warned(seed, period=600, later=0.3) for seed in range(3))
 
 
-def entered(epoch: SimpleNamespace, decisions: NDArray[np.int64], rewarded: NDArray[np.int64]) -> Entered:
-    """Rounds with a reward of the leader in some of them."""
-    inside, ones = np.tile([True, False], (len(rewarded), 1)), np.ones(len(rewarded))
-    block = Block(1, rewarded, np.arange(len(rewarded)), inside, ones, None, len(decisions), 0, 0.0, None)
-    return Entered(block, epoch, True, 0, decisions, decisions[:0])  # type: ignore[arg-type]
+def enter(guard: Guard, epoch: SimpleNamespace, decisions: NDArray[np.int64], rewarded: NDArray[np.int64]) -> None:
+    """Rounds with a reward of the leader in some of them, in stretches of successive ones."""
+    for part in np.split(decisions, np.flatnonzero(np.diff(decisions) > 1) + 1):
+        ids = np.intersect1d(part, rewarded)
+        inside, ones = np.tile([True, False], (len(ids), 1)), np.ones(len(ids))
+        block = Block(1, int(part[0]), len(part), part[:0], ids, ones, np.arange(len(ids)), inside, ones, None)
+        guard.observe(Entered(block, epoch, True, 0, part, part[:0]))  # type: ignore[arg-type]
 
 
 def test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at() -> None:
@@ -218,7 +220,7 @@ def test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at() -> N
     guard.observe(Began(epoch, 450))  # type: ignore[arg-type]
     ids = np.arange(1000, 1400)
     own = ids[(ids < 1130) | (ids >= 1150)]
-    guard.observe(entered(epoch, own, own[::3]))
+    enter(guard, epoch, own, own[::3])
     assert guard.rounds == 300
     assert guard.drift.state()["planned"] == 400
     whole = own[(own < 1100) | (own >= 1200)]
@@ -226,7 +228,7 @@ def test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at() -> N
     again = ChangeGuard(period=100)
     again.restore(guard.state())
     for one in (guard, again):
-        one.observe(entered(epoch, np.arange(1400, 1600), np.array([1400, 1599])))
+        enter(one, epoch, np.arange(1400, 1600), np.array([1400, 1599]))
     assert plain(guard.state()) == plain(again.state())
     assert guard.rounds == 500
     assert guard.state()["in_favour"][-2:].tolist() == [300, 499]
@@ -236,7 +238,7 @@ def test_rounds_of_older_plans_are_left_out_without_a_period_too() -> None:
     guard = ChangeGuard()
     epoch = SimpleNamespace(bets=SimpleNamespace(leader=0))
     guard.observe(Began(epoch, 450))  # type: ignore[arg-type]
-    guard.observe(entered(epoch, np.array([5, 6, 9, 10]), np.array([6, 10])))
-    guard.observe(entered(epoch, np.array([12, 13]), np.array([12])))
+    enter(guard, epoch, np.array([5, 6, 9, 10]), np.array([6, 10]))
+    enter(guard, epoch, np.array([12, 13]), np.array([12]))
     assert guard.rounds == 6
     assert guard.state()["in_favour"].tolist() == [1, 3, 4]

@@ -178,9 +178,12 @@ class Report(Run):
                 notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
         behind = queue.behind
         if behind:
+            in_time = "set a patience"
+            if queue.patience is not None:
+                in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
             notes.append(
                 f"{behind:,} answers do not count yet, because decision {queue.front} before them has none: tell it "
-                "too (zeros if it stays without answer), or set a patience"
+                f"too (zeros if it stays without answer), or {in_time}"
             )
         if len(queue.failed):
             notes.append(
