@@ -159,7 +159,7 @@ class Twin:
             assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
             np.testing.assert_array_equal(before.stakes, now.stakes)
         for new in facts[len(self.epochs) :]:
-            if self.is_old():
+            if ended and self.is_old():
                 self.restart(learner.delta)
             elif self.epochs and ended:
                 self.kept = self.claim()
