@@ -471,19 +471,16 @@ def _evaluate(
     slots: int | None = None,
     per_item: float = 1.0,
 ) -> Evaluation:
-    """Values and bounds; `slots` m, if the rounds stand for others, which were checked, and `per_item` how much larger
-    the propensities of their items are.
-    """
+    """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity."""
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
     part = Part(events, policies, shown, smallest=smallest, slots=slots)
-    m = 0 if part.sample is None else part.sample.slots
     return evaluate_parts(
         InProcess(),
         [part],
         policies.names,
-        slots=m,
+        slots=0 if part.sample is None else part.sample.slots,
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
@@ -502,8 +499,7 @@ def _check_rewards(events: Events, max_reward: float) -> None:
 
 
 def _smallest(rounds: Rounds | Events) -> float:
-    propensities = rounds.decisions.propensities if isinstance(rounds, Rounds) else rounds.propensities
-    return float(propensities.min()) if propensities.size else 1.0
+    return float((rounds.decisions if isinstance(rounds, Rounds) else rounds).propensities.min(initial=1.0))
 
 
 def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:
@@ -549,6 +545,5 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
 def item_weights(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> ItemWeights:
     """What the items of every candidate weigh on all of `rounds`; `check_logged_propensities` says what it means."""
     part, m = Part(Events.none(len(rounds)), policies, rounds, smallest=min_propensity), rounds.decisions.lists.shape[1]
-    look = first_look([part], 1.0, m / min_propensity)
-    least = LeastPropensity(min_propensity, stated=True)
+    look, least = first_look([part], 1.0, m / min_propensity), LeastPropensity(min_propensity, stated=True)
     return ItemWeights.of(look.weights, look.weight_sums, slots=m, least=least, alarm=ALARM)
