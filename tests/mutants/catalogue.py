@@ -1490,4 +1490,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a new option is promised about before its proof was read",
         (f"{CLAIMS}::test_a_setting_that_no_proof_knows_is_refused",),
     ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "return min(self.field.delta * self.field.planned_fields, 1.0)",
+        "return self.field.delta",
+        "every field of the plan claims at δ, and δ is printed for all of them",
+        (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
+    ),
 )

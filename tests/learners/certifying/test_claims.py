@@ -148,6 +148,23 @@ def test_each_premise_of_the_certificate_can_fail() -> None:
     assert not CERTIFICATE.claim("", run, options=(), delta=0.05).failures
 
 
+def test_every_planned_field_has_delta_and_the_promise_says_so() -> None:
+    """Each stretch between planned changes may claim something wrong with probability δ, and all of it is claimed."""
+    learner = cb.AdaptiveComband(WORLD.problem, WORLD.policies, epsilon=0.5, delta=0.04, seed=1)
+    play(learner, 100)
+    for change, chance in enumerate((0.92, 0.88), start=1):
+        learner.add(WORLD.policies[0], name=f"a copy {change}", planned=True)
+        result = play(learner, 100).result()
+        assert result.claim is not None
+        assert result.claim.holds
+        assert f"with probability {chance}" in str(result)
+        assert result.delta == pytest.approx(1 - chance)
+    paid = cb.AdaptiveComband(WORLD.problem, WORLD.policies, epsilon=0.5, delta=0.04, open_field=True, seed=1)
+    play(paid, 100)
+    paid.add(WORLD.policies[0], name="a copy")
+    assert play(paid, 100).result().delta == 0.04
+
+
 # ---- a family that the candidates stand for --------------------------------------------------------------------------
 
 

@@ -60,7 +60,7 @@ def _field(run: Run) -> str:
 def _levels(run: Run) -> str:
     verdict = run.verdict
     spent = verdict.spent()
-    allowed = verdict.field.delta
+    allowed = verdict.claimed_delta
     enough = spent <= allowed * (1 + 1e-9)
     return HOLDS if enough else f"claims so far may be wrong with probability {spent:g}, more than {allowed:g}"
 
@@ -143,7 +143,7 @@ def claims(run: Run, *, epsilon: float) -> tuple[Claim, ...]:
         )
     cover = run.policies.cover
     if cover is not None:
-        both, family = verdict.field.delta + cover.delta, f"every {cover.family}"
+        both, family = verdict.claimed_delta + cover.delta, f"every {cover.family}"
         sentence = cover.sentence(epsilon, rho)
         found.append(COVER.claim(sentence, run, options=options, delta=both, basis=cover.basis, subject=family))
     loss = run.planner.traffic.loss(verdict.evidence)
@@ -168,7 +168,7 @@ def certificate(run: Run, *, epsilon: float) -> Claim:
         within(epsilon),
         run,
         options=run.options,
-        delta=run.verdict.field.delta,
+        delta=run.verdict.claimed_delta,
         basis="trivial: nothing is certified yet"
         if trivial
         else "from differences on the same rounds, by betting, valid at any time",

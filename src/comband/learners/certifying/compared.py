@@ -41,7 +41,7 @@ def compared(
             behind = min(value - winner.value, 0.0)
             rows.append(ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when))
     return Comparison.of(
-        rows, epsilon=claim.epsilon, delta=verdict.field.delta, target=verdict.epsilon or None, claim=promise
+        rows, epsilon=claim.epsilon, delta=verdict.claimed_delta, target=verdict.epsilon or None, claim=promise
     )
 
 

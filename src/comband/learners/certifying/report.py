@@ -51,7 +51,7 @@ class Report(Run):
             policy=self.policies[claim.leader],
             best=best,
             epsilon=claim.epsilon,
-            delta=verdict.field.delta,
+            delta=verdict.claimed_delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
             claims=made,

@@ -131,12 +131,17 @@ class Verdict:
         so far.
         """
         shares = sum(map(share_of_stretch, range(1, self.stretch + 1))) if self.restarts else 1.0
-        return self.field.spent() * shares
+        return self.field.spent() * shares * self.field.planned_fields
+
+    @property
+    def claimed_delta(self) -> float:
+        """The probability with which anything that is ever claimed may be wrong: δ, for each field of the plan."""
+        return min(self.field.delta * self.field.planned_fields, 1.0)
 
     @property
     def interval_delta(self) -> float:
         """The same for intervals of values, which have δ of their own, and are cut to what is certified."""
-        return 2 * self.field.delta
+        return min(self.field.delta + self.claimed_delta, 1.0)
 
     def rivals(self, leader: int) -> NDArray[np.int64]:
         """Who is left besides."""
