@@ -104,6 +104,9 @@ def test_items_that_were_never_possible_are_not_judged(stated: float | None) -> 
     alone = cb.evaluate(log, policies.subset([1]), max_reward=2, min_propensity=stated)
     assert not alone.trusted  # no candidate can be judged
     assert "DO NOT FIT" in alone.notes[0]
+    assert not alone.claim.holds
+    assert "With probability" not in f"{alone.promise} {alone.headline()} {alone.comparison().headline()}"
+    assert alone.promise == "No promise: the propensities do not fit: see the warning."
 
 
 def _weights_of_outcomes(n: int, chances: list[float]) -> Iterator[tuple[NDArray[np.int64], float]]:

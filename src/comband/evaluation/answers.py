@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.claims import HOLDS, Claim, Kind, Premise
 from comband.estimates.importance import ValueSums
 from comband.evaluation.normal import upper_quantile
 from comband.evaluation.usual import UsualEstimates
@@ -323,11 +324,19 @@ class Evaluation(Tabular):
         return self.propensity_check is None or self.propensity_check.usable
 
     @property
+    def claim(self) -> Claim:
+        """What is certified of the best, with what that rests on."""
+        sentence = f"no candidate is better by more than {self.epsilon:.5g}"
+        return CERTIFICATE.claim(sentence, self, options=(), delta=self.delta, basis=self.guarantee)
+
+    @property
     def promise(self) -> str:
         """What is certain about the best, in a sentence or two; which candidates cannot be judged comes first."""
         if not self.has_best:
             return f"None of the {self.rounds:,} rounds brought a reward: no candidate is best, nothing is promised."
-        known = f"With probability {1 - self.delta:g} no candidate is better by more than {self.epsilon:.5g}"
+        if not self.claim.holds:
+            return f"{self.claim.text.capitalize()}."
+        known = f"With probability {1 - self.delta:g} {self.claim.sentence}"
         unit = "rewards per round"
         if self.covered_epsilon < self.epsilon:
             known += (
@@ -357,7 +366,7 @@ class Evaluation(Tabular):
             )
             for one in self.candidates
         ]
-        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
+        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta, claim=self.claim)
 
     def columns(self) -> dict[str, list[Any]]:
         """One row per candidate, best first."""
@@ -385,6 +394,20 @@ class Evaluation(Tabular):
         told = asdict(replace(self, usual=None))
         told["usual"] = None if self.usual is None else self.usual.columns()
         return {"best": self.best.name if self.has_best else None, **told}
+
+
+REWARDED: Premise[Evaluation] = Premise(
+    "rewards", "some round brought a reward", lambda run: HOLDS if run.has_best else "no round brought a reward"
+)
+PROPENSITIES: Premise[Evaluation] = Premise(
+    "propensities",
+    "logged propensities can be right",
+    lambda run: HOLDS if run.trusted else "the propensities do not fit: see the warning",
+)
+CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset())
+"""No candidate exceeds the best one by more than ε, whatever the log's rule, if propensities are what they are said to
+be and rounds were not left out by their rewards.
+"""
 
 
 @dataclass(frozen=True, slots=True)
