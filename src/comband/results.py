@@ -322,8 +322,8 @@ REGRET_INSTEAD = (
 NO_REGRET = "this is a baseline, whose regret no theorem bounds in a world that changes"
 # What learners say while it is not too late to give others.
 NOT_SAVED = (
-    "`save` will refuse this learner, because no file can hold its contexts: give numbers or text, such as ids that the "
-    "candidates look up"
+    "`save` will refuse this learner, because no file can hold its contexts: give numbers or text, such as ids that "
+    "the candidates look up"
 )
 # What learners say in whose rounds no guard looks for broken assumptions.
 UNWATCHED = (
