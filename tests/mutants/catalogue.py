@@ -1496,5 +1496,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "return self.field.delta",
         "every field of the plan claims at δ, and δ is printed for all of them",
         (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
+    # ---- options that meet -------------------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/parts.py",
+        "arms=check_arms(drawn.arms, self.epochs[number].explorer).copy(),",
+        "arms=np.full(len(drawn), -1),",
+        "rewards of an A/B test that was drawn elsewhere count for nobody",
+        ("tests/learners/certifying/test_adopted_arms.py",),
+    ),
+    Mutant(
+        "exploration/blocks.py",
+        "if not np.isin(arms, explorer.shown if one_credited else -1).all():",
+        "if False:",
+        "decisions are adopted that credit nobody",
+        ("tests/learners/certifying/test_adopted_arms.py",),
+    ),
+    Mutant(
+        "learners/certifying/planner.py",
+        'if isinstance(problem.places, tuple) and not getattr(explorer, "FROM_FACTORS", False):',
+        "if False:",
+        "an explorer that reads items is let loose on factors of places",
+        (
+            "tests/learners/test_placed.py::test_an_explorer_that_does_not_read_factors_is_refused_before_anything_is_shown",
+        ),
+    ),
+    Mutant(
+        "learners/certifying/report.py",
+        "behind = queue.behind - in_period",
+        "behind = queue.behind",
+        "answers are said to wait for a decision, and wait for the end of their period",
+        ("tests/learners/certifying/test_notes.py",),
     ),
 )
