@@ -1496,6 +1496,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return self.field.delta",
         "every field of the plan claims at δ, and δ is printed for all of them",
         (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
+    ),
     # ---- options that meet -------------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/parts.py",

@@ -87,6 +87,7 @@ class Run:
         self.twin: PairsTwin | None = None
         self.pending: list[Answers] = []
         self.changed = 0  # how many steps of `_CHANGES` are done
+        self.fields = 1  # of the plan
         self.came: int = 0  # newcomers
         self.withdrawn: list[int] = []
         self.stretches: int = 0  # in which evidence began
@@ -312,6 +313,7 @@ class Run:
                 continue
             if self.plan.changes == "planned":  # what is promised is promised of each field of the plan
                 self.wrong = False
+                self.fields += 1
             self.came += len(arrivals)
             self.withdrawn += leaving
             if self.twin is not None:

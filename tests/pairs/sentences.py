@@ -28,8 +28,10 @@ def _whole_periods(run: Run) -> bool:
 
 
 def _levels(run: Run) -> bool:
-    """What each stretch spends, by the evidence that it asks for: together no more than δ."""
-    return sum(run.levels) <= run.learner.delta * (1 + 1e-9)
+    """What each stretch spends, by the evidence that it asks for: together no more than δ, in each field of the plan;
+    and something is left.
+    """
+    return sum(run.levels) <= run.learner.delta * (1 + 1e-9) and run.learner.delta * run.fields < 1
 
 
 # Claims that have not been proved with an argument.
@@ -170,7 +172,7 @@ def not_allowed(run: Run) -> list[str]:
                     f"{claim.kind}: the premise {premise.name!r} does {_hold(holds)}, and is said to do otherwise"
                 )
         printed = claim.text in str(result)
-        if claim.kind == "certificate" and (not printed or claim.delta != learner.delta):
+        if claim.kind == "certificate" and (not printed or claim.delta != min(run.fields * learner.delta, 1)):
             found.append(f"the certificate is printed otherwise: {claim.text!r}, δ = {claim.delta}")
     promised = result.claim is not None and result.claim.holds
     if (status.certified is not None) != (promised and learner.verdict.claim().epsilon < learner.problem.max_reward):
