@@ -40,6 +40,7 @@ DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
 GROUPING = "tests/learners/certifying/test_grouping.py"
 ANY_ORDER = f"{GROUPING}::test_the_order_and_the_parts_in_which_answers_are_told_change_nothing"
+ONLINE = "tests/learners/test_online_comband.py"
 STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
 TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
@@ -1496,5 +1497,96 @@ MUTANTS: tuple[Mutant, ...] = (
         "return self.field.delta",
         "every field of the plan claims at δ, and δ is printed for all of them",
         (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
+    # ---- learnt exploration ------------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/online.py",
+        "bends[p] += bend(scale * gained[p])",
+        "bends[p] += bend(2 * scale * gained[p])",
+        "λ of the weights is not that of the theorem",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "_kernels/online.py",
+        "return z - math.log1p(z)",
+        "return z * z / (2 + z)",
+        "ψ is another function",
+        ("tests/theory/test_online.py::test_bend_and_slack_are_exact_to_the_last_digits",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "low, high = gains - bends, gains + schedule.alpha / schedule.share * bends",
+        "low, high = gains - bends, gains + schedule.alpha * bends",
+        "evidence forgets k, and claims what it does not show",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "odds = math.log(2 / schedule.delta)",
+        "odds = math.log(1 / schedule.delta)",
+        "evidence and theorem spend one and a half δ together",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "return self.delta / 2 if self.early_stop else self.delta",
+        "return self.delta",
+        "what the theorem says of fewer rounds is at twice its δ",
+        ("tests/theory/test_online.py::test_half_of_delta_is_kept_for_stopping_early",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "        self.exploration = exploration\n        self.floor = self.schedule.floor",
+        "        self.exploration = exploration\n        self.floor = self.schedule.floor / 2",
+        "fewer uniform lists are shown than the range of estimates allows",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "single = min(single, rho * s / (1 - point.floor) * factor)",
+        "single = min(single, rho * s / (1 - point.floor))",
+        "weights that stay as they are for many rounds cost nothing",
+        ("tests/theory/test_online.py::test_the_schedule_is_a_point_of_the_theorem",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "return max(rate / 2, math.expm1(rate * bend(reach)) / reach**2)",
+        "return rate / 2 + 0.0 * reach",
+        "Φ is that of small estimates only",
+        ("tests/theory/test_online.py",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "if reach > 1.79 and alpha < 1 / 3:",
+        "if reach > 1e9:",
+        "k is claimed where no proof is",
+        ("tests/theory/test_online.py::test_no_share_is_claimed_where_none_is_proved",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "(n > self.schedule.batch_size or first_id > self._counted)",
+        "(n > 2 * self.schedule.batch_size or first_id > self._counted)",
+        "larger batches than declared keep the promise of T rounds",
+        (f"{ONLINE}::test_larger_batches_than_declared_take_the_theorem_back_in_words",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "(n > self.schedule.batch_size or first_id > self._counted)",
+        "n > self.schedule.batch_size",
+        "asking before answers are in keeps the promise of T rounds",
+        (f"{ONLINE}::test_asking_while_answers_are_due_takes_the_theorem_back",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "in_time = rounds.decisions.ids[rows] < counted",
+        "in_time = rounds.decisions.ids[rows] >= 0",
+        "answers that come first count first, and may be no sample",
+        (f"{ONLINE}::test_answers_wait_for_those_of_older_decisions",),
+    ),
+    Mutant(
+        "theory/estimation.py",
+        "rho * min(sparsity_of(problem), 2 * rho) / 2 *",
+        "rho * min(sparsity_of(problem), rho) / 2 *",
+        "uniform lists are promised too few rounds where rewards are many",
+        ("tests/theory/test_references.py",),
     ),
 )

@@ -160,38 +160,54 @@ class WeightedPolicies(Selector):
         return decisions
 
     def _learn(self, rounds: Rounds) -> None:
-        decisions, rewards = rounds.decisions, rounds.rewards
-        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else []
+        blocks = self._rewarded_blocks(rounds)
         # Of several blocks a later one may fail when others are entered; a single one is entered when nothing can fail.
         losses = self._losses.copy() if len(blocks) > 1 else self._losses
         for rows in blocks:
-            X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
-            lists = self.policies.predict(X, problem=self.problem)
-            shown, gained = decisions.lists[rows], rewards[rows]
-            q = decisions.propensities[rows]
-            if np.isnan(q).any():
-                q = q.copy()
-                for version in np.unique(decisions.epochs[rows]):
-                    unknown = (decisions.epochs[rows] == version) & np.isnan(q[:, 0])
-                    theirs = lists if unknown.all() else lists[unknown]
-                    q[unknown] = self._mix(
-                        inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
-                    )
-            where, position = np.nonzero(gained)
-            amounts = -gained[where, position] / q[where, position]
+            lists, where, actions, gained, q = self._rewards_of(rounds, rows)
             self._torn = len(blocks) == 1
-            credit(lists, where, shown[where, position], amounts, losses)
+            credit(lists, where, actions, -gained / q, losses)
         self._torn = True
         self._losses = losses
         self._stale |= len(blocks) > 0
-        if self._open:
-            self._close(decisions.epochs[np.isnan(decisions.propensities[:, 0])])
+        self._close_versions(rounds.decisions)
+
+    def _rewarded_blocks(self, rounds: Rounds) -> list[NDArray[np.int64]]:
+        """The rounds with any reward, as many at a time as all policies are asked about."""
+        if not np.count_nonzero(rounds.rewards):
+            return []
+        return _blocks(np.flatnonzero(rounds.rewards.any(axis=1)), self._rows_a_block())
+
+    def _rewards_of(
+        self, rounds: Rounds, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Of some rounds: all policies' lists (n, P, m); and of each reward in which of these rows, ascending, it came,
+        for which action, r and Q.
+        """
+        decisions = rounds.decisions
+        X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
+        lists = self.policies.predict(X, problem=self.problem)
+        shown, gained = decisions.lists[rows], rounds.rewards[rows]
+        q = decisions.propensities[rows]
+        if np.isnan(q).any():
+            q = q.copy()
+            for version in np.unique(decisions.epochs[rows]):
+                unknown = (decisions.epochs[rows] == version) & np.isnan(q[:, 0])
+                theirs = lists if unknown.all() else lists[unknown]
+                q[unknown] = self._mix(
+                    inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
+                )
+        where, position = np.nonzero(gained)
+        return lists, where, shown[where, position], gained[where, position], q[where, position]
 
     def _weights_of(self, version: int) -> NDArray[np.float64]:
         return self._weights() if version == self._version else self._snapshots[version]
 
-    def _close(self, versions: NDArray[np.int64]) -> None:
-        told = versions.tolist()
+    def _close_versions(self, decisions: Decisions) -> None:
+        """Decisions are answered: weights that no open one was drawn with are not kept."""
+        if not self._open:
+            return
+        told = decisions.epochs[np.isnan(decisions.propensities[:, 0])].tolist()
         for version, count in Counter(told).items() if len(told) > 1 else ((version, 1) for version in told):
             self._open[version] -= count
             if self._open[version] == 0:

@@ -38,6 +38,7 @@ from comband.theory.gradient import GradientRounds, gradient_labels, gradient_ro
 from comband.theory.growth import blend_list_growth, linear_dimension, linear_event_growth, linear_list_growth
 from comband.theory.held_out import held_out_rounds
 from comband.theory.lower_bound import lower_bound
+from comband.theory.online import OnlineSchedule, online_comband
 from comband.theory.pac import PacSchedule, pac_comband
 from comband.theory.regret import Barrier, RegretSchedule, exp4, exp4_comb_sparse
 from comband.theory.single_label import earlier_single_label, single_label
@@ -46,6 +47,7 @@ from comband.theory.totals import fill_moment, total_range, total_variance
 __all__ = [
     "Barrier",
     "GradientRounds",
+    "OnlineSchedule",
     "PacSchedule",
     "RegretSchedule",
     "blend_list_growth",
@@ -69,6 +71,7 @@ __all__ = [
     "linear_event_growth",
     "linear_list_growth",
     "lower_bound",
+    "online_comband",
     "pac_comband",
     "single_label",
     "total_range",
