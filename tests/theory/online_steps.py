@@ -86,7 +86,7 @@ def excesses(step: Step, schedule: OnlineSchedule) -> tuple[float, float, float]
     slack = step.mean(chi(z[:, best]))
     gaps = step.values[best] - step.values
     first = np.log(step.mean(np.exp(z - z[:, [best]] - psi(z)))) + schedule.scale * gaps - slack
-    second = math.log(step.mean(np.exp(-schedule.alpha * psi(z[:, best])))) + schedule.share * slack
+    second = math.log(step.mean(np.exp(-schedule.alpha * psi(z[:, best])))) + schedule.share * float(slack)
     one = step.mean(np.exp(schedule.rate * psi(z)))  # of each policy; the rounds of a batch are independent
     n = schedule.batch_size
     third = math.log(step.weights @ one**n) - n * schedule.drift

@@ -16,6 +16,9 @@ def test_references_by_hand() -> None:
     # E D² ≤ ρ(K/m)·min(s, 2ρ) = 16, b = ρK/m = 8
     n = theory.uniform_exploration(SMALL, n_policies=50, epsilon=0.1, delta=0.1)
     assert n == math.ceil((2 * 16 / 0.01 + 2 * 8.1 / 0.3) * math.log(490))
+    # s = 5, ρ = 3: 2ρ may differ, of which 5 pay
+    n = theory.uniform_exploration(Problem(12, 3, sparsity=5), n_policies=50, epsilon=0.1, delta=0.1)
+    assert n == math.ceil((2 * 3 * 4 * 5 / 0.01 + 2 * 12.1 / 0.3) * math.log(490))
     earlier = theory.earlier_single_label(3, n_policies=20, epsilon=0.1, delta=0.1)
     assert earlier == pytest.approx((3**9 + 100) * math.log(200))
     assert theory.lower_bound(Problem(24, 2, 4), epsilon=0.01) == pytest.approx(8e4 / 3072)

@@ -148,6 +148,12 @@ class OnlineComband(WeightedPolicies):
 
     @property
     @alone
+    def claim(self) -> Claim | None:
+        """The smallest ε that was promised so far, of whom and why; None while the range of rewards says as much."""
+        return self._claim
+
+    @property
+    @alone
     def spreads(self) -> NDArray[np.float64]:
         """W (P,): Σ ψ(λR) of each candidate over the counted rounds, by which weights are learnt."""
         return self._bends.copy()

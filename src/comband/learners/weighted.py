@@ -144,11 +144,18 @@ class WeightedPolicies(Selector):
             else np.empty((n, m), dtype=np.int32)
         )
         drawn = draw_policies(self._cumulative, u, self.floor) if self.floor < 1 else _NONE
-        for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
-            if policy >= 0:
-                rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
-                answer = self.policies[policy].predict(X if n == len(rows) else take_contexts(X, rows))
-                lists[rows] = check_lists(answer, self.problem, n=len(rows))
+        if self.policies.looked_up and n > 1:  # all that were drawn at once: one look costs more than many rows
+            rows = np.flatnonzero(drawn >= 0)
+            which, place = np.unique(drawn[rows], return_inverse=True)
+            for some in _blocks(np.arange(len(rows)), max(1, BLOCK // (max(len(which), 1) * m))):
+                answer = self.policies.predict(take_contexts(X, rows[some]), which, problem=self.problem)
+                lists[rows[some]] = answer[np.arange(len(some)), place[some]]
+        else:
+            for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
+                if policy >= 0:
+                    rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
+                    own = self.policies[policy].predict(X if n == len(rows) else take_contexts(X, rows))
+                    lists[rows] = check_lists(own, self.problem, n=len(rows))
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )

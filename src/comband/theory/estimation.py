@@ -210,7 +210,7 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     >>> 9 < many / few < 11  # ten times the items, ten times the rounds
     True
     """
-    if check_problem(problem).feedback == "total":
+    if check_problem(problem).feedback == "total" and problem.list_size > 1:
         second_moment = total_variance(problem, floor=1.0)
     else:
         rho = problem.max_reward  # `estimate_rounds` takes half of what bounds E D²

@@ -14,8 +14,8 @@ rounds (docs/optimal_rate.md has the proof). Every (γ, ξ, η, α) with a posit
 for the best one needs no proof; Φ and k do, and have one here.
 
 **Φ** is the larger of η/2, its limit at 0, and its value at ξ. Let G(z) = (e^(ηψ) − 1)/z² and q(z) =
-(η/2)·e^(ηψ)/(1+z), the quotient of the derivatives of its parts. G′ has the sign of q − G. q falls on (0, 1/η) and rises
-afterwards, as (log q)′ = η − (η+1)/(1+z). On (0, 1/η] G is an average of earlier values of q, so G > q and G falls.
+(η/2)·e^(ηψ)/(1+z), the quotient of the derivatives of its parts. G′ has the sign of q − G. q falls on (0, 1/η) and
+rises afterwards: (log q)′ = η − (η+1)/(1+z). On (0, 1/η] G is an average of earlier values of q, so G > q and G falls.
 Later, wherever G = q, (q − G)′ = q′ > 0: q − G changes its sign once, from − to +. So G falls and then rises, and is
 largest at an end. ∎
 
