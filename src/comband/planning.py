@@ -118,7 +118,7 @@ def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon:
 
 
 def chosen_by_theorem(forecasts: list[Forecast]) -> Forecast | None:
-    """What `OnlineComband` does: learnt exploration or uniform lists, whichever needs fewer rounds; None from totals."""
+    """What `OnlineComband` does: learnt exploration or uniform lists, whichever needs fewer rounds; not from totals."""
     ways = [one for one in forecasts if one.basis == "theorem" and one.method in ("uniform lists", "learnt online")]
     return min(ways, key=lambda one: one.rounds or 0, default=None)
 

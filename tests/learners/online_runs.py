@@ -1,4 +1,4 @@
-"""Runs of OnlineComband in worlds whose values are known: what it chose, what it claimed on the way, how near it was."""
+"""Runs of OnlineComband in worlds of known values: what it chose, what it claimed on the way, how near it was."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 import comband as cb
-from comband.experiments.catalogue.rate_worlds import RateWorld
+from comband.experiments.catalogue.rate_worlds import KINDS, RateWorld, rate_world
 
 SETTINGS = (
     (20, 1, 1, 0.1),
@@ -74,41 +73,35 @@ def play(world: RateWorld, epsilon: float, seed: int, *, batch_size: int = 100, 
 
 
 def found_by_search(problem: cb.Problem, epsilon: float, n_policies: int, steps: int, seed: int) -> RateWorld:
-    """A world in which the highest estimate stays wrong for as long as a search by chance can make it: lists and
-    chances of a few contexts are redrawn, and a change stays if the candidate of highest estimate settles later.
+    """A world in which the highest estimate stays wrong for as long as a search by chance can make it: it begins with
+    the hardest of the three kinds; lists and chances of a few contexts are redrawn or copied from one candidate to
+    another, and a change stays if the candidate of highest estimate settles no sooner.
     """
     rng = np.random.default_rng(seed)
-    N, K, m, s = 40, problem.n_actions, problem.list_size, int(problem.sparsity or 1)
-
-    def fresh(n: int) -> NDArray[np.int64]:
-        return np.argsort(rng.random((n_policies, n, K)), axis=2)[:, :, :m]
+    K, m, N = problem.n_actions, problem.list_size, 60
 
     def difficulty(world: RateWorld) -> float:
-        gaps = world.exact_values().max() - world.exact_values()
-        if (gaps > epsilon).sum() == 0:
-            return 0.0
-        return float(np.mean([play(world, epsilon, 10 + i, early_stop=False).settled for i in range(3)]))
+        values = world.exact_values()
+        if (values.max() - values <= epsilon).all():
+            return -1.0  # nothing can be wrong here
+        return float(np.mean([play(world, epsilon, 10 + i, batch_size=20, early_stop=False).settled for i in range(5)]))
 
-    relevant = np.argsort(rng.random((N, K)), axis=1)[:, :s]
-    lists = fresh(N)
-    known = rng.random((n_policies, N)) < 0.3
-    lists[:, :, 0] = np.where(
-        known & ~(lists == relevant[None, :, :1]).any(axis=2), relevant[None, :, 0], lists[:, :, 0]
-    )
-    best = RateWorld(problem, relevant, lists, rng.random(N))
-    hardest = difficulty(best)
+    starts = [rate_world(kind, problem, n_policies, epsilon, rng, N) for kind in KINDS]
+    hardest, best = max(((difficulty(world), world) for world in starts), key=lambda pair: pair[0])
     for _ in range(steps):
         lists, chances = best.lists.copy(), best.chances.copy()
-        where = rng.choice(N, int(rng.integers(1, 8)), replace=False)
-        kind = rng.integers(3)
+        where = rng.choice(N, int(rng.integers(1, 12)), replace=False)
+        one, other = rng.choice(n_policies, 2, replace=False)
+        kind = rng.integers(4)
         if kind == 0:
-            lists[:, where] = fresh(len(where))
+            lists[one, where] = np.argsort(rng.random((len(where), K)), axis=1)[:, :m]
         elif kind == 1:
             chances[where] = rng.random(len(where)) ** rng.choice([0.2, 1, 4])
-        else:
-            one, other = rng.choice(n_policies, 2, replace=False)
+        elif kind == 2:
             lists[one, where] = lists[other, where]
-        world = RateWorld(problem, relevant, lists, chances)
+        else:
+            lists[:-1, where] = lists[one, where]
+        world = RateWorld(problem, best.relevant, lists, chances)
         found = difficulty(world)
         if found >= hardest:
             best, hardest = world, found

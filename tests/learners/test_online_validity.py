@@ -47,8 +47,8 @@ def test_the_promise_is_kept(kind: str, setting: tuple[int, int, int, float]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", [(8, 1, 1, 0.3), (6, 2, 2, 0.5), (12, 3, 1, 0.25)], ids=str)
+@pytest.mark.parametrize("setting", [(16, 1, 1, 0.25), (12, 3, 3, 0.7), (40, 2, 1, 0.25)], ids=str)
 def test_the_promise_is_kept_in_worlds_found_by_search(setting: tuple[int, int, int, float]) -> None:
     K, m, s, epsilon = setting
-    world = found_by_search(cb.Problem(K, m, s), epsilon, n_policies=8, steps=150, seed=1)
+    world = found_by_search(cb.Problem(K, m, s), epsilon, n_policies=12, steps=120, seed=1)
     check_outcomes([play(world, epsilon, 500 + run) for run in range(100)])

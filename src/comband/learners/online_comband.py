@@ -24,6 +24,7 @@ from comband.storage import Array, Flag, Maybe, Part, Real, State, Whole, requir
 from comband.theory.online import Explorations, Point, schedule_at
 
 _RUNNERS_UP = 3
+_NONE = np.empty(0, dtype=np.int64)
 _ROUNDING = 1e-9  # by so much an ε is rounded upwards
 
 
@@ -214,10 +215,12 @@ class OnlineComband(WeightedPolicies):
         return super()._decide(X, first_id)
 
     def _learn(self, rounds: Rounds) -> None:
-        counted = self._counted_with(rounds.decisions.ids)
-        losses, bends = self._losses.copy(), self._bends.copy()
-        waiting, credited = self._waiting, False
-        for rows in self._rewarded_blocks(rounds):
+        counted, waiting, credited = self._counted_with(rounds.decisions.ids), self._waiting, False
+        blocks, losses, bends = self._rewarded_blocks(rounds), self._losses, self._bends
+        due = np.flatnonzero(waiting.ids < counted) if waiting.n_rewarded else _NONE
+        if blocks or len(due):
+            losses, bends = losses.copy(), bends.copy()
+        for rows in blocks:
             lists, where, actions, gained, q = self._rewards_of(rounds, rows)
             in_time = rounds.decisions.ids[rows] < counted
             now = in_time[where]
@@ -236,7 +239,6 @@ class OnlineComband(WeightedPolicies):
                     rewards=gained[~now],
                     propensities=q[~now],
                 )
-        due = np.flatnonzero(waiting.ids < counted)
         if len(due):
             events, _ = events_of_rounds(waiting, due[np.argsort(waiting.ids[due], kind="stable")])
             self._credit_events(events, losses, bends)
@@ -252,10 +254,13 @@ class OnlineComband(WeightedPolicies):
 
     def _counted_with(self, ids: NDArray[np.int64]) -> int:
         """Up to where all decisions are answered when these are; uniform lists end at T."""
-        answered = self._ledger.answered_from(self._counted)
-        answered[ids[ids >= self._counted] - self._counted] = True
-        behind = len(answered) if answered.all() else int(np.argmin(answered))
-        counted = self._counted + behind
+        issued = self._ledger.issued
+        if len(ids) == issued - self._counted == issued - self.rounds:  # all that were open, in whatever order
+            counted = issued
+        else:
+            answered = self._ledger.answered_from(self._counted)
+            answered[ids[ids >= self._counted] - self._counted] = True
+            counted = self._counted + (len(answered) if answered.all() else int(np.argmin(answered)))
         return min(counted, max(self.schedule.n_rounds, self._counted)) if self.schedule.uniform else counted
 
     def _credit_events(self, events: Events, losses: NDArray[np.float64], bends: NDArray[np.float64]) -> None:
@@ -287,16 +292,16 @@ class OnlineComband(WeightedPolicies):
         if n == 0:
             return
         first, best, gap = self._standing
-        claims = []
+        least = self.problem.max_reward if self._claim is None else self._claim.epsilon
         if schedule.early_stop:
-            claims.append(Claim(gap / (schedule.scale * n) * (1 + _ROUNDING), best, n, by_theorem=False))
+            epsilon = gap / (schedule.scale * n) * (1 + _ROUNDING)
+            if epsilon < least:
+                self._claim, least = Claim(epsilon, best, n, by_theorem=False), epsilon
         # The theorem speaks of ends of batches; that of uniform lists, of T rounds.
         if schedule.uniform or (self._out_of_step == 0 and n == self._ledger.issued):
-            claims.append(Claim(schedule.epsilon_at(n), first, n, by_theorem=True))
-        least = self.problem.max_reward if self._claim is None else self._claim.epsilon
-        for claim in claims:
-            if claim.epsilon < least:
-                self._claim, least = claim, claim.epsilon
+            epsilon = schedule.epsilon_at(n)
+            if epsilon < least:
+                self._claim = Claim(epsilon, first, n, by_theorem=True)
 
     def _weights(self) -> NDArray[np.float64]:
         return self._p
@@ -356,7 +361,7 @@ class OnlineComband(WeightedPolicies):
         self._waiting = Events.from_state(state["waiting"])
         self._waiting.check(self.problem, ids=(self._counted, self._ledger.issued))
         require(
-            self._counted == self._counted_with(np.empty(0, dtype=np.int64))
+            self._counted == self._counted_with(_NONE)
             and self._out_of_step <= self._ledger.issued
             and float(self._waiting.propensities.min(initial=1.0))
             >= self.floor * self.problem.uniform_propensity * (1 - 1e-9)
