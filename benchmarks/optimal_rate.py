@@ -33,7 +33,9 @@ DELTA = 0.05
 
 def rounds_by_theorem(quick: bool) -> None:
     """Each cell P = 100 / 10⁶, s = 1."""
-    print(f"{'K':>5} {'m':>2} {'ε':>5} " + "".join(f"{name:>18}" for name in ("online", "joint", "held-out plan")), end="")
+    print(
+        f"{'K':>5} {'m':>2} {'ε':>5} " + "".join(f"{name:>18}" for name in ("online", "joint", "held-out plan")), end=""
+    )
     print("".join(f"{name:>18}" for name in ("gradient", "uniform lists")))
     for K in (10, 100, 1000)[: 2 if quick else 3]:
         for m in (1, 5):
@@ -82,7 +84,9 @@ def price_of_a_round(quick: bool) -> None:
                 if step >= 0:
                     taken[name] += spent
                     rewarded[name] += int(rewards.any())
-        told = ", ".join(f"{name} {1e6 * taken[name] / n:.0f} µs ({rewarded[name] / n:.0%} rewarded)" for name in learners)
+        told = ", ".join(
+            f"{name} {1e6 * taken[name] / n:.0f} µs ({rewarded[name] / n:.0%} rewarded)" for name in learners
+        )
         print(f"K = {K}, m = {m}, P = {P}: {told}", flush=True)
 
 
@@ -103,7 +107,11 @@ class LearntLaw:
         weights = np.zeros(len(standing.policies))
         weights[left] = np.exp(self.schedule.rate * (bends - bends.max()))
         return mixture_explorer(
-            standing.policies, left, weights=weights / weights.sum(), floor=self.schedule.floor, problem=standing.problem
+            standing.policies,
+            left,
+            weights=weights / weights.sum(),
+            floor=self.schedule.floor,
+            problem=standing.problem,
         )
 
 
@@ -114,7 +122,9 @@ def certify(quick: bool) -> None:
         problem = cb.Problem(K, m, 1)
         schedule = theory.online_comband(problem, n_policies=60, epsilon=epsilon, delta=DELTA, exploration="learnt")
         makers: dict[str, Callable[..., CertifyingLearner]] = {
-            "learnt weights": lambda *given, s=schedule, **named: CertifyingLearner(*given, exploration=LearntLaw(s), **named),
+            "learnt weights": lambda *given, s=schedule, **named: CertifyingLearner(
+                *given, exploration=LearntLaw(s), **named
+            ),
             "AdaptiveComband": cb.AdaptiveComband,
             "uniform mixture": cb.UniformMixture,
             "uniform lists": cb.UniformLists,
@@ -125,7 +135,12 @@ def certify(quick: bool) -> None:
                 world = rate_world(kind, problem, 60, epsilon, np.random.default_rng(seed), 400)
                 for name, make in makers.items():
                     learner = make(
-                        problem, world.policies, epsilon=epsilon, delta=DELTA, max_rounds=3 * schedule.n_rounds, seed=seed
+                        problem,
+                        world.policies,
+                        epsilon=epsilon,
+                        delta=DELTA,
+                        max_rounds=3 * schedule.n_rounds,
+                        seed=seed,
                     )
                     cb.run(learner, world, batch_size=200, seed=seed)
                     used[name].append(learner.rounds)

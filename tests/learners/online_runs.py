@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 import comband as cb
 from comband.experiments.catalogue.rate_worlds import KINDS, RateWorld, rate_world
@@ -35,27 +36,37 @@ class Outcome:
     spread: float
 
 
-def play(world: RateWorld, epsilon: float, seed: int, *, batch_size: int = 100, early_stop: bool = True) -> Outcome:
-    """One run to its end; of equal estimates the worst candidate is taken for the answer."""
-    policies, values = world.policies, world.exact_values()
-    gaps = values.max() - values
-    learner = cb.OnlineComband(
+def make(world: RateWorld, epsilon: float, seed: int, *, batch_size: int, early_stop: bool) -> cb.OnlineComband:
+    """A learner for one run."""
+    return cb.OnlineComband(
         world.problem,
-        policies,
+        world.policies,
         epsilon=epsilon,
         batch_size=batch_size,
         early_stop=early_stop,
         exploration="learnt",
         seed=np.random.SeedSequence([seed, 1]),
     )
-    schedule, rng = learner.schedule, np.random.default_rng([seed, 2])
+
+
+def step(learner: cb.OnlineComband, world: RateWorld, rng: np.random.Generator, gaps: NDArray[np.float64]) -> bool:
+    """One batch; whether the candidate of highest estimate, the worst of equal ones, is then not within ε."""
+    batch = world.sample(learner.schedule.batch_size, rng)
+    decisions = learner.ask(batch.contexts)
+    learner.tell(decisions, batch.answer(decisions.lists))
+    totals = learner.estimated_totals
+    return bool(gaps[totals >= totals.max() * (1 - 1e-12)].max() > learner.schedule.epsilon)
+
+
+def play(world: RateWorld, epsilon: float, seed: int, *, batch_size: int = 100, early_stop: bool = True) -> Outcome:
+    """One run to its end."""
+    values = world.exact_values()
+    gaps = values.max() - values
+    learner = make(world, epsilon, seed, batch_size=batch_size, early_stop=early_stop)
+    policies, schedule, rng = learner.policies, learner.schedule, np.random.default_rng([seed, 2])
     ever_wrong, last_bad = False, 0
     while not learner.done:
-        batch = world.sample(batch_size, rng)
-        decisions = learner.ask(batch.contexts)
-        learner.tell(decisions, batch.answer(decisions.lists))
-        totals = learner.estimated_totals
-        if gaps[totals >= totals.max() * (1 - 1e-12)].max() > epsilon:
+        if step(learner, world, rng, gaps):
             last_bad = learner.rounds
         claim = learner.claim
         ever_wrong |= claim is not None and gaps[claim.leader] > claim.epsilon + 1e-12
@@ -72,37 +83,42 @@ def play(world: RateWorld, epsilon: float, seed: int, *, batch_size: int = 100, 
     )
 
 
+def share_wrong(world: RateWorld, epsilon: float, seeds: range) -> float:
+    """In which share of the first tenth of T the highest estimate is not within ε, on average; −1 if it always is."""
+    values, wrong = world.exact_values(), []
+    gaps = values.max() - values
+    if (gaps <= epsilon).all():
+        return -1.0
+    for seed in seeds:
+        learner, rng = make(world, epsilon, seed, batch_size=10, early_stop=False), np.random.default_rng([seed, 2])
+        wrong += [step(learner, world, rng, gaps) for _ in range(learner.schedule.n_rounds // 100)]
+    return float(np.mean(wrong))
+
+
 def found_by_search(problem: cb.Problem, epsilon: float, n_policies: int, steps: int, seed: int) -> RateWorld:
     """A world in which the highest estimate stays wrong for as long as a search by chance can make it: it begins with
-    the hardest of the three kinds; lists and chances of a few contexts are redrawn or copied from one candidate to
-    another, and a change stays if the candidate of highest estimate settles no sooner.
+    the hardest of the three kinds; lists and pay_rates of a few contexts are redrawn or copied from one candidate to
+    another, and a change stays if the highest estimate is wrong no less often. Seeds change from step to step.
     """
     rng = np.random.default_rng(seed)
     K, m, N = problem.n_actions, problem.list_size, 60
 
-    def difficulty(world: RateWorld) -> float:
-        values = world.exact_values()
-        if (values.max() - values <= epsilon).all():
-            return -1.0  # nothing can be wrong here
-        return float(np.mean([play(world, epsilon, 10 + i, batch_size=20, early_stop=False).settled for i in range(5)]))
-
     starts = [rate_world(kind, problem, n_policies, epsilon, rng, N) for kind in KINDS]
-    hardest, best = max(((difficulty(world), world) for world in starts), key=lambda pair: pair[0])
-    for _ in range(steps):
-        lists, chances = best.lists.copy(), best.chances.copy()
+    best = max(starts, key=lambda world: share_wrong(world, epsilon, range(8)))
+    for number in range(steps):
+        lists, pay_rates = best.lists.copy(), best.pay_rates.copy()
         where = rng.choice(N, int(rng.integers(1, 12)), replace=False)
         one, other = rng.choice(n_policies, 2, replace=False)
         kind = rng.integers(4)
         if kind == 0:
             lists[one, where] = np.argsort(rng.random((len(where), K)), axis=1)[:, :m]
         elif kind == 1:
-            chances[where] = rng.random(len(where)) ** rng.choice([0.2, 1, 4])
+            pay_rates[where] = rng.random(len(where)) ** rng.choice([0.2, 1, 4])
         elif kind == 2:
             lists[one, where] = lists[other, where]
         else:
             lists[:-1, where] = lists[one, where]
-        world = RateWorld(problem, best.relevant, lists, chances)
-        found = difficulty(world)
-        if found >= hardest:
-            best, hardest = world, found
+        world, seeds = RateWorld(problem, best.relevant, lists, pay_rates), range(100 * number, 100 * number + 8)
+        if share_wrong(world, epsilon, seeds) >= share_wrong(best, epsilon, seeds):
+            best = world
     return best

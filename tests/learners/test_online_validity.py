@@ -50,5 +50,5 @@ def test_the_promise_is_kept(kind: str, setting: tuple[int, int, int, float]) ->
 @pytest.mark.parametrize("setting", [(16, 1, 1, 0.25), (12, 3, 3, 0.7), (40, 2, 1, 0.25)], ids=str)
 def test_the_promise_is_kept_in_worlds_found_by_search(setting: tuple[int, int, int, float]) -> None:
     K, m, s, epsilon = setting
-    world = found_by_search(cb.Problem(K, m, s), epsilon, n_policies=12, steps=120, seed=1)
+    world = found_by_search(cb.Problem(K, m, s), epsilon, n_policies=12, steps=60, seed=1)
     check_outcomes([play(world, epsilon, 500 + run) for run in range(100)])

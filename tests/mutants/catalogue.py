@@ -1079,8 +1079,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/weighted.py",
-        "amounts = -gained[where, position] / q[where, position]",
-        "amounts = -gained[where, position] + 0 * q[where, position]",
+        "credit(lists, where, actions, -gained / q, losses)",
+        "credit(lists, where, actions, -gained + 0 * q, losses)",
         "losses of the regret minimisers are not importance-weighted",
         (f"{EXP4}::test_estimates_are_unbiased",),
     ),

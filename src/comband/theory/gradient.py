@@ -162,7 +162,7 @@ def gradient_labels(n_actions: int, *, n_policies: int, delta: float, floor: flo
 
     >>> import comband as cb
     >>> cb.theory.gradient_labels(10, n_policies=100, delta=0.05).n_rounds  # of order K²·log P
-    5860
+    2720
     """
     gamma, K, *_ = design_letters(Problem(n_actions, 1, 1), floor)
     log_odds = math.log(1 / check_fraction("delta", delta))

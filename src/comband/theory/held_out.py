@@ -24,7 +24,7 @@ def held_out_plan(
 
     >>> import comband as cb
     >>> n_verify, n_estimate, proxy = held_out_plan(cb.Problem(100, 5, 1), n_policies=100, epsilon=0.05, delta=0.05)
-    >>> 10_000 < n_verify < n_estimate, 2.6 < proxy
+    >>> 5_000 < n_verify < n_estimate, 2.6 < proxy
     (True, True)
     """
     gamma, K, m, s, rho = design_letters(problem, floor)

@@ -106,8 +106,8 @@ def joint_rounds(problem: Problem, *, n_policies: int, epsilon: float, delta: fl
 def smallest_total(total: Callable[[int], int], *, least: int, most: int) -> int:
     """A number at which `total` is about smallest: the best of a grid of powers, then of a finer one around it.
 
-    >>> smallest_total(lambda n: n + 10**6 // n, least=1, most=10**9)
-    1000
+    >>> 950 < smallest_total(lambda n: n + 10**6 // n, least=1, most=10**9) < 1050
+    True
     """
     grid = [least * (most / least) ** (i / 90) for i in range(91)]
     for steps in (12, 12):

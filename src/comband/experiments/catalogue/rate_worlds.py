@@ -19,14 +19,14 @@ N_BLOCKS = 20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RateWorld:
-    """N equally likely contexts. All s actions of `relevant` (N, s) pay 1 with the chance of their context, together,
+    """N equally likely contexts. All s actions of `relevant` (N, s) pay 1 at the rate of their context, together,
     and nothing otherwise. lists (P, N, m) are the policies', the best of them the last one.
     """
 
     problem: Problem
     relevant: NDArray[np.int64]
     lists: NDArray[np.int64]
-    chances: Floats
+    pay_rates: Floats
 
     @property
     def policies(self) -> PolicySet:
@@ -36,7 +36,7 @@ class RateWorld:
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """n rounds."""
         who = rng.integers(len(self.relevant), size=n)
-        paid = np.flatnonzero(rng.random(n) < self.chances[who])
+        paid = np.flatnonzero(rng.random(n) < self.pay_rates[who])
         s = self.relevant.shape[1]
         ends = s * np.searchsorted(paid, np.arange(n + 1))
         columns = self.relevant[who[paid]].ravel()
@@ -46,14 +46,14 @@ class RateWorld:
     def exact_values(self) -> Floats:
         """(P,), of its own policies."""
         found = (self.lists[:, :, None, :] == self.relevant[None, :, :, None]).any(axis=3).sum(axis=2)
-        return np.asarray(found @ self.chances / len(self.chances), dtype=np.float64)
+        return np.asarray(found @ self.pay_rates / len(self.pay_rates), dtype=np.float64)
 
     def values(self, policies: PolicySet) -> Floats:
         """Exact values (P,) of any policies."""
         n, s = self.relevant.shape
         rows = np.repeat(np.arange(n), s)
         inside = policies.contains(np.arange(n), rows, self.relevant.ravel().astype(np.int32))
-        return np.asarray(np.repeat(self.chances, s) @ inside / n, dtype=np.float64)
+        return np.asarray(np.repeat(self.pay_rates, s) @ inside / n, dtype=np.float64)
 
 
 def rate_world(
@@ -68,7 +68,7 @@ def rate_world(
     """
     s, K, m, P, N = int(problem.sparsity or 1), problem.n_actions, problem.list_size, n_policies, n_contexts
     relevant = np.argsort(rng.random((N, K)), axis=1)[:, :s]
-    chances = np.ones(N)
+    pay_rates = np.ones(N)
     rare = max(1, round(1.2 * epsilon / s * N))
     if kind == "agreement":
         top = 0.6 - 1.2 * epsilon / s
@@ -77,7 +77,7 @@ def rate_world(
     elif kind == "needle":
         right = np.ones((P, N, s), dtype=bool)
         right[:-1, :rare] = False
-        chances[rare:] = 0.5
+        pay_rates[rare:] = 0.5
     elif kind == "specialists":
         own = rng.integers(N_BLOCKS, size=N)[None, :] == (np.arange(P) % N_BLOCKS)[:, None]
         own[-1] |= rng.random(N) < 1.4 * epsilon / s
@@ -91,4 +91,4 @@ def rate_world(
         lists[:, x] = np.argpartition(keys, m - 1, axis=1)[:, :m]
     if kind == "needle":
         lists[:, rare:] = lists[:1, rare:]
-    return RateWorld(problem, relevant, lists, chances)
+    return RateWorld(problem, relevant, lists, pay_rates)
