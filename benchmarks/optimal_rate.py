@@ -1,4 +1,4 @@
-"""Exploration that is learnt online: rounds by theorem, the price of a round, its law in AdaptiveComband's place, regret.
+"""Exploration learnt online: rounds by theorem, the price of a round, its law in AdaptiveComband's place, regret.
 
 `python -m benchmarks.optimal_rate [--quick] [--only rounds|price|certify|regret]`
 
@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def rounds_by_theorem(quick: bool) -> None:
                 for route in ("online", "joint", "held-out", "gradient", "uniform"):
                     pair = []
                     for P in (100, 10**6):
-                        promise = {"n_policies": P, "epsilon": epsilon, "delta": DELTA}
+                        promise: dict[str, Any] = {"n_policies": P, "epsilon": epsilon, "delta": DELTA}
                         if route == "uniform":
                             n = theory.uniform_exploration(problem, **promise)
                         elif route == "online":

@@ -43,7 +43,7 @@ def measure(setting: Setting, seed: int) -> Values:
     b = theory.estimate_range(problem, floor=schedule.floor)
     squares = bound * b**2 / bend(schedule.scale * b)  # ψ(z)/z² falls: no Σ R² is larger if W keeps its bound
     far = Problem(FAR * K, m, s)
-    promise = {"n_policies": POLICIES, "delta": DELTA}
+    promise: dict[str, Any] = {"n_policies": POLICIES, "delta": DELTA}
     return {
         "wrong": int(values.max() - values[online["leader"]] > epsilon),
         "runs": 1,
