@@ -51,7 +51,7 @@ def rounds_by_theorem(quick: bool) -> None:
                         elif route == "online":
                             n = theory.online_comband(problem, exploration="learnt", **promise).n_rounds
                         else:
-                            n = theory.pac_comband(problem, route=route, **promise).n_rounds
+                            n = theory.pac_comband(problem, **{**promise, "route": route}).n_rounds
                         pair.append(f"{n:.1e}".replace("e+0", "e").replace("e+", "e"))
                     cells.append(" / ".join(pair))
                 print(f"{K:>5} {m:>2} {epsilon:>5} " + "".join(f"{cell:>18}" for cell in cells), flush=True)

@@ -202,6 +202,18 @@ def test_all_candidates_are_asked_only_about_rewarded_contexts() -> None:
     assert asked <= 6 * rewarded + 500  # once each where a reward came, and the one that is shown
 
 
+def test_lists_are_shown_in_random_order() -> None:
+    """A place that pays more pays all alike: where an item stands does not depend on whose list it is."""
+    learner = cb.OnlineComband(PROBLEM, POLICIES, epsilon=0.1, batch_size=4000, exploration="learnt", seed=1)
+    x = np.repeat(WORLD.sample(1, np.random.default_rng(0)).contexts, 4000, axis=0)
+    lists = learner.ask(x).lists
+    item = POLICIES.predict(x[:1])[0, 0, 0]  # the first of its list with one candidate, at least
+    places = np.bincount(np.nonzero(lists == item)[1], minlength=3)
+    n = places.sum()
+    assert n > 500
+    assert np.abs(places - n / 3).max() < 6 * np.sqrt(n * 2 / 9)  # six standard deviations: 1e-8 by chance
+
+
 def test_totals_and_places_are_refused() -> None:
     with pytest.raises(cb.InputError, match="total"):
         cb.OnlineComband(cb.Problem(12, 3, 1, feedback="total"), POLICIES, epsilon=0.1)
@@ -249,3 +261,20 @@ def test_files_that_claim_what_no_data_can_show_are_refused() -> None:
     ):
         with pytest.raises(cb.InputError, match=why):
             cb.OnlineComband.from_state(altered(**changes), POLICIES)
+
+
+def test_equal_candidates_stay_in_their_order_when_loaded(tmp_path: Path) -> None:
+    """Who of equal ones leads is drawn by lot, once: not by the order of the list, and not anew by a file."""
+    twins = cb.PolicySet([POLICIES[0]] * 12, [f"twin {i}" for i in range(12)])
+    leaders = set()
+    for seed in range(6):
+        learner = cb.OnlineComband(PROBLEM, twins, epsilon=0.2, batch_size=60, exploration="learnt", seed=seed)
+        rng = np.random.default_rng(seed)
+        for _ in range(4):
+            learner.tell(*ask(learner, 50 + seed, rng))
+        decisions, _ = ask(learner, 20, rng)
+        learner.tell(decisions, np.zeros((20, 3)))
+        leaders.add(learner.status().leader)
+        learner.save(tmp_path / "learner.npz")
+        assert cb.OnlineComband.load(tmp_path / "learner.npz", twins).status().leader == learner.status().leader
+    assert len(leaders) > 1

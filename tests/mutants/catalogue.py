@@ -1583,6 +1583,27 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{ONLINE}::test_answers_wait_for_those_of_older_decisions",),
     ),
     Mutant(
+        "learners/weighted.py",
+        "shuffle_lists(lists, q, np.ascontiguousarray(u[:, -1]))",
+        "pass",
+        "a place that pays more speaks for those who list an item there",
+        (f"{ONLINE}::test_lists_are_shown_in_random_order",),
+    ),
+    Mutant(
+        "theory/gradient.py",
+        "return min(max(largest * (1 + 1e-7) - 1, 0.0), (1 - floor) / (N * floor * uniform))",
+        "return min(max(largest * (1 + 1e-7) - 1, 0.0), (1 - floor) / (N * floor * uniform)) / 2",
+        "fewer draws stand for a mixture than its proxies need",
+        ("tests/theory/test_gradient.py::test_the_excess_of_averages_is_an_upper_bound_and_tight",),
+    ),
+    Mutant(
+        "theory/joint.py",
+        "average = (1 + excess) * (1 + tau + SOLVER_SHARE) * s / (1 - gamma)",
+        "average = (1 + tau + SOLVER_SHARE) * s / (1 - gamma)",
+        "proxies after any number of rounds forget what stands for a mixture",
+        ("tests/theory/test_joint.py::test_rounds_by_hand",),
+    ),
+    Mutant(
         "theory/estimation.py",
         "rho * min(sparsity_of(problem), 2 * rho) / 2 *",
         "rho * min(sparsity_of(problem), rho) / 2 *",

@@ -66,7 +66,8 @@ class OnlineComband(WeightedPolicies):
     `ask`, holds at most `batch_size` contexts, a number that does not depend on them, and is made when all earlier
     decisions are answered. If it ever is not, T is no longer promised, and the result says so.
 
-    All candidates are asked on contexts where a reward came, O(P·m), and otherwise only the one that is shown.
+    All candidates are asked on contexts where a reward came, O(P·m), and otherwise only the one that is shown. Lists
+    are shown in random order, so that places, if they matter, speak for nobody.
 
     Parameters
     ----------
@@ -99,6 +100,8 @@ class OnlineComband(WeightedPolicies):
     (True, True)
     """
 
+    RANDOM_ORDER = True
+
     def __init__(
         self,
         problem: Problem,
@@ -130,6 +133,7 @@ class OnlineComband(WeightedPolicies):
         self._counted = 0  # every decision below is answered, and counts
         self._waiting = Events.none()  # rewards of decisions that wait for the answers of older ones
         self._out_of_step = 0
+        self._credited = 0  # how many rounds counted when the last of them was rewarded
         self._standing = self._stand(self._losses, self._bends)
         self._claim: Claim | None = None
 
@@ -246,7 +250,7 @@ class OnlineComband(WeightedPolicies):
             credited = True
         self._counted, self._waiting = counted, waiting
         if credited:
-            self._losses, self._bends, self._stale = losses, bends, True
+            self._losses, self._bends, self._stale, self._credited = losses, bends, True, counted
             self._standing = self._stand(losses, bends)
         self._judge()
         self._torn = True
@@ -279,7 +283,7 @@ class OnlineComband(WeightedPolicies):
         schedule = self.schedule
         gains = -schedule.scale * losses
         low, high = gains - bends, gains + schedule.alpha / schedule.share * bends
-        lot = np.random.default_rng(self._counted)
+        lot = np.random.default_rng(self._credited)
         first, best = (int(lot.choice(np.flatnonzero(sums == sums.max()))) for sums in (gains, low))
         # Half of δ is for the evidence; all of it where there is nothing else, but then nothing asks for it.
         odds = math.log(2 / schedule.delta)
@@ -333,6 +337,7 @@ class OnlineComband(WeightedPolicies):
             "n_online": Whole(1),
         },
         "counted": Whole(0),
+        "credited": Whole(0),
         "waiting": Part(),
         "out_of_step": Whole(0),
         "claim": Maybe({"epsilon": Real(0), "leader": Whole(0, "P-1"), "rounds": Whole(1), "by_theorem": Flag()}),
@@ -350,6 +355,7 @@ class OnlineComband(WeightedPolicies):
                 "n_online": schedule.n_online,
             },
             "counted": self._counted,
+            "credited": self._credited,
             "waiting": self._waiting.state(),
             "out_of_step": self._out_of_step,
             "claim": None if claim is None else asdict(claim),
@@ -357,11 +363,13 @@ class OnlineComband(WeightedPolicies):
 
     def _restore(self, state: State) -> None:
         self._restore_schedule(state["schedule"])
-        self._bends, self._counted, self._out_of_step = state["bends"], state["counted"], state["out_of_step"]
+        self._bends, self._out_of_step = state["bends"], state["out_of_step"]
+        self._counted, self._credited = state["counted"], state["credited"]
         self._waiting = Events.from_state(state["waiting"])
         self._waiting.check(self.problem, ids=(self._counted, self._ledger.issued))
         require(
             self._counted == self._counted_with(_NONE)
+            and self._credited <= self._counted
             and self._out_of_step <= self._ledger.issued
             and float(self._waiting.propensities.min(initial=1.0))
             >= self.floor * self.problem.uniform_propensity * (1 - 1e-9)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
+from comband._kernels.orders import shuffle_lists
 from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
@@ -49,6 +50,9 @@ class WeightedPolicies(Selector):
 
     PROMISES_NOTHING: ClassVar[str] = REGRET_INSTEAD
     """Why nothing is promised of the policy that is named."""
+
+    RANDOM_ORDER: ClassVar[bool] = False
+    """Whether lists are shown in random order, whoever's they are: then what places do to rewards speaks for nobody."""
 
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
@@ -137,9 +141,9 @@ class WeightedPolicies(Selector):
         if self._cumulative is None:
             self._cumulative = np.cumsum(self._weights(), out=self._edges)
         n, m = n_contexts(X), self.problem.list_size
-        u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
+        u = self._rng.random((n, (1 + m if self.floor > 0 else 1) + self.RANDOM_ORDER))
         lists = (
-            uniform_lists(np.ascontiguousarray(u[:, 1:]), self.problem.n_actions)
+            uniform_lists(np.ascontiguousarray(u[:, 1 : 1 + m]), self.problem.n_actions)
             if self.floor > 0
             else np.empty((n, m), dtype=np.int32)
         )
@@ -161,6 +165,8 @@ class WeightedPolicies(Selector):
         )
         # The floor or the barrier keeps every propensity away from zero.
         q = _unknown((n, m)) if later else self._inclusion(X, lists, drawn)
+        if self.RANDOM_ORDER:
+            shuffle_lists(lists, q, np.ascontiguousarray(u[:, -1]))
         decisions = Decisions.unsigned(first_id, lists, q, epoch=self._version, contexts=X)
         if later and n:
             self._open[self._version] = self._open.get(self._version, 0) + n
