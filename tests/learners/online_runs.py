@@ -68,8 +68,8 @@ def play(world: RateWorld, epsilon: float, seed: int, *, batch_size: int = 100, 
     while not learner.done:
         if step(learner, world, rng, gaps):
             last_bad = learner.rounds
-        claim = learner.claim
-        ever_wrong |= claim is not None and gaps[claim.leader] > claim.epsilon + 1e-12
+        promise = learner.promise
+        ever_wrong |= promise is not None and gaps[promise.leader] > promise.epsilon + 1e-12
     assert learner.in_step
     result = learner.result()
     assert result.epsilon <= epsilon

@@ -121,7 +121,9 @@ def test_larger_batches_than_declared_take_the_theorem_back_in_words() -> None:
     assert (before, learner.in_step) == (True, False)
     result = learner.result()
     assert "11 decisions were made in batches of more than 10" in str(result)
-    assert f"that {learner.schedule.n_rounds:,} rounds are enough is not promised any more" in str(result)
+    assert f"no promise about {learner.schedule.n_rounds:,} rounds" in str(result)
+    plan = result.claims[1]
+    assert (plan.kind, plan.holds) == ("plan", False)
 
 
 def test_asking_while_answers_are_due_takes_the_theorem_back() -> None:
@@ -252,8 +254,8 @@ def test_files_that_claim_what_no_data_can_show_are_refused() -> None:
     learnt = learner.state()["learnt"]
     cb.OnlineComband.from_state(altered(), POLICIES)
     for changes, why in (
-        ({"claim": {**learnt["claim"], "epsilon": 1e-3}}, "no data can lead to what it claims"),
-        ({"claim": {**learnt["claim"], "rounds": 10_000}}, "no data can lead to what it claims"),
+        ({"promise": {**learnt["promise"], "epsilon": 1e-3}}, "no data can lead to what it promises"),
+        ({"promise": {**learnt["promise"], "rounds": 10_000}}, "no data can lead to what it promises"),
         ({"counted": 350}, "its counted rounds"),
         ({"schedule": {**learnt["schedule"], "n_rounds": 7}}, "its rounds must be those of its parameters"),
         ({"schedule": {**learnt["schedule"], "scale": 3.0}}, "does not answer to what it has seen"),

@@ -1497,6 +1497,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return self.field.delta",
         "every field of the plan claims at δ, and δ is printed for all of them",
         (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
+    ),
     # ---- learnt exploration ------------------------------------------------------------------------------------------
     Mutant(
         "_kernels/online.py",
@@ -1574,6 +1575,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "n > self.schedule.batch_size",
         "asking before answers are in keeps the promise of T rounds",
         (f"{ONLINE}::test_asking_while_answers_are_due_takes_the_theorem_back",),
+    ),
+    Mutant(
+        "learners/online_claims.py",
+        "if run.schedule.uniform or not run.out_of_step:",
+        "if True:",
+        "T rounds are promised whatever the batches were",
+        (f"{ONLINE}::test_larger_batches_than_declared_take_the_theorem_back_in_words",),
     ),
     Mutant(
         "learners/online_comband.py",

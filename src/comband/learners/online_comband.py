@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from comband._kernels.online import credit_rounds
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
+from comband.learners.online_claims import OnlineRun, Promise
 from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import Problem
@@ -26,22 +27,6 @@ from comband.theory.online import Explorations, Point, schedule_at
 _RUNNERS_UP = 3
 _NONE = np.empty(0, dtype=np.int64)
 _ROUNDING = 1e-9  # by so much an ε is rounded upwards
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """No candidate is better than candidate `leader` by more than `epsilon`, as `rounds` rounds tell: by the theorem,
-    or by evidence.
-    """
-
-    epsilon: float
-    leader: int
-    rounds: int
-    by_theorem: bool
-
-    def __str__(self) -> str:
-        basis = "the theorem" if self.by_theorem else "evidence that holds for all numbers of rounds at once"
-        return f"{basis}, after {self.rounds:,} rounds"
 
 
 class OnlineComband(WeightedPolicies):
@@ -135,15 +120,20 @@ class OnlineComband(WeightedPolicies):
         self._out_of_step = 0
         self._credited = 0  # how many rounds counted when the last of them was rewarded
         self._standing = self._stand(self._losses, self._bends)
-        self._claim: Claim | None = None
+        self._promise: Promise | None = None
 
     @property
     @alone
     def done(self) -> bool:
         """Whether ε is promised, or T rounds are counted."""
         return self._counted >= self.schedule.n_rounds or (
-            self._claim is not None and self._claim.epsilon <= self.schedule.epsilon
+            self._promise is not None and self._promise.epsilon <= self.schedule.epsilon
         )
+
+    @property
+    def decisions_left(self) -> int:
+        """How many more decisions T rounds allow, at least 0."""
+        return max(self.schedule.n_rounds - self._ledger.issued, 0)
 
     @property
     @alone
@@ -153,9 +143,9 @@ class OnlineComband(WeightedPolicies):
 
     @property
     @alone
-    def claim(self) -> Claim | None:
-        """The smallest ε that was promised so far, of whom and why; None while the range of rewards says as much."""
-        return self._claim
+    def promise(self) -> Promise | None:
+        """The smallest ε so far, of whom and why; None while the range of the rewards says as much."""
+        return self._promise
 
     @property
     @alone
@@ -166,15 +156,14 @@ class OnlineComband(WeightedPolicies):
     @alone
     def result(self) -> Selection:
         """The candidate about whom most is promised; before anything is, the one of the highest estimate."""
-        rho, counted, claim = self.problem.max_reward, max(self._counted, 1), self._claim
+        rho, counted, promise = self.problem.max_reward, max(self._counted, 1), self._promise
         means = self.estimated_totals / counted
-        leader, epsilon, guarantee = self._standing[0], rho, "none beyond the range of the rewards, so far"
-        if claim is not None:
-            leader, epsilon, guarantee = claim.leader, claim.epsilon, str(claim)
+        leader, epsilon = (self._standing[0], rho) if promise is None else (promise.leader, promise.epsilon)
         ranked = np.lexsort((-means, np.arange(len(means)) != leader))
         best, *others = (
             Candidate(int(i), self.policies.names[i], float(means[i]), (0.0, rho)) for i in ranked[: 1 + _RUNNERS_UP]
         )
+        claims = OnlineRun(self.problem, self.policies, self.schedule, promise, self._out_of_step).claims()
         return Selection(
             policy=self.policies[best.index],
             best=best,
@@ -182,35 +171,25 @@ class OnlineComband(WeightedPolicies):
             delta=self.schedule.delta,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee=guarantee,
-            notes=self._notes(epsilon),
+            claims=claims,
+            notes=(*self._notes(), *(one.text for one in claims[1:]), UNWATCHED),
         )
 
     @alone
     def status(self) -> Status:
         """Where the learner stands now."""
-        claim = self._claim
-        leader, certified = (self._standing[0], None) if claim is None else (claim.leader, claim.epsilon)
+        promise = self._promise
+        leader, certified = (self._standing[0], None) if promise is None else (promise.leader, promise.epsilon)
         return Status(self.rounds, self.policies.names[leader], len(self.policies), certified=certified)
 
-    def _notes(self, epsilon: float) -> tuple[str, ...]:
+    def _notes(self) -> list[str]:
         schedule = self.schedule
         learnt, uniform = f"{schedule.n_online:,} with learnt exploration", f"{schedule.n_uniform:,} with uniform lists"
         taken, other = (uniform, learnt) if schedule.uniform else (learnt, uniform)
         notes = [f"chosen before any data: {taken}, which are enough in every world; it would be {other}"]
-        if self._out_of_step:
-            notes.insert(
-                0,
-                f"{self._out_of_step:,} decisions were made in batches of more than {schedule.batch_size:,}, or before "
-                f"all older ones were answered: that {schedule.n_rounds:,} rounds are enough is not promised any more, "
-                "and the evidence alone counts",
-            )
         if self._counted < min(self.rounds, schedule.n_rounds if schedule.uniform else self.rounds):
             notes.insert(0, f"decision {self._counted} is without answer, and later ones do not count; {ANSWER_THEM}")
-        if self.policies.cover is not None:
-            rho = self.problem.max_reward
-            notes.append(self.policies.cover.promise(epsilon=epsilon, delta=schedule.delta, max_reward=rho))
-        return (*notes, UNWATCHED)
+        return notes
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         n = n_contexts(X)
@@ -296,16 +275,16 @@ class OnlineComband(WeightedPolicies):
         if n == 0:
             return
         first, best, gap = self._standing
-        least = self.problem.max_reward if self._claim is None else self._claim.epsilon
+        least = self.problem.max_reward if self._promise is None else self._promise.epsilon
         if schedule.early_stop:
             epsilon = gap / (schedule.scale * n) * (1 + _ROUNDING)
             if epsilon < least:
-                self._claim, least = Claim(epsilon, best, n, by_theorem=False), epsilon
+                self._promise, least = Promise(epsilon, best, n, by_theorem=False), epsilon
         # The theorem speaks of ends of batches; that of uniform lists, of T rounds.
         if schedule.uniform or (self._out_of_step == 0 and n == self._ledger.issued):
             epsilon = schedule.epsilon_at(n)
             if epsilon < least:
-                self._claim = Claim(epsilon, first, n, by_theorem=True)
+                self._promise = Promise(epsilon, first, n, by_theorem=True)
 
     def _weights(self) -> NDArray[np.float64]:
         return self._p
@@ -340,11 +319,11 @@ class OnlineComband(WeightedPolicies):
         "credited": Whole(0),
         "waiting": Part(),
         "out_of_step": Whole(0),
-        "claim": Maybe({"epsilon": Real(0), "leader": Whole(0, "P-1"), "rounds": Whole(1), "by_theorem": Flag()}),
+        "promise": Maybe({"epsilon": Real(0), "leader": Whole(0, "P-1"), "rounds": Whole(1), "by_theorem": Flag()}),
     }
 
     def _state(self) -> State:
-        schedule, claim = self.schedule, self._claim
+        schedule, promise = self.schedule, self._promise
         return {
             **super()._state(),
             "weights": self._p,
@@ -358,7 +337,7 @@ class OnlineComband(WeightedPolicies):
             "credited": self._credited,
             "waiting": self._waiting.state(),
             "out_of_step": self._out_of_step,
-            "claim": None if claim is None else asdict(claim),
+            "promise": None if promise is None else asdict(promise),
         }
 
     def _restore(self, state: State) -> None:
@@ -378,7 +357,7 @@ class OnlineComband(WeightedPolicies):
         )
         super()._restore(state)
         self._standing = self._stand(self._losses, self._bends)
-        self._claim = None if state["claim"] is None else self._possible(Claim(**state["claim"]))
+        self._promise = None if state["promise"] is None else self._possible(Promise(**state["promise"]))
 
     def _restore_schedule(self, kept: State) -> None:
         schedule = self.schedule
@@ -399,18 +378,18 @@ class OnlineComband(WeightedPolicies):
             "its rounds must be those of its parameters.",
         )
 
-    def _possible(self, claim: Claim) -> Claim:
-        """A claim, if any data can lead to it."""
+    def _possible(self, promise: Promise) -> Promise:
+        """A promise, if any data can lead to it."""
         schedule = self.schedule
-        least = schedule.epsilon_at(claim.rounds)
-        if not claim.by_theorem:
+        least = schedule.epsilon_at(promise.rounds)
+        if not promise.by_theorem:
             odds = math.log(len(self.policies)) + (1 + 1 / schedule.share) * math.log(2 / schedule.delta)
-            least = odds / (schedule.scale * claim.rounds)
+            least = odds / (schedule.scale * promise.rounds)
         require(
-            claim.rounds <= self._counted and claim.epsilon >= least * (1 - _ROUNDING),
-            "no data can lead to what it claims.",
+            promise.rounds <= self._counted and promise.epsilon >= least * (1 - _ROUNDING),
+            "no data can lead to what it promises.",
         )
-        return claim
+        return promise
 
     def _restore_weights(self, state: State) -> None:
         self._solve()
