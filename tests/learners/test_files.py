@@ -28,6 +28,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "UniformExploration": lambda: cb.UniformExploration(PROBLEM, POLICIES, n_rounds=900, seed=3),
     "Exp4CombSparse": lambda: cb.Exp4CombSparse(PROBLEM, POLICIES, propensities="when rewarded", seed=3),
     "Exp4": lambda: cb.Exp4(PROBLEM, POLICIES, horizon=900, seed=3),
+    "OnlineComband": lambda: cb.OnlineComband(PROBLEM, POLICIES, epsilon=0.3, exploration="learnt", seed=3),
     "EpsilonGreedy": lambda: cb.EpsilonGreedy(PROBLEM, POLICIES, horizon=900, seed=3),
     "ExploreThenCommit": lambda: cb.ExploreThenCommit(PROBLEM, POLICIES, horizon=900, n_explore=100, seed=3),
     "SparseMSets": lambda: cb.SparseMSets(PROBLEM, horizon=900, seed=3),

@@ -40,6 +40,7 @@ DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
 GROUPING = "tests/learners/certifying/test_grouping.py"
 ANY_ORDER = f"{GROUPING}::test_the_order_and_the_parts_in_which_answers_are_told_change_nothing"
+ONLINE = "tests/learners/test_online_comband.py"
 STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
 TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
@@ -1078,8 +1079,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/weighted.py",
-        "amounts = -gained[where, position] / q[where, position]",
-        "amounts = -gained[where, position] + 0 * q[where, position]",
+        "credit(lists, where, actions, -gained / q, losses)",
+        "credit(lists, where, actions, -gained + 0 * q, losses)",
         "losses of the regret minimisers are not importance-weighted",
         (f"{EXP4}::test_estimates_are_unbiased",),
     ),
@@ -1527,5 +1528,124 @@ MUTANTS: tuple[Mutant, ...] = (
         "behind = queue.behind",
         "answers are said to wait for a decision, and wait for the end of their period",
         ("tests/learners/certifying/test_notes.py",),
+    # ---- learnt exploration ------------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/online.py",
+        "bends[p] += bend(scale * gained[p])",
+        "bends[p] += bend(2 * scale * gained[p])",
+        "λ of the weights is not that of the theorem",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "_kernels/online.py",
+        "return z - math.log1p(z)",
+        "return z * z / (2 + z)",
+        "ψ is another function",
+        ("tests/theory/test_online.py::test_bend_and_slack_are_exact_to_the_last_digits",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "low, high = gains - bends, gains + schedule.alpha / schedule.share * bends",
+        "low, high = gains - bends, gains + schedule.alpha * bends",
+        "evidence forgets k, and claims what it does not show",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "odds = math.log(2 / schedule.delta)",
+        "odds = math.log(1 / schedule.delta)",
+        "evidence and theorem spend one and a half δ together",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "return self.delta / 2 if self.early_stop else self.delta",
+        "return self.delta",
+        "what the theorem says of fewer rounds is at twice its δ",
+        ("tests/theory/test_online.py::test_half_of_delta_is_kept_for_stopping_early",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "        self.exploration = exploration\n        self.floor = self.schedule.floor",
+        "        self.exploration = exploration\n        self.floor = self.schedule.floor / 2",
+        "fewer uniform lists are shown than the range of estimates allows",
+        (f"{ONLINE}::test_weights_sums_and_evidence_are_those_of_the_twin",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "single = min(single, rho * s / (1 - point.floor) * factor)",
+        "single = min(single, rho * s / (1 - point.floor))",
+        "weights that stay as they are for many rounds cost nothing",
+        ("tests/theory/test_online.py::test_the_schedule_is_a_point_of_the_theorem",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "return max(rate / 2, math.expm1(rate * bend(reach)) / reach**2)",
+        "return rate / 2 + 0.0 * reach",
+        "Φ is that of small estimates only",
+        ("tests/theory/test_online.py",),
+    ),
+    Mutant(
+        "theory/online.py",
+        "if reach > 1.79 and alpha < 1 / 3:",
+        "if reach > 1e9:",
+        "k is claimed where no proof is",
+        ("tests/theory/test_online.py::test_no_share_is_claimed_where_none_is_proved",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "(n > self.schedule.batch_size or first_id > self._counted)",
+        "(n > 2 * self.schedule.batch_size or first_id > self._counted)",
+        "larger batches than declared keep the promise of T rounds",
+        (f"{ONLINE}::test_larger_batches_than_declared_take_the_theorem_back_in_words",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "(n > self.schedule.batch_size or first_id > self._counted)",
+        "n > self.schedule.batch_size",
+        "asking before answers are in keeps the promise of T rounds",
+        (f"{ONLINE}::test_asking_while_answers_are_due_takes_the_theorem_back",),
+    ),
+    Mutant(
+        "learners/online_claims.py",
+        "if run.schedule.uniform or not run.out_of_step:",
+        "if True:",
+        "T rounds are promised whatever the batches were",
+        (f"{ONLINE}::test_larger_batches_than_declared_take_the_theorem_back_in_words",),
+    ),
+    Mutant(
+        "learners/online_comband.py",
+        "in_time = rounds.decisions.ids[rows] < counted",
+        "in_time = rounds.decisions.ids[rows] >= 0",
+        "answers that come first count first, and may be no sample",
+        (f"{ONLINE}::test_answers_wait_for_those_of_older_decisions",),
+    ),
+    Mutant(
+        "learners/weighted.py",
+        "shuffle_lists(lists, q, np.ascontiguousarray(u[:, -1]))",
+        "pass",
+        "a place that pays more speaks for those who list an item there",
+        (f"{ONLINE}::test_lists_are_shown_in_random_order",),
+    ),
+    Mutant(
+        "theory/gradient.py",
+        "return min(max(largest * (1 + 1e-7) - 1, 0.0), (1 - floor) / (N * floor * uniform))",
+        "return min(max(largest * (1 + 1e-7) - 1, 0.0), (1 - floor) / (N * floor * uniform)) / 2",
+        "fewer draws stand for a mixture than its proxies need",
+        ("tests/theory/test_gradient.py::test_the_excess_of_averages_is_an_upper_bound_and_tight",),
+    ),
+    Mutant(
+        "theory/joint.py",
+        "average = (1 + excess) * (1 + tau + SOLVER_SHARE) * s / (1 - gamma)",
+        "average = (1 + tau + SOLVER_SHARE) * s / (1 - gamma)",
+        "proxies after any number of rounds forget what stands for a mixture",
+        ("tests/theory/test_joint.py::test_rounds_by_hand",),
+    ),
+    Mutant(
+        "theory/estimation.py",
+        "rho * min(sparsity_of(problem), 2 * rho) / 2 *",
+        "rho * min(sparsity_of(problem), rho) / 2 *",
+        "uniform lists are promised too few rounds where rewards are many",
+        ("tests/theory/test_references.py",),
     ),
 )
