@@ -62,7 +62,8 @@ def test_policies_are_made_once_and_asked_on_rewarded_and_sampled_rounds_only(
     counts()
     evaluate_log(folder, "tests.evaluation.worlds:make_counted")
     rewarded = (np.array(pq.read_table(whole)["rewards"].to_pylist()) > 0).any(axis=1).sum()
-    sampled = sampling.in_sample(np.arange(3000)).sum()
+    limit = sampling.mark_limit(sampling.sample_level(3000))
+    sampled = (sampling.id_marks(pq.read_table(whole)["id"].to_numpy()) < limit).sum()
     assert rewarded + sampled < 1600  # of 3000 rounds
     assert counts() == {"made": 1, "asked": 5 * (rewarded + sampled)}
 

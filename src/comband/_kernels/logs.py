@@ -69,3 +69,13 @@ def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
                 if items[i, k] == items[i, j]:
                     codes[i] = 6
     return codes
+
+
+@njit(cache=True, nogil=True)
+def number_marks(ids: NDArray[np.int64], prime: int, multiplier: int) -> NDArray[np.int64]:
+    """(id·multiplier mod prime)² mod prime of each id; the prime is below 2^31, so that nothing overflows."""
+    marks = np.empty(len(ids), dtype=np.int64)
+    for i in range(len(ids)):
+        spread = (ids[i] % prime) * multiplier % prime  # % is of the divisor's sign here, as in Python
+        marks[i] = spread * spread % prime
+    return marks

@@ -143,7 +143,7 @@ def design_log(
     policies = joined.source.policies
     if policies is None:
         raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
-    parts, faults = joined.parts(log_name(log))
+    parts, faults, _ = joined.parts(log_name(log))
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
     del parts  # the columns stay, the shards need not

@@ -48,6 +48,8 @@ def as_floats(column: Column) -> Converted:
     wrong = np.zeros(len(column), dtype=bool)
     if pa.types.is_null(column.type):
         return Converted(np.full(len(column), np.nan), missing, wrong)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())  # the closest number, whatever the scale: Arrow's own way is off by a digit
     try:
         values = column.cast(pa.float64())
     except pa.ArrowInvalid:
