@@ -361,3 +361,40 @@ def test_places_of_items(tmp_path: Path, base: Database) -> None:
     rows = rows.append_column("position", pa.array(position))
     ours, theirs = both(rows, base, tmp_path, lists, format="impressions-by-position")
     assert ours == theirs
+
+
+def listed(lists: Path) -> pa.Table:
+    """The candidates' lists as a database has them: one row for each context, candidate and rank, in any order."""
+    rows = [
+        {"context": row["context"], "candidate": name, "rank": rank, "item": item}
+        for row in pq.read_table(lists).to_pylist()
+        for name, items in row.items()
+        if name != "context"
+        for rank, item in enumerate(items)
+    ]
+    return pa.Table.from_pylist([rows[i] for i in np.random.default_rng(1).permutation(len(rows))])
+
+
+@pytest.mark.parametrize("layout", ["lists", "long"])
+def test_lists_in_the_database_are_joined_there(tmp_path: Path, base: Database, layout: str) -> None:
+    table, lists = world(tmp_path)
+    wide_lists = pq.read_table(lists)
+    in_order = wide_lists.select(["context", *sorted(name for name in wide_lists.column_names if name != "context")])
+    pq.write_table(in_order, lists)  # a table has no order of candidates but that of their names
+    table = days(table if layout == "lists" else long(table))
+    there = base.put(listed(lists))
+    for partition in (None, "day") if layout == "lists" else (None,):
+        expected = as_bytes(evaluate_log(base.put(table), lists, partition=partition))
+        assert as_bytes(evaluate_log(base.put(table), there, partition=partition)) == expected
+    few = listed(lists).filter(pa.compute.less(listed(lists)["context"], 25))
+    pq.write_table(in_order.filter(pa.compute.less(in_order["context"], 25)), lists)
+    expected_answer = evaluate_log(base.put(table), lists, on_error="skip")
+    found = evaluate_log(base.put(table), base.put(few), on_error="skip")
+    assert found.evaluation == expected_answer.evaluation
+    assert found.skipped == expected_answer.skipped
+    assert set(found.skipped) == {"unknown context"}
+    broken = few.slice(1)
+    with pytest.raises(LogError, match="list length"):
+        evaluate_log(base.put(table), base.put(broken), on_error="refuse")
+    with pytest.raises(LogError, match="column rank is missing; a table of lists has"):
+        evaluate_log(base.put(table), base.put(few.drop_columns("rank")))

@@ -61,11 +61,13 @@ def test_policies_are_made_once_and_asked_on_rewarded_and_sampled_rounds_only(
     monkeypatch.setattr(sampling, "FIRST", 50)
     counts()
     evaluate_log(folder, "tests.evaluation.worlds:make_counted")
-    rewarded = (np.array(pq.read_table(whole)["rewards"].to_pylist()) > 0).any(axis=1).sum()
-    limit = sampling.mark_limit(sampling.sample_level(3000))
-    sampled = (sampling.id_marks(pq.read_table(whole)["id"].to_numpy()) < limit).sum()
-    assert rewarded + sampled < 1600  # of 3000 rounds
-    assert counts() == {"made": 1, "asked": 5 * (rewarded + sampled)}
+    table = pq.read_table(whole)
+    rewarded = (np.array(table["rewards"].to_pylist()) > 0).any(axis=1)
+    sampled = sampling.id_marks(table["id"].to_numpy()) < sampling.mark_limit(sampling.sample_level(3000))
+    assert rewarded.sum() + sampled.sum() < 1600  # of 3000 rounds
+    contexts, shard = table["context"].to_numpy(), np.arange(3000) // 200
+    distinct = [len(set(zip(shard[chosen], contexts[chosen], strict=True))) for chosen in (rewarded, sampled)]
+    assert counts() == {"made": 1, "asked": 5 * sum(distinct)}
 
 
 def test_policies_are_given_contexts_as_the_log_calls_them(tmp_path: Path) -> None:

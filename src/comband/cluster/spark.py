@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -34,11 +35,10 @@ def session_of(where: str) -> Iterator[Any]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.log.level": "ERROR",
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = "4"  # for a cluster it is 200
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers of this machine have what we have
     builder = SparkSession.builder.master(master).appName("comband")
     for name, value in settings.items():
         builder = builder.config(name, value)

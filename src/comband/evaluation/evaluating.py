@@ -34,6 +34,7 @@ from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityChec
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights
 from comband.evaluation.extras import check_extras, with_extras, with_usual
+from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
@@ -303,6 +304,8 @@ def evaluate_log(
     on_error: str = "refuse",
     list_columns: Mapping[str, str] | None = None,
     partition: str | None = None,
+    state: str | os.PathLike[str] | None = None,
+    since: Any = None,
     reward_model: Any = None,
     progress: Progress | None = None,
 ) -> LogEvaluation:
@@ -344,6 +347,11 @@ def evaluate_log(
     partition:
         What says to which partition (day) a round belongs: folders of files (day=2026-01-01), or a column of a table.
         Partitions that are added later leave the sample of those before as it is (`comband.logs.sampling`).
+    state:
+        For a table with a partition: a file that keeps what is known of each partition, so that the next look reads
+        what is new or changed only (`comband.evaluation.increments`).
+    since:
+        With a state: partitions before this one are not looked at again, unless they have more or fewer rows.
     progress:
         Called with what is being done, how many parts of it are done and of how many.
 
@@ -386,24 +394,26 @@ def evaluate_log(
         _check_stated(min_propensity)
         if law is not None or client is not None:
             raise InputError("law and client are not for a log in a database, which counts and chooses itself.")
-        with pushed_down(
-            log,
-            candidates,
-            work,
-            partition=partition,
-            format=format,
-            columns=columns,
-            places=places,
-            sparsity=sparsity,
-            n_actions=n_actions,
-            items=items,
-            features=features,
-            context=context,
-            on_error=how,
-            list_columns=list_columns,
-        ) as (joined, read):
+        options = {
+            "partition": partition,
+            "format": format,
+            "columns": columns,
+            "places": places,
+            "sparsity": sparsity,
+            "n_actions": n_actions,
+            "items": items,
+            "features": tuple(features),
+            "context": tuple(context),
+            "on_error": how,
+            "list_columns": list_columns,
+        }
+        if state is not None:
+            return _increments(log, candidates, options, state, since, min_propensity, delta, progress)
+        with pushed_down(log, candidates, work, **options) as (joined, read):
             found = joined.parts(str(log), read)
         return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+    if state is not None or since is not None:
+        raise InputError("state and since are for a log in a database; DuckDB reads files: read_parquet('log/*/*').")
     shards = find_shards(log, format, columns, partition)
     if law is not None or shards[0].format.feedback == "total":
         if places is not None or features:
@@ -442,6 +452,30 @@ def evaluate_log(
     )
     found = joined.parts(log_name(log))
     return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+
+
+def _increments(
+    log: SqlTable,
+    candidates: Any,
+    options: dict[str, Any],
+    path: str | os.PathLike[str],
+    since: Any,
+    min_propensity: float | None,
+    delta: float,
+    progress: Progress | None,
+) -> LogEvaluation:
+    """`evaluate_log` with what is known from earlier looks."""
+    if options["partition"] is None:
+        raise InputError("state keeps what is known of each partition: name the column that tells it (partition).")
+    with open_state(path) as state:
+        state.check_settings(settings_of(log, candidates, **options))
+        work = Remembering(state, progress)
+        with pushed_down(log, candidates, work, **options, increments=True) as (joined, read):
+            how = options["on_error"]
+            found = read_increments(state, joined, read, since=since, on_error=how, source=str(log))
+        answer = _of_parts(work, joined, found, min_propensity, delta, partitioned=True)
+        state.answers(work.told)
+    return answer
 
 
 def _of_parts(

@@ -114,6 +114,8 @@ def _described(
     kind = shards[0].format
     if isinstance(features, str) or not all(isinstance(name, str) for name in features):
         raise InputError(f"features must be the names of columns, such as ('age',), got {features!r}.")
+    if isinstance(candidates, Source):
+        return candidates
     if isinstance(candidates, CandidateLists):
         return of_lists(candidates, positional=kind.positional)
     if is_factory(candidates):

@@ -31,8 +31,7 @@ class Sample:
         self.n_policies, self.slots = len(policies), m if slots is None else slots
         self.rewards, self.propensities = rounds.rewards, rounds.decisions.propensities
         rows, items = np.repeat(np.arange(n), m), rounds.decisions.lists.ravel()
-        blocks = SharedActions.blocks(policies, rounds.decisions.contexts, rows, items)
-        self.blocks = [block.kept() for block in blocks]
+        self.blocks = [SharedActions.all_of(policies, rounds.decisions.contexts, rows, items)] if n else []
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -55,8 +54,8 @@ class Part:
         self.n_policies, self.n_rounds, self.n_rewarded = len(policies), events.n_rounds, events.n_rewarded
         self.smallest, self.rewards, self.propensities = smallest, events.rewards, events.propensities
         self.most = float(np.bincount(events.rows, events.rewards).max(initial=0.0)) if len(events) else 0.0
-        blocks = SharedActions.blocks(policies, events.contexts, events.rows, events.actions) if len(events) else ()
-        self.blocks = [block.kept() for block in blocks]
+        asked = (events.contexts, events.rows, events.actions)
+        self.blocks = [SharedActions.all_of(policies, *asked)] if len(events) else []
         self.sample = None if shown is None else Sample(shown, policies, slots=slots)
         self.shared = _least_shared(self.blocks, self.propensities)
         if self.sample is not None:

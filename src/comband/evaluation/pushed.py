@@ -14,14 +14,16 @@ from comband.catalogue import Keys
 from comband.cluster import Work
 from comband.evaluation.joining import Joined
 from comband.evaluation.sharded import Order, ShardPart, read_part
-from comband.evaluation.sources import Description, Source, load
+from comband.evaluation.sources import Description, Source, load, of_lists
 from comband.logs.candidates import CandidateLists
 from comband.logs.columns import as_keys
 from comband.logs.faults import Faults, LogError, OnError
 from comband.logs.formats import LogFormat
+from comband.logs.keys import ItemIndex, read_catalogue
 from comband.logs.reading import Gather, format_for_places
 from comband.logs.shards import Shard
 from comband.logs.sql.engines import open_engine
+from comband.logs.sql.lists import OpenLists
 from comband.logs.sql.table import OpenTable, Quiet, SqlShard, SqlTable
 from comband.problem import InputError, check_places
 
@@ -34,6 +36,8 @@ class PushedDown:
 
     table: OpenTable
     repeated: bool
+    lists: OpenLists | None = None
+    on_error: OnError = "refuse"
 
     def __call__(
         self, order: Order, candidates: Description | Source, max_reward: float, context: Sequence[str]
@@ -43,6 +47,10 @@ class PushedDown:
         assert isinstance(shard, SqlShard)
         assert order.level is not None
         seen = self.table.see(shard.key, order.level, repeated=self.repeated)
+        if self.lists is not None:
+            items = load(candidates).fresh().items
+            found = self.lists.read(seen.lists, items, self.on_error)
+            candidates = of_lists(found, positional=shard.format.positional)
         known = load(candidates).known
         fine, unknown = _known_contexts(known, seen.quiet)
         here = Shard(shard.number, seen.table, shard.format, seen.table.frame.num_rows, shard.partition)
@@ -77,6 +85,9 @@ def _known_contexts(known: CandidateLists, quiet: Quiet) -> tuple[np.ndarray, li
     if quiet.keys is None:
         return np.ones(len(quiet.counts), dtype=bool), []
     there = np.flatnonzero(quiet.counts)
+    if any(isinstance(key, bool) for key in quiet.keys):  # the database looked them up
+        fine = np.array(quiet.keys)
+        return fine, [("that is in no list", int(quiet.counts[i])) for i in there if not fine[i]]
     keys: Keys = as_keys([quiet.keys[i] for i in there]).values
     fine = np.zeros(len(quiet.counts), dtype=bool)
     fine[there] = known.contexts.find(keys) >= 0
@@ -121,15 +132,23 @@ def pushed_down(
     context: Sequence[str],
     on_error: OnError,
     list_columns: Mapping[str, str] | None,
+    increments: bool = False,
 ) -> Iterator[tuple[Joined, PushedDown]]:
-    """A table and its candidates, and what reads its partitions, while the database is open; arguments as in
-    `evaluate_log`.
+    """A table and its candidates, and what reads its partitions, while the database is open.
+
+    Arguments as in `evaluate_log`; with `increments` ids are not compared here.
     """
     with open_engine(log.where) as engine, engine.frozen():
         table = OpenTable.open(engine, log, format=format, columns=columns, partition=partition)
         if places is not None and not isinstance(places, str):
             raise InputError("a log in a database is read as sets or as pairs; factors need read_log(…, places=…).")
         kind = format_for_places(table.format, check_places(places, 1), str(log))
+        lists = None
+        if isinstance(candidates, SqlTable):
+            lists = OpenLists(engine, candidates, list_columns)
+            index = ItemIndex(n_actions=n_actions, catalogue=None if items is None else read_catalogue(items))
+            known = lists.known(index)
+            candidates = Source(known, None, 0, lambda shard, found, rows, numbers: numbers, known.faults)
         joined = Joined(
             work,
             [replace(table.first(), format=kind)],
@@ -150,10 +169,13 @@ def pushed_down(
             items=known.items,
             by_context=not joined.source.asked or not table.whole_contexts(context),
             features=features,
+            lists=None if lists is None else lists.columns,
         )
         joined.shards = table.shards()
-        repeated = table.repeated()
+        repeated = not increments and table.repeated()
         if repeated and on_error == "skip":
+            if lists is not None:
+                raise LogError(f"{log} has ids that come more than once; mend them, or give lists in a file.")
             check_versions(table, joined.candidates, joined.max_reward, joined.context)
-        yield joined, PushedDown(table, repeated)
+        yield joined, PushedDown(table, repeated, lists, on_error)
         table.check_unchanged(joined.shards)

@@ -152,13 +152,18 @@ def read_parts(
         seen = {i: ranges for i, ranges in seen.items() if orders[i].seen is None}
     for fact in facts:
         work.tallies[fact.worker] = work.tallies.get(fact.worker, Tally()) + fact.tally
-    faults = _all_faults(source, shards, facts)
-    faults.settle(on_error)
     kept = [handle for handle, fact in zip(handles, facts, strict=True) if fact.rounds]
+    level = max((fact.level for fact in facts if fact.level is not None), default=None)
+    return settled(kept, _all_faults(source, shards, facts), on_error, level)
+
+
+def settled(kept: list[Any], faults: Faults, on_error: OnError, level: int | None = None) -> ReadParts:
+    """What was read, if there is something and its faults are not to be refused."""
+    faults.settle(on_error)
     if not kept:
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
-        raise LogError(f"{source} holds no usable round{skipped}.")
-    return ReadParts(kept, faults, max((fact.level for fact in facts if fact.level is not None), default=None))
+        raise LogError(f"{faults.source} holds no usable round{skipped}.")
+    return ReadParts(kept, faults, level)
 
 
 def _before(shards: Sequence[Shard], rounds: Sequence[int | None]) -> tuple[list[int], list[int | None]]:

@@ -8,7 +8,7 @@ judged, so that the same faults are found, and counted alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,12 @@ def column_of(name: str, field: Any, own: str) -> Column:
         found = "text"
     else:
         found = "truth" if types.is_boolean(kind) else "date" if types.is_date(kind) else "unknown"
-    return Column(name, f'"{own.replace(chr(34), chr(34) * 2)}"', found, listed)
+    return Column(name, quoted_name(own), found, listed)
+
+
+def quoted_name(name: str) -> str:
+    """The name of a column in a statement."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class Statements:
@@ -90,6 +95,10 @@ class Statements:
         The column that says which partition a row belongs to.
     by_context:
         Whether quiet rounds are counted for each context, since candidates may not know it.
+    features:
+        Columns that policies are given.
+    lists:
+        The table of the candidates' lists, if these are in the database too: contexts are looked up there.
     """
 
     def __init__(
@@ -105,10 +114,12 @@ class Statements:
         partition: str | None = None,
         by_context: bool = True,
         features: Sequence[str] = (),
+        lists: ListColumns | None = None,
     ) -> None:
         if dialect not in DIALECTS:
             raise InputError(f"dialect must be one of {', '.join(DIALECTS)}, got {dialect!r}.")
-        self.table, self.format, self.dialect, self.by_context = table, format, dialect, by_context
+        self.table, self.format, self.dialect = table, format, dialect
+        self.by_context, self.lists = by_context and lists is None, lists
         self.grouped = format.name in (IMPRESSIONS.name, BY_POSITION.name)
         if not self.grouped and format.name != NATIVE.name:
             raise LogError(
@@ -134,6 +145,10 @@ class Statements:
             placed = [self._of(name, "whole") for name in own]
         self._slots["position"] = placed
         self._features = [columns[name] for name in features if name in columns]
+        if lists is not None and len(self.context) > 1:
+            raise LogError(
+                "lists in a database are found by one column of the log, the context; join several in a view."
+            )
 
     def _of(self, name: str, *kinds: str) -> Column:
         found = self._all.get(name)
@@ -174,15 +189,30 @@ class Statements:
             f"CAST(SUM({ZERO}) AS BIGINT) AS zero",
             f"CAST(SUM({QUIET}) AS BIGINT) AS quiet",
         ]
+        inner = f"({self._rounds(self._where(partition))}) AS rounds"
+        if self.lists is not None:
+            keys = ["CASE WHEN comband_listed IS NULL THEN 0 ELSE 1 END"]
+            told = [f"{keys[0]} AS comband_known", *told]
+            there = f"SELECT DISTINCT {self.lists.context.sql} AS comband_listed FROM comband_lists"
+            inner += f" LEFT JOIN ({there}) AS listed ON comband_key_0 = comband_listed"
         grouping = f" GROUP BY {', '.join(keys)}" if keys else ""
-        inner = self._rounds(self._where(partition))
-        return self._translated(f"SELECT {', '.join([*told, *least])} FROM ({inner}) AS rounds{grouping}")
+        return self._translated(f"SELECT {', '.join([*told, *least])} FROM {inner}{grouping}")
 
     def fetch(self, level: int, partition: Any = None, *, faultless: bool = False, repeated: bool = False) -> str:
         """Rounds that are not quiet, those of the sample and, if there are any, those whose id comes `repeated`.
 
         `faultless`: it is known that all rounds without reward are quiet, so that only rewards are looked at.
         """
+        return self._translated(self._fetch(level, partition, faultless, repeated))
+
+    def fetch_lists(self, level: int, partition: Any = None, *, faultless: bool = False, repeated: bool = False) -> str:
+        """The lists of the candidates for the contexts of the rounds that `fetch` gives."""
+        assert self.lists is not None
+        seen = f'SELECT "{self.context[0].name}" FROM ({self._fetch(level, partition, faultless, repeated)}) AS seen'
+        context = self.lists.context.sql
+        return self._translated(f"SELECT {self.lists.selected} FROM comband_lists WHERE {context} IN ({seen})")
+
+    def _fetch(self, level: int, partition: Any, faultless: bool, repeated: bool) -> str:
         within, key = self._where(partition), self.id.sql
         flag = ZERO if faultless else QUIET
         wanted = [f"{flag} = 0"]
@@ -195,26 +225,32 @@ class Statements:
             select = f"SELECT {self._selected()}, COALESCE({flag}, 0) AS {QUIET}_too FROM {self._from()}"
             rounds = f"LEFT JOIN ({self._rounds(within)}) AS rounds ON {key} = comband_id"
             limits = [f"({' OR '.join(wanted)})", *([within] if within else [])]
-            return self._translated(f"{select} {rounds} WHERE {' AND '.join(limits)}")
+            return f"{select} {rounds} WHERE {' AND '.join(limits)}"
         mark = self._zero() if faultless else self._quiet()
         inner = f"SELECT *, {mark} AS {flag} FROM {self._from()}{f' WHERE {within}' if within else ''}"
-        return self._translated(
-            f"SELECT {self._selected()}, {flag} AS {QUIET}_too FROM ({inner}) AS rounds WHERE {' OR '.join(wanted)}"
-        )
+        chosen = f"SELECT {self._selected()}, {flag} AS {QUIET}_too"
+        return f"{chosen} FROM ({inner}) AS rounds WHERE {' OR '.join(wanted)}"
 
-    def repeats(self) -> str:
+    def repeats(self, partition: Any = None) -> str:
         """How many groups of ids hold one that comes twice: 0 if none does."""
-        if self.grouped:
-            return self._translated(f"SELECT COUNT(*) AS n FROM ({self._repeated()}) AS twice")
-        if self.id.kind == "text":
-            return self._translated(f"SELECT COUNT(*) AS n FROM ({self._repeated()}) AS twice")
+        within = self._where(partition)
+        if self.grouped or self.id.kind == "text":
+            return self._translated(f"SELECT COUNT(*) AS n FROM ({self._repeated(within)}) AS twice")
         key = f"CAST({self.id.sql} AS BIGINT)"
         bit = f"(CAST(1 AS BIGINT) << CAST({key} & {_BITS - 1} AS INT))"
+        where = f" WHERE {within}" if within else ""
         # Different powers of two add up to what they are together, bit by bit; one that comes twice adds up to more.
         inner = (
-            f"SELECT {key} - ({key} & {_BITS - 1}) AS first FROM {self._from()} GROUP BY {key} - ({key} & {_BITS - 1}) "
-            f"HAVING SUM({bit}) <> BIT_OR({bit})"
+            f"SELECT {key} - ({key} & {_BITS - 1}) AS first FROM {self._from()}{where} "
+            f"GROUP BY {key} - ({key} & {_BITS - 1}) HAVING SUM({bit}) <> BIT_OR({bit})"
         )
+        return self._translated(f"SELECT COUNT(*) AS n FROM ({inner}) AS twice")
+
+    def shared(self) -> str:
+        """How many ids are in several partitions."""
+        assert self._partition is not None
+        key = self.id.sql
+        inner = f"SELECT {key} FROM {self._from()} GROUP BY {key} HAVING COUNT(DISTINCT {self._partition.sql}) > 1"
         return self._translated(f"SELECT COUNT(*) AS n FROM ({inner}) AS twice")
 
     def repeated_rows(self) -> str:
@@ -225,8 +261,9 @@ class Statements:
             f"SELECT DISTINCT {self._selected()} FROM {self._from()} WHERE {self.id.sql} IN ({self._repeated()})"
         )
 
-    def digests(self) -> str:
-        """Of each partition, numbers that change when a row does; in any order of rows they are the same."""
+    def digests(self, partitions: Sequence[Any] | None = None) -> str:
+        """Of each partition (or some), numbers that change when a row does; in any order of rows they are the same."""
+        assert self._partition is not None
         values = []
         for columns in self._slots.values():
             for i in range(self.list_size if columns and not self.grouped else len(columns)):
@@ -238,12 +275,16 @@ class Statements:
         for k, value in enumerate(values):
             factor = pow(MULTIPLIER, k + 1, PRIME)
             row = f"({row} + {value} * {factor}) % {PRIME}" if k % 2 else f"({row} + {value} * {factor} % {PRIME})"
-        part = [] if self._partition is None else [f'{self._partition.sql} AS "partition"']
-        inner = f"SELECT {', '.join([*part, f'({row}) % {PRIME} AS v'])} FROM {self._from()}"
-        sums = "COUNT(*) AS n, CAST(SUM(v) AS VARCHAR) AS first, CAST(SUM(v * v % 1000003) AS VARCHAR) AS second"
-        keys = '"partition", ' if part else ""
-        grouping = ' GROUP BY "partition"' if part else ""
-        return self._translated(f"SELECT {keys}{sums} FROM ({inner}) AS marked{grouping}")
+        part = self._partition
+        literals = [_literal(one, part.kind) for one in partitions or ()]
+        where = f" WHERE {part.sql} IN ({', '.join(literals)})" if literals else ""
+        told, sums = [f'{part.sql} AS "partition"', f"({row}) % {PRIME} AS v"], ["COUNT(*) AS n"]
+        sums += ["CAST(SUM(v) AS VARCHAR) AS first", "CAST(SUM(v * v % 1000003) AS VARCHAR) AS second"]
+        if self.id.kind == "whole":
+            told.append(f"{self.id.sql} AS id")
+            sums += ["MIN(id) AS least_id", "MAX(id) AS largest_id"]
+        inner = f"SELECT {', '.join(told)} FROM {self._from()}{where}"
+        return self._translated(f'SELECT "partition", {", ".join(sums)} FROM ({inner}) AS marked GROUP BY "partition"')
 
     # Their parts
 
@@ -341,15 +382,12 @@ class Statements:
         told += [f"MIN({self._zero()}) AS {ZERO}", f"CASE WHEN {' AND '.join(same)} THEN 1 ELSE 0 END AS {QUIET}"]
         return f"SELECT {', '.join(told)} FROM {self._from()}{where} GROUP BY {self.id.sql}"
 
-    def _repeated(self) -> str:
+    def _repeated(self, within: str = "") -> str:
         """Ids that come more than once; of impressions, rounds that are in several partitions."""
-        key = self.id.sql
-        if not self.grouped:
-            many = "COUNT(*) > 1"
-        else:
-            part = "1" if self._partition is None else self._partition.sql
-            many = f"COUNT(DISTINCT {part}) > 1"
-        return f"SELECT {key} FROM {self._from()} WHERE {key} IS NOT NULL GROUP BY {key} HAVING {many}"
+        key, part = self.id.sql, "1" if self._partition is None else self._partition.sql
+        many = f"COUNT(DISTINCT {part}) > 1" if self.grouped else "COUNT(*) > 1"
+        where = " AND ".join([f"{key} IS NOT NULL", *([within] if within else [])])
+        return f"SELECT {key} FROM {self._from()} WHERE {where} GROUP BY {key} HAVING {many}"
 
     def _sampled(self, key: str, level: int) -> str:
         """Whether an id is chosen at a level: `comband.logs.sampling.id_marks`, in SQL."""
@@ -384,25 +422,49 @@ class Statements:
 
     def _translated(self, statement: str) -> str:
         """The statement in the database's own dialect, on its own table."""
-        sqlglot = _sqlglot()
-        try:
-            tree = sqlglot.parse_one(statement, read="duckdb")
-            source = sqlglot.parse_one(f"SELECT * FROM {self.table}", read=self.dialect).find(sqlglot.exp.From).this
-        except sqlglot.errors.SqlglotError as error:
-            raise LogError(
-                f"{self.table!r} is no table, nor a query in parentheses ({str(error).splitlines()[0]})."
-            ) from None
-        for found in list(tree.find_all(sqlglot.exp.Table)):
-            if found.name == "comband_log":
-                own = source.copy()
-                if not own.alias:
-                    own = sqlglot.exp.alias_(own, "log", table=True)
-                found.replace(own)
-        if self.dialect == "snowflake":  # quoted names would have to be spelt in capitals
-            for name in tree.find_all(sqlglot.exp.Identifier):
-                if re.fullmatch(r"[a-z_][a-z0-9_]*", name.name):
-                    name.set("quoted", False)
-        return str(tree.sql(dialect=self.dialect))
+        own = {"comband_log": self.table, "comband_lists": "" if self.lists is None else self.lists.table}
+        return translated(statement, self.dialect, own)
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumns:
+    """A table of lists: one row for each context, candidate and rank."""
+
+    table: str
+    context: Column
+    candidate: Column
+    rank: Column
+    item: Column
+
+    @property
+    def selected(self) -> str:
+        """All of them, by the names they have here."""
+        columns = (self.context, self.candidate, self.rank, self.item)
+        return ", ".join(f'{column.sql} AS "{column.name}"' for column in columns)
+
+
+def translated(statement: str, dialect: str, tables: Mapping[str, str]) -> str:
+    """A statement in DuckDB's SQL in another dialect, with tables of the database in the place of names."""
+    sqlglot = _sqlglot()
+    tree = sqlglot.parse_one(statement, read="duckdb")
+    for found in list(tree.find_all(sqlglot.exp.Table)):
+        if found.name in tables:
+            own, name = _source(tables[found.name], dialect), found.name.removeprefix("comband_")
+            found.replace(own if own.alias else sqlglot.exp.alias_(own, name, table=True))
+    if dialect == "snowflake":  # quoted names would have to be spelt in capitals
+        for name in tree.find_all(sqlglot.exp.Identifier):
+            if re.fullmatch(r"[a-z_][a-z0-9_]*", name.name):
+                name.set("quoted", False)
+    return str(tree.sql(dialect=dialect))
+
+
+def _source(table: str, dialect: str) -> Any:
+    sqlglot = _sqlglot()
+    try:
+        return sqlglot.parse_one(f"SELECT * FROM {table}", read=dialect).find(sqlglot.exp.From).this.copy()
+    except sqlglot.errors.SqlglotError as error:
+        why = str(error).splitlines()[0]
+        raise LogError(f"{table!r} is no table, nor a query in parentheses ({why}).") from None
 
 
 def _different(values: Sequence[str]) -> list[str]:

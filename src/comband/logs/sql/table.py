@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from comband.logs.keys import ItemIndex
 from comband.logs.registry import find_format, rename_columns
 from comband.logs.shards import Shard, ShardTable, partition_keys
 from comband.logs.sql.engines import Engine
-from comband.logs.sql.statements import QUIET, Statements, column_of
+from comband.logs.sql.statements import QUIET, ListColumns, Statements, column_of, quoted_name
 from comband.logs.tables import arrow, open_table
 from comband.problem import InputError
 
@@ -60,7 +60,10 @@ class SqlShard(Shard):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quiet:
-    """Quiet rounds of a partition, for each context (or for all, with one count and no keys)."""
+    """Quiet rounds of a partition, for each context, or for all, with one count and no keys.
+
+    Where lists are in the database too, for contexts that are listed (True) and those that are not.
+    """
 
     keys: list[Any] | None
     counts: NDArray[np.int64]
@@ -69,10 +72,19 @@ class Quiet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Seen:
-    """The rounds of a partition that came back, and how many did not."""
+    """The rounds of a partition that came back, and how many did not; with the lists for their contexts."""
 
     table: ShardTable
     quiet: Quiet
+    lists: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A digest of the rows of a partition, and its smallest and largest ids, if they are numbers."""
+
+    digest: str
+    ids: tuple[int, int] | None
 
 
 @dataclass(eq=False, slots=True)
@@ -131,6 +143,7 @@ class OpenTable:
         items: ItemIndex,
         by_context: bool,
         features: Sequence[str],
+        lists: ListColumns | None = None,
     ) -> Statements:
         """The statements for candidates with such lists."""
         self.format = kind
@@ -145,8 +158,16 @@ class OpenTable:
             partition=self.partition,
             by_context=by_context,
             features=features,
+            lists=lists,
         )
         return self.statements
+
+    def rename(self, columns: Mapping[str, str]) -> None:
+        """Tell what the table calls some columns, which nobody looked at."""
+        for name, own in columns.items():
+            if name not in self.columns:
+                raise InputError(f"the table has no column {name!r}: {', '.join(self.columns)}.")
+            self.columns[name] = replace(self.columns[name], sql=quoted_name(own))
 
     def whole_contexts(self, context: Sequence[str]) -> bool:
         """Whether contexts are whole numbers, by the type of their one column."""
@@ -171,10 +192,30 @@ class OpenTable:
             for place, i in enumerate(order)
         ]
 
-    def repeated(self) -> bool:
-        """Whether some id comes twice."""
+    def repeated(self, key: Any = None) -> bool:
+        """Whether some id comes twice, in a partition or anywhere."""
         assert self.statements is not None
-        return bool(self._ask(self.statements.repeats())["n"][0].as_py())
+        return bool(self._ask(self.statements.repeats(key))["n"][0].as_py())
+
+    def shared(self) -> bool:
+        """Whether some id is in several partitions."""
+        assert self.statements is not None
+        return bool(self._ask(self.statements.shared())["n"][0].as_py())
+
+    def marks(self, keys: Sequence[Any] | None = None) -> dict[str, Mark]:
+        """The digest of each partition, or of some of them, by their keys as text."""
+        assert self.statements is not None
+        if keys is not None and not keys:
+            return {}
+        found = self._ask(self.statements.digests(keys)).to_pylist()
+        names = partition_keys([row["partition"] for row in found])
+        return {
+            str(name): Mark(
+                f"{row['n']} {row['first']} {row['second']}",
+                None if row.get("least_id") is None else (int(row["least_id"]), int(row["largest_id"])),
+            )
+            for name, row in zip(names, found, strict=True)
+        }
 
     def versions(self) -> ShardTable:
         """All different rows whose id comes more than once."""
@@ -188,28 +229,34 @@ class OpenTable:
         counts, zero, rounds = (
             np.array([int(v or 0) for v in facts[name].to_pylist()], dtype=np.int64) for name in ("quiet", "zero", "n")
         )
-        faultless = int(counts.sum()) == int(zero.sum())
-        rows = self._ask(self.statements.fetch(level, key, faultless=faultless, repeated=repeated))
+        how = {"faultless": int(counts.sum()) == int(zero.sum()), "repeated": repeated}
+        rows = self._ask(self.statements.fetch(level, key, **how))
         flags = np.asarray(rows[f"{QUIET}_too"].to_numpy() == 1)
         table = _as_log(rows.drop_columns([f"{QUIET}_too"]), self.given)
         per_round = self.statements.list_size if self.statements.grouped else 1
         least = [as_floats(facts[name].combine_chunks()).values for name in facts.column_names if "least_" in name]
         smallest = np.nan_to_num(np.fmin.reduce(least), nan=np.inf)
-        if self.statements.by_context:
-            keys = [f"comband_key_{i}" for i in range(len(self.statements.context))]
-            groups = _joined(facts, keys)
-            back = _joined(rows.filter(arrow().array(flags)), [column.name for column in self.statements.context])
-            numbers = {group: i for i, group in enumerate(groups)}
-            came = np.array([numbers.get(one, -1) for one in back], dtype=np.int64)
-            known: Any = groups
+        back = _joined(rows.filter(arrow().array(flags)), [column.name for column in self.statements.context])
+        known: list[Any] | None = None
+        lists = None
+        if self.statements.lists is not None:
+            lists = self._ask(self.statements.fetch_lists(level, key, **how))
+            known = [bool(one) for one in facts["comband_known"].to_pylist()]
+            listed = set(lists[self.statements.lists.context.name].to_pylist())
+            numbers: dict[Any, int] = {one: i for i, one in enumerate(known)}
+            came = [numbers.get(one in listed, -1) for one in back]
+        elif self.statements.by_context:
+            known = _joined(facts, [f"comband_key_{i}" for i in range(len(self.statements.context))])
+            numbers = {group: i for i, group in enumerate(known)}
+            came = [numbers.get(one, -1) for one in back]
         else:
-            came, known = np.zeros(int(flags.sum()), dtype=np.int64), None
-        if len(came) and came.min() < 0:
+            came = [0] * len(back)
+        if min(came, default=0) < 0:
             raise _changed(self.given)
-        left = counts - np.bincount(came, minlength=len(counts))[: len(counts)] // per_round
+        left = counts - np.bincount(np.array(came, dtype=np.int64), minlength=len(counts)) // per_round
         if (left < 0).any() or int(rounds.sum()) != int(left.sum()) + _rounds_in(rows, self.statements):
             raise _changed(self.given)
-        return Seen(table, Quiet(known, left, smallest))
+        return Seen(table, Quiet(known, left, smallest), lists)
 
     def check_unchanged(self, shards: Sequence[Shard]) -> None:
         """Refuse a table that has other rows now than when it was read."""
@@ -254,20 +301,19 @@ def _changed(table: SqlTable) -> LogError:
     )
 
 
-def synthetic_schema(format: str, *, list_size: int, text: Sequence[str], slots: bool) -> Any:
-    """The columns of a table that nobody looked at: lists in columns of their own kind, or one column for each slot."""
+def synthetic_rows(format: str, *, list_size: int, text: Sequence[str], slots: bool, partition: str | None) -> Any:
+    """A table without rows that has the columns of a format: lists, or one column for each slot."""
     pa = arrow()
-    key = {
-        name: pa.string() if name in text else pa.int64() for name in ("id", "round", "context", "item", "partition")
-    }
+    key = {name: pa.string() if name in text else pa.int64() for name in ("id", "round", "context", "item")}
+    more = {} if partition is None else {partition: pa.string()}
     if format != "comband":
         columns = {"round": key["round"], "context": key["context"], "item": key["item"], "reward": pa.float64()}
-        more = {"position": pa.int64()} if format.endswith("position") else {}
-        return pa.schema({**columns, "propensity": pa.float64(), **more})
+        more |= {"position": pa.int64()} if format.endswith("position") else {}
+        return pa.schema({**columns, "propensity": pa.float64(), **more}).empty_table()
     lists = {"item": key["item"], "reward": pa.float64(), "propensity": pa.float64()}
     names = {"item": "items", "reward": "rewards", "propensity": "propensities"}
     if slots:
         wide = {f"{one}_{i}": kind for one, kind in lists.items() for i in range(list_size)}
     else:
         wide = {names[one]: pa.list_(kind) for one, kind in lists.items()}
-    return pa.schema({"id": key["id"], "context": key["context"], **wide})
+    return pa.schema({"id": key["id"], "context": key["context"], **wide, **more}).empty_table()
