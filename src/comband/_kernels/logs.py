@@ -79,3 +79,18 @@ def number_marks(ids: NDArray[np.int64], prime: int, multiplier: int) -> NDArray
         spread = (ids[i] % prime) * multiplier % prime  # % is of the divisor's sign here, as in Python
         marks[i] = spread * spread % prime
     return marks
+
+
+@njit(cache=True, nogil=True)
+def least_of_shared(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> float:
+    """The smallest value of a row in which some bit is set; infinite if there is none."""
+    if len(values) != len(bits):
+        raise IndexError("least_of_shared: one value for each row")
+    least = np.inf
+    for e in range(len(bits)):
+        if values[e] < least:
+            for word in range(bits.shape[1]):
+                if bits[e, word] != 0:
+                    least = values[e]
+                    break
+    return least

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels.logs import least_of_shared
 from comband.estimates.exact import ExactValueSums
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions
@@ -76,8 +76,7 @@ def _least_shared(blocks: Sequence[SharedActions], propensities: Floats) -> floa
     """The smallest propensity among shown items that a candidate shows too."""
     least = np.inf
     for block in blocks:
-        shown = reduce(np.bitwise_or, block.packed().bits.T) != 0  # a word at a time: numpy is slow at many short rows
-        least = min(least, float(propensities[block.events[shown]].min(initial=np.inf)))
+        least = min(least, least_of_shared(block.packed().bits, propensities[block.events]))
     return least
 
 
