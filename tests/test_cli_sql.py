@@ -84,11 +84,8 @@ def test_statements_are_printed_for_every_dialect(dialect: str, more: list[str])
 def test_printed_statements_can_be_executed(tmp_path: Path) -> None:
     whole, _, _ = write_log(tmp_path)
     pq.write_table(pq.read_table(whole).append_column("day", pa.array(["a partition"] * 3000)), whole)
-    told = json.loads(
-        run(
-            "sql", "evaluate", "--list-size", "3", "--partition", "day", "--table", f"read_parquet('{whole}')", "--json"
-        )
-    )
+    options = ("--list-size", "3", "--partition", "day", "--table", f"read_parquet('{whole}')", "--json")
+    told = json.loads(run("sql", "evaluate", *options))
     with duckdb.connect() as connection:
         found = {name: connection.sql(statement).fetchall() for name, statement in told["statements"].items()}
     assert found["how many rows there are"] == [("a partition", 3000)]

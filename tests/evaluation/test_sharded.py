@@ -12,6 +12,7 @@ import pytest
 
 import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation.sharded import levels_of
 from comband.logs import LogError, sampling, shards
 from tests.evaluation.worlds import Scrambled, counts, make_linear, split, write_log
 
@@ -203,3 +204,16 @@ def test_files_are_read_as_they_are(tmp_path: Path) -> None:
     values = [{one.name: one.value for one in answer.evaluation.candidates} for answer in (before, after)]
     names = table.column_names[1:]
     assert [values[0][name] for name in names] == [values[1][name] for name in reversed(names)]
+
+
+def test_a_later_partition_leaves_the_samples_before_it_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "FIRST", 100)
+    rng, sizes, before = np.random.default_rng(), dict[str, int](), dict[str, int]()
+    for day in range(30):
+        sizes[f"{day:02}"] = int(rng.integers(1, 1000))
+        levels = levels_of(sizes)
+        assert {key: levels[key] for key in before} == before
+        before = levels
+    assert 0 < levels["29"] == sampling.sample_level(sum(sizes.values()))
+    late = levels_of({**sizes, "-1": 10_000})
+    assert all(late[key] >= level for key, level in before.items())  # what they had holds what they have

@@ -184,7 +184,7 @@ def _dumps(value: Any) -> bytes:
     """Bytes of a value, which may hold functions of any kind."""
     from pyspark import cloudpickle
 
-    return bytes(cloudpickle.dumps(value))
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
 def _stored(value: Any, folder: str) -> Stored:

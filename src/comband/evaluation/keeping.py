@@ -77,7 +77,7 @@ def _decoded(tree: Any, arrays: Any) -> Any:
     if "array" in tree:
         return arrays[tree["array"]]
     kind = _KINDS[tree["kind"]]
-    made = kind.__new__(kind)
+    made = object.__new__(kind)
     for name, one in tree["fields"].items():
         object.__setattr__(made, name, _decoded(one, arrays))
     return made

@@ -29,6 +29,7 @@ DIALECTS = (*TESTED, "snowflake", "bigquery")
 """Statements are executed and tested in the first three; for the others they are only translated."""
 
 QUIET, ZERO, LEAST = "comband_quiet", "comband_zero", "comband_least"
+_STRICT = ("spark", "bigquery")  # an index beyond the end of a list is an error there
 _LEAST = 1e-15  # smaller propensities are looked at one by one
 _ITEMS_IN_A_STATEMENT = 100_000
 _BITS = 32  # ids that share a group when they are looked through for ones that come twice
@@ -44,8 +45,8 @@ class Column:
     listed: bool = False
 
     def at(self, i: int) -> str:
-        """Its value in slot i, if it holds lists."""
-        return f"{self.sql}[{i + 1}]" if self.listed else self.sql
+        """Its value in slot i, if it holds lists: a column of `Statements._slotted`."""
+        return f"comband_{self.name}_{i}" if self.listed else self.sql
 
 
 def column_of(name: str, field: Any, own: str) -> Column:
@@ -227,7 +228,7 @@ class Statements:
             limits = [f"({' OR '.join(wanted)})", *([within] if within else [])]
             return f"{select} {rounds} WHERE {' AND '.join(limits)}"
         mark = self._zero() if faultless else self._quiet()
-        inner = f"SELECT *, {mark} AS {flag} FROM {self._from()}{f' WHERE {within}' if within else ''}"
+        inner = f"SELECT *, {mark} AS {flag} FROM {self._slotted(within)}"
         chosen = f"SELECT {self._selected()}, {flag} AS {QUIET}_too"
         return f"{chosen} FROM ({inner}) AS rounds WHERE {' OR '.join(wanted)}"
 
@@ -277,19 +278,34 @@ class Statements:
             row = f"({row} + {value} * {factor}) % {PRIME}" if k % 2 else f"({row} + {value} * {factor} % {PRIME})"
         part = self._partition
         literals = [_literal(one, part.kind) for one in partitions or ()]
-        where = f" WHERE {part.sql} IN ({', '.join(literals)})" if literals else ""
+        where = f"{part.sql} IN ({', '.join(literals)})" if literals else ""
         told, sums = [f'{part.sql} AS "partition"', f"({row}) % {PRIME} AS v"], ["COUNT(*) AS n"]
         sums += ["CAST(SUM(v) AS VARCHAR) AS first", "CAST(SUM(v * v % 1000003) AS VARCHAR) AS second"]
         if self.id.kind == "whole":
             told.append(f"{self.id.sql} AS id")
             sums += ["MIN(id) AS least_id", "MAX(id) AS largest_id"]
-        inner = f"SELECT {', '.join(told)} FROM {self._from()}{where}"
+        inner = f"SELECT {', '.join(told)} FROM {self._slotted(where)}"
         return self._translated(f'SELECT "partition", {", ".join(sums)} FROM ({inner}) AS marked GROUP BY "partition"')
 
     # Their parts
 
     def _from(self) -> str:
         return "comband_log"
+
+    def _slotted(self, within: str) -> str:
+        """The rows of the table, or those within a condition, with a column for each slot of those that hold lists."""
+        where = f" WHERE {within}" if within else ""
+        listed = [column for columns in self._slots.values() for column in columns if column.listed]
+        if not listed:
+            return f"{self._from()}{where}"
+        values = []
+        for column in listed:
+            for i in range(self.list_size):
+                value = f"{column.sql}[{i + 1}]"
+                if self.dialect in _STRICT:
+                    value = f"CASE WHEN ARRAY_LENGTH({column.sql}) > {i} THEN {value} END"
+                values.append(f"{value} AS {column.at(i)}")
+        return f"(SELECT *, {', '.join(values)} FROM {self._from()}{where}) AS slotted"
 
     def _where(self, partition: Any) -> str:
         if self._partition is None or partition is None:
@@ -365,9 +381,9 @@ class Statements:
         where = f" WHERE {within}" if within else ""
         keys = [f"{column.sql} AS comband_key_{i}" for i, column in enumerate(self.context)]
         if not self.grouped:
-            kept = [column.sql for column in self._slots["propensity"]]
+            kept = self._values("propensity")
             marks = f"{self._zero()} AS {ZERO}, {self._quiet()} AS {QUIET}"
-            return f"SELECT {', '.join([*keys, *kept, marks])} FROM {self._from()}{where}"
+            return f"SELECT {', '.join([*keys, *kept, marks])} FROM {self._slotted(within)}"
         same = [f"MIN({column.sql}) = MAX({column.sql})" for column in self.context]
         same.append(f"COUNT(*) = {self.list_size}")
         if self.format.positional:
