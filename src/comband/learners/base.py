@@ -286,6 +286,21 @@ class Learner(Atomic, ABC):
         """The inverse of `_state`, of which the schema has been compared; called when the ledger is in place."""
 
 
+_VERBS = ("problem", "ask", "tell", "done", "rounds", "decisions_left", "status", "result")
+
+
+def check_learner(value: Any) -> Learner:
+    """Return `value` if it has what every learner has."""
+    missing = [name for name in _VERBS if not hasattr(value, name)]
+    if missing:
+        raise InputError(
+            f"a learner offers {', '.join(_VERBS)}, but {type(value).__name__} lacks {', '.join(missing)}; subclass "
+            "comband.learners.CustomLearner, which has all of them and needs choose and update."
+        )
+    checked: Learner = value
+    return checked
+
+
 _GENERATORS = {
     kind.__name__: kind
     for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
