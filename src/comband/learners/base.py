@@ -195,8 +195,10 @@ class Learner(Atomic, ABC):
         require(not any(isinstance(value, np.ndarray) for value in config.values()), "its config must be plain values.")
         try:
             learner = cls(problem, *given, **{**config, **objects})
+            # Settings that a file from before does not have took their defaults.
+            made = {name: value for name, value in learner._config().items() if name in config}
             require(
-                json.dumps(learner._config(), sort_keys=True) == json.dumps(config, sort_keys=True),
+                json.dumps(made, sort_keys=True) == json.dumps(config, sort_keys=True),
                 f"its config is not that of a {cls.__name__}.",
             )
             learner._recognise(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import Any, Self
@@ -198,7 +197,7 @@ class Mixture:
     @classmethod
     def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
         """The mixture that `save` wrote, over policies found by name: those of positive weight must all be there."""
-        return load(path, "mixture", lambda state: cls.from_state(state, policies), first=_first_mixture)
+        return load(path, "mixture", lambda state: cls.from_state(state, policies))
 
     def state(self) -> State:
         """All but the policies, for a file; see `comband.storage`."""
@@ -261,13 +260,3 @@ def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:
     if names.shape != (problem.n_actions,):
         raise InputError(f"items must hold one name for each of the {problem.n_actions} actions, got {names.shape}.")
     return names
-
-
-def _first_mixture(state: State) -> State:
-    """As the first release wrote it: a JSON document, in which items, feedback and places came later."""
-    try:
-        header = json.loads(str(state["header"]))
-        problem = {"feedback": "items", "places": None, **header["problem"]}
-        return {"items": None, **header, "problem": problem, "weights": state["weights"]}
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise InputError("its header is no JSON document.") from None

@@ -475,15 +475,6 @@ class Evidence:
         return evidence
 
 
-def rewards_by_epoch(state: State) -> State:
-    """The state, if it is from before rewards were kept by epoch as if each had had its share of them."""
-    n_rounds, reward = state.get("n_rounds"), state.get("reward")
-    if "rewards" in state or not isinstance(n_rounds, np.ndarray) or not isinstance(reward, int | float):
-        return state
-    others = {name: value for name, value in state.items() if name != "reward"}
-    return {**others, "rewards": reward * (n_rounds / max(n_rounds.sum(), 1))}
-
-
 def levels_of(epoch: Epoch, which: NDArray[np.int64]) -> NDArray[np.int64]:
     """The levels of the bets on some policies; of nothing where they were no candidates."""
     place = np.searchsorted(epoch.candidates, which)
