@@ -116,7 +116,7 @@ def pack(kind: str, state: State) -> bytes:
 
 def _to_write(kind: str, state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
-    document = json.dumps(_planted(state, "state", arrays), separators=(",", ":"))
+    document = json.dumps(_to_json(state, "state", arrays), separators=(",", ":"))
     entries: dict[str, NDArray[Any]] = {
         "kind": np.asarray(kind),
         "format": np.asarray(FORMAT),
@@ -180,7 +180,7 @@ def _read(path: str | os.PathLike[str], handle: Any) -> tuple[str, State]:
         if entries.pop("checksum").tobytes() != _digest(entries).tobytes():
             raise InputError(f"{path} was damaged or altered since it was written: its checksum differs.")
         arrays = {name: array for name, array in entries.items() if name not in ("kind", "format", "header")}
-        state = _grown(json.loads(entries["header"].tobytes()), arrays)
+        state = _from_json(json.loads(entries["header"].tobytes()), arrays)
         if arrays or not isinstance(state, dict):
             raise ValueError("its header does not describe it")
         return kind, state
@@ -243,26 +243,26 @@ def _largest_unpacked(size: int) -> int:
     return max(_ROOM, _RATIO * size)
 
 
-def _planted(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
+def _to_json(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """A state as JSON holds it; its arrays go into `arrays`."""
     if isinstance(value, np.ndarray):
         arrays[place] = np.asarray(value, order="C")
         return {_MARK: place}
     if isinstance(value, dict):
-        return {name: _planted(part, f"{place}.{name}", arrays) for name, part in value.items()}
+        return {name: _to_json(part, f"{place}.{name}", arrays) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_planted(part, f"{place}.{i}", arrays) for i, part in enumerate(value)]
+        return [_to_json(part, f"{place}.{i}", arrays) for i, part in enumerate(value)]
     return value
 
 
-def _grown(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """The inverse of `_planted`; takes the arrays out of `arrays`."""
+def _from_json(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """The inverse of `_to_json`; takes the arrays out of `arrays`."""
     if isinstance(value, dict):
         if _MARK in value:
             return arrays.pop(value[_MARK])
-        return {name: _grown(part, arrays) for name, part in value.items()}
+        return {name: _from_json(part, arrays) for name, part in value.items()}
     if isinstance(value, list):
-        return [_grown(part, arrays) for part in value]
+        return [_from_json(part, arrays) for part in value]
     if isinstance(value, int) and abs(value) >= _LONGEST:
         raise ValueError("it holds a number that is too long")
     return value

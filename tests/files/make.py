@@ -68,6 +68,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
     "Exp4CombSparse": lambda: cb.Exp4CombSparse(PROBLEM, policies(), propensities="when rewarded", seed=1),
     "EpsilonGreedy": lambda: cb.EpsilonGreedy(PROBLEM, policies(), horizon=900, seed=1),
     "ExploreThenCommit": lambda: cb.ExploreThenCommit(PROBLEM, policies(), horizon=900, n_explore=60, seed=1),
+    "OnlineComband": lambda: cb.OnlineComband(PROBLEM, policies(), epsilon=0.3, exploration="learnt", seed=1),
     "SparseMSets": lambda: cb.SparseMSets(PROBLEM, horizon=900, seed=1),
     "Follow": lambda: Follow(PROBLEM, policies(), seed=1),
 }

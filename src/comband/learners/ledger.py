@@ -91,7 +91,7 @@ class Ledger:
             self._unwritten, self.issued = decisions, self.issued + n
 
     def withdraw(self, issued: int) -> None:
-        """Forget the decisions from `issued` on, which nobody was given."""
+        """Forget the decisions from `issued` on, which were never given out."""
         if self.issued > issued:
             self._unwritten, self.issued = None, issued
 

@@ -146,9 +146,9 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        They are shown in random order, whoever's they are: given the set, all orders are alike; but where pairs of item
-        and place matter, a policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order:
-        other batches of the same contexts change nothing. A seed in its place gives the same lists at every call.
+        They are shown in random order: given the set, all orders are alike; but where pairs of item and place matter, a
+        policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order: other batches of the
+        same contexts change nothing. A seed in its place gives the same lists at every call.
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
@@ -239,7 +239,7 @@ class Mixture:
         return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
-        """Lists of the support, (n, S, m); nobody is asked when only uniform lists are drawn."""
+        """Lists of the support, (n, S, m); no candidate is asked when only uniform lists are drawn."""
         if self.floor == 1:
             return np.empty((n_contexts(X), 0, self.problem.list_size), dtype=np.int32)
         return self._drawn.predict(X, self.support, problem=self._of_lists)
