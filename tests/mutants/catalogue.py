@@ -164,11 +164,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/learners/certifying/test_beliefs.py",),
     ),
     Mutant(
-        "learners/certifying/seen.py::Seen.score_variances",
+        "learners/certifying/event_store.py::EventStore.score_variances",
         "others * n_rounds[since.min() :].sum()",
         "others * n_rounds.sum()",
         "rounds that count no longer make newcomers look more uncertain than they are",
-        ("tests/learners/certifying/test_seen.py",),
+        ("tests/learners/certifying/test_event_store.py",),
     ),
     # ---- the certificate ---------------------------------------------------------------------------------------------
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
     ),
     Mutant(
-        "learners/certifying/seen.py",
+        "learners/certifying/event_store.py",
         "_PRIOR_ROUNDS = 300",
         "_PRIOR_ROUNDS = 1",
         "prior rounds 300 → 1: a few events decide a rival's variance, and stakes are too large",
