@@ -1459,6 +1459,20 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/learners/test_optimism.py",),
     ),
     Mutant(
+        "learners/certifying/watch.py::Watch.restore",
+        "self.anew.append({'guard': type(guard).__name__, 'rounds': total})",
+        "pass",
+        "a guard that has not seen the first rounds is not told from one that has",
+        ("tests/learners/certifying/test_watch.py::test_a_guard_that_was_in_no_file_begins_anew_and_says_so",),
+    ),
+    Mutant(
+        "storage.py::check",
+        "missing or extra",
+        "missing",
+        "what a file says beyond what is known is passed over in silence",
+        (f"{STORAGE}::test_a_missing_part_takes_its_default_and_an_unknown_one_is_refused_by_name",),
+    ),
+    Mutant(
         "learners/custom.py::CustomLearner._learn",
         "self._work_on_copies()",
         "pass",
