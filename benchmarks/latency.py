@@ -1,14 +1,15 @@
 """What a caller waits for: p50, p99 and the worst call of ask and tell, beside what the candidates' own lists take.
 
 python -m benchmarks.latency [--quick] [--learner NAME]… [--kind KIND] [--size K,M,P] [--batch N]… [--rounds N]
-                             [--seconds S] [--processor] [--no-flat] [--json FILE]
+                             [--seconds S] [--processor] [--no-flat] [--items] [--json FILE]
 
 Each row is one learner that asks and tells batches of one size until 200,000 rounds are played or the time for the row
 is up. Before every ask the candidates are asked for their lists on the same batch: that is the floor, in the same run.
 Targets: p50 of ask at most 1.5 × the floor + 60 µs; the worst tell at most 20 × the median batch (ask and tell) or
 50 ms, whichever is larger, changes of epoch included. Vowpal Wabbit's CCB decides and learns beside it, one round at a
 time, where it is installed (`pip install vowpalwabbit`); elsewhere its place stays blank. At the end, what a round
-costs and what memory is held after 10,000, 100,000 and 1,000,000 rounds.
+costs and what memory is held after 10,000, 100,000 and 1,000,000 rounds. With `--items` nothing but this: what a single
+round takes, and the most memory ever held, where there are 10³ … 2³¹ − 1 items, of which a request names 15.
 
 Times are those on the wall. On a machine that does other things too, `--processor` counts the calling thread's own
 processor time instead; what other threads do is then not in it.
@@ -31,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.policies import RequestedLists
 
 SIZES = [(100, 5, 30), (1000, 10, 120), (10_000, 10, 1000)]  # K, m, P
 BATCHES = [1, 100, 1000]
@@ -39,6 +41,7 @@ N_TABULATED = 1000  # contexts of the tables
 FEATURES = {100: 16, 1000: 16, 10_000: 4}  # at K = 10,000 and P = 1,000 four features are weights of 320 MB already
 WARM_UP = 3  # calls of a row before the first that counts
 MARKS = (10_000, 100_000, 1_000_000)
+ITEMS = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8, 2**31 - 1)
 
 LEARNERS: dict[str, Callable[[cb.Problem, cb.PolicySet], Any]] = {
     "AdaptiveComband": lambda problem, policies: cb.AdaptiveComband(problem, policies, epsilon=1e-4),
@@ -198,6 +201,23 @@ def flat(name: str, n_rounds: int, clock: Callable[[], float]) -> list[dict[str,
     return rows
 
 
+def many_items(name: str, n_actions: int, seconds: float, clock: Callable[[], float]) -> dict[str, float]:
+    """One round at a time with three candidates, whose lists come with the request: µs of ask and tell, peak in MB."""
+    problem = cb.Problem(n_actions, 5, sparsity=1)
+    learner = LEARNERS[name](problem, RequestedLists(["a", "b", "c"], problem))
+    rng = np.random.default_rng(0)
+    taken: list[float] = []
+    began = time.perf_counter()
+    while len(taken) < 20 or (len(taken) < 5000 and time.perf_counter() - began < seconds):
+        tables = rng.integers(n_actions // 15, size=(1, 3, 5)) + np.arange(5) * (n_actions // 5)
+        start = clock()
+        decisions = learner.ask(tables)
+        learner.tell(decisions, np.zeros((1, 5)))
+        taken.append(clock() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"items": n_actions, "us": 1e6 * float(np.median(taken[10:])), "peak_mb": peak}
+
+
 def _table(rows: list[dict[str, Any]], vw: dict[str, Any] | None) -> None:
     """Print rows of one size and kind, and Vowpal Wabbit below them."""
     head = ["floor p50", "ask p50", "p99", "worst", "tell p50", "p99", "worst"]
@@ -234,12 +254,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="time per row, if its rounds take longer (60)")
     parser.add_argument("--processor", action="store_true", help="the calling thread's processor time")
     parser.add_argument("--no-flat", action="store_true", help="leave the long run out")
+    parser.add_argument("--items", action="store_true", help="what numbers of items cost, and nothing else")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
     clock = time.thread_time if arguments.processor else time.perf_counter
     seconds = arguments.seconds or (1.0 if arguments.quick else 60.0)
     figures: dict[str, Any] = {"clock": "processor" if arguments.processor else "wall", "tables": [], "flat": {}}
-    for size in arguments.size or (SIZES[:2] if arguments.quick else SIZES):
+    if arguments.items:
+        for name in arguments.learner or LEARNERS:
+            many_items(name, ITEMS[0], 0.0, clock)
+            many_items(name, ITEMS[-1], 0.0, clock)
+            rows = [many_items(name, n_actions, min(seconds, 5.0), clock) for n_actions in ITEMS]
+            figures.setdefault("items", {})[name] = rows
+            parts = (f"{row['items']:,}: {row['us']:.0f} µs, {row['peak_mb']:,.0f} MB" for row in rows)
+            print(f"  {name:18}" + "; ".join(parts), flush=True)
+    for size in [] if arguments.items else arguments.size or (SIZES[:2] if arguments.quick else SIZES):
         vw = vowpal_wabbit(size[0], size[1], min(seconds, 10.0), clock)
         for kind in arguments.kind or KINDS:
             world = World(size, kind)
@@ -252,7 +281,7 @@ def main() -> None:
                     rows.append(measure(world, name, batch, arguments.rounds, seconds, clock))
             _table(rows, vw)
             figures["tables"].append({"size": size, "kind": kind, "rows": rows, "vowpal_wabbit": vw})
-    if not arguments.no_flat:
+    if not (arguments.no_flat or arguments.items):
         n_rounds = MARKS[0] if arguments.quick else MARKS[-1]
         print(f"\nAs rounds go by (K, m, P = {SIZES[0]}, tabulated, batches of 1000)")
         for name in arguments.learner or LEARNERS:

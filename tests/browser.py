@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.waiting import LIMIT
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
 
@@ -37,7 +39,7 @@ def launched() -> Iterator[Browser]:
     path = chromium()
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=path, args=ARGUMENTS)
+        browser = tools.chromium.launch(executable_path=path, args=ARGUMENTS, timeout=1000 * LIMIT)
         yield browser
         browser.close()
 
@@ -52,7 +54,7 @@ def opened(
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(1000 * LIMIT)
     page = context.new_page()
     wrong: list[str] = []
     origin = address.split("/", 3)[:3]

@@ -90,7 +90,13 @@ def test_table_page_and_json_have_the_same_notes(tmp_path: Path) -> None:
     table = " ".join(CliRunner().invoke(app, arguments).stdout.split())
     plain = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     page = html.unescape(report.read_text())
-    begins = ("epsilon and intervals assume nothing", "epsilon is", "", "faulty rows skipped: 1")
+    begins = (
+        "epsilon and intervals assume nothing",
+        "epsilon would be",
+        "epsilon would be",
+        "",
+        "faulty rows skipped: 1",
+    )
     for note, begin in zip(plain["notes"], begins, strict=True):
         assert note.startswith(begin)
         assert f"Note: {note}." in table
@@ -507,3 +513,22 @@ def test_bench_design_and_demo_answer_in_strict_json(tmp_path: Path, monkeypatch
         [sys.executable, "-m", "comband", "bench", "quickest", "--json"], capture_output=True, text=True
     )
     assert strict(done.stdout) == {"benchmark": "quickest", "exit_code": 0, "lines": ["nan"]}
+
+
+def test_simulate_looks_at_its_files_before_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any, **options: Any) -> Any:
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr("comband.commands.simulate.run", never)
+    log, text = tmp_path / "log.csv", tmp_path / "log.txt"
+    for options, message in (
+        (["--log", str(text)], "log.txt should end in .parquet, .csv or .jsonl"),
+        (["--lists", str(text)], "log.txt should end in .parquet, .csv or .jsonl"),
+        (["--log", str(log), "--lists", str(log)], "--log and --lists must name different files"),
+        (["--log", str(log), "--lists", f"{tmp_path}/./log.csv"], "--log and --lists must name different files"),
+        (["--lists", str(log), "--html", str(log)], "--lists and --html must name different files"),
+    ):
+        refused = CliRunner().invoke(app, ["simulate", *options])
+        assert refused.exit_code == 1, refused.exception
+        assert message in " ".join(refused.stderr.split())
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,15 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from comband.contexts import concat_contexts, context_prints, private_contexts, take_contexts
+import comband as cb
+from comband.contexts import (
+    concat_contexts,
+    context_prints,
+    pack_contexts,
+    private_contexts,
+    take_contexts,
+    unpack_contexts,
+)
 from comband.rounds import Decisions
 
 RNG = np.random.default_rng(0)
@@ -126,3 +134,23 @@ def test_a_private_copy_does_not_follow_and_cannot_be_written(alter: Callable[[A
     mine = private_contexts(frame)
     frame.loc[0, "a"] = 9.0
     assert mine.loc[0, "a"] != 9.0
+
+
+def test_text_and_numbers_held_as_objects_are_saved_and_nothing_is_lost() -> None:
+    text = np.array(["tea", "rice", ""], dtype=object)
+    for X in (
+        text,
+        text.reshape(3, 1),
+        np.array([1, 2**62, -3], dtype=object),
+        np.array([0.5, 1.0, -2.0], dtype=object),
+        pd.Series(["tea", "rice", ""]),
+        pd.DataFrame({"a": ["tea", "rice", ""]}),
+        *([np.array(["tea", "rice", ""], dtype=np.dtypes.StringDType())] if hasattr(np.dtypes, "StringDType") else []),
+    ):
+        again = unpack_contexts(pack_contexts(X))
+        assert not again.dtype.hasobject
+        assert again.tolist() == np.asarray(X).tolist()
+        assert context_prints(again).tolist() == context_prints(np.asarray(X).tolist()).tolist()
+    for wrong in (["a\0", "b"], [1, 2.5, "a"], [10**25, 1], [None, None], [{"a": 1}]):
+        with pytest.raises(cb.InputError, match="cannot be saved without pickle"):
+            pack_contexts(np.array([*wrong, None], dtype=object)[: len(wrong)])

@@ -336,3 +336,13 @@ def test_what_people_try_first_is_answered_in_words() -> None:
     assert told.startswith("best: old: 2 in [")
     assert "no candidate is better by more than" in told
     assert str(cb.evaluate_log(reading)) == told
+
+
+def test_whole_numbers_beyond_64_bits_are_refused_with_what_to_do() -> None:
+    shown = {"round": [0, 0], "context": [10**25] * 2, "item": [0, 1], "reward": [1.0, 0.0], "propensity": 0.5}
+    lists = pd.DataFrame({"context": [0, 0], "candidate": ["a", "b"], "item_0": [0, 2], "item_1": [1, 3]})
+    with pytest.raises(cb.InputError, match="fit into 64 bits, got larger ones; give them as text"):
+        cb.evaluate(pd.DataFrame(shown), lists, max_reward=1)
+    text = pd.DataFrame({**shown, "context": [str(10**25)] * 2})
+    answer = cb.evaluate(text, lists.assign(context=str(10**25)), max_reward=1)
+    assert answer.best.name == "a"

@@ -161,8 +161,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "paired bets, negative level": lambda: paired(levels=LEVELS - 1),
     "paired bets, leader out of range": lambda: paired(leader=2),
     "paired bets, weight missing": lambda: paired(weights=ONES[:1]),
+    "value bets, wealths too small": lambda: betting.add_value_log_wealth(
+        INSIDE, ROWS, ONES, STAKES, np.zeros((1, 3)), np.zeros((2, 3)), np.zeros(2)
+    ),
     "value bets, sums too small": lambda: betting.add_value_log_wealth(
-        INSIDE, ROWS, ONES, STAKES, np.zeros((1, 3)), np.zeros((2, 3))
+        INSIDE, ROWS, ONES, STAKES, np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(1)
     ),
     "linear scores, policy out of range": lambda: linear(which=np.array([1])),
     "linear scores, too few lists": lambda: linear(n_lists=0),

@@ -161,5 +161,5 @@ def test_what_cannot_be_drawn_is_refused(run: cb.running.Run) -> None:
     with pytest.raises(cb.InputError, match="no rounds"):
         cb.plot_field(empty)
     best = Candidate(0, "a", 0.1, (0.0, 0.2))
-    alone = cb.Selection(POLICIES[0], best, 0.1, 0.05, 10, (), "")
+    alone = cb.Selection(POLICIES[0], best, 0.1, 0.05, 10, ())
     assert labels(cb.plot_differences(alone)) == ["a"]

@@ -6,7 +6,7 @@ import pytest
 
 import comband as cb
 from comband.progress import BAR, progress_bar
-from comband.results import UNWATCHED
+from comband.results import TOO_EARLY, UNWATCHED
 from comband.running import _describe
 
 PROBLEM = cb.Problem(12, 3, 1)
@@ -18,12 +18,26 @@ def learner() -> cb.UniformExploration:
 
 
 def test_stops_at_max_rounds_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = cb.run(learner(), WORLD, batch_size=300, max_rounds=700, progress=True)
+    one = learner()
+    outcome = cb.run(one, WORLD, batch_size=300, max_rounds=700, progress=True)
     assert outcome.history["rounds"].tolist() == [300, 600, 700]
     assert outcome.result.notes == ("only 700 of 1,000 planned rounds are in", UNWATCHED)
+    assert outcome.result.claims[0].failures == (TOO_EARLY,)  # its intervals are for one look, at the end
+    assert (outcome.result.epsilon, outcome.result.interval) == (1.0, (0.0, 1.0))
+    assert one.status().certified is None
+    later = cb.run(learner(), WORLD, batch_size=300).result
+    assert "empirical Bernstein" in later.guarantee
+    assert later.interval != (0.0, 1.0)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "rounds" in captured.err
+
+
+def test_the_last_batch_is_as_large_as_the_budget_of_the_learner_allows() -> None:
+    learner = cb.AdaptiveComband(PROBLEM, WORLD.candidates(4, seed=1), epsilon=None, max_rounds=700)
+    outcome = cb.run(learner, WORLD, batch_size=300)
+    assert outcome.history["rounds"].tolist() == [300, 600, 700]
+    assert (outcome.result.rounds, learner.rounds, learner.decisions_left) == (700, 700, 0)
 
 
 @pytest.mark.parametrize("name", ["now", "candidate 123", "a candidate with a name that does not fit anywhere"])

@@ -20,9 +20,10 @@ import comband as cb
 from tests.compiled import compiled
 
 rng = np.random.default_rng(1)
-problem = cb.Problem(n_actions=30, list_size=4, sparsity=1)
+problem = cb.Problem(n_actions={n_actions}, list_size=4, sparsity=1)
 lists = rng.permuted(np.tile(np.arange(30, dtype=np.int32), (9, 20, 1)), axis=2)[:, :, :4]
-sets = [cb.PolicySet.from_lists(lists, problem), cb.PolicySet.linear(rng.standard_normal((9, 6, 30)), problem)]
+weights = rng.standard_normal((9, 6, {n_actions}))
+sets = [cb.PolicySet.from_lists(lists, problem), cb.PolicySet.linear(weights, problem)]
 learners = [cb.{name}(problem, policies, {arguments}) for policies in sets]
 cb.warm_up({given})
 before = compiled()
@@ -37,18 +38,23 @@ print(len(before), sorted(compiled() - before))
 """
 
 
+ARGUMENTS = {
+    "AdaptiveComband": "epsilon=0.01",
+    "UniformMixture": "epsilon=0.01",
+    "PacComband": "n_explore=300, n_estimate=1000",
+    "Exp4CombSparse": "horizon=2000",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments"),
+    ("name", "given", "n_actions"),
     [
-        ("AdaptiveComband", "epsilon=0.01"),
-        ("UniformMixture", "epsilon=0.01"),
-        ("PacComband", "n_explore=300, n_estimate=1000"),
-        ("Exp4CombSparse", "horizon=2000"),
+        *[(name, given, 30) for name in ARGUMENTS for given in (f"cb.{name}", "learners[0]")],
+        *[(name, "learners[0]", 9000) for name in ("AdaptiveComband", "UniformMixture", "Exp4CombSparse")],
     ],
 )
-@pytest.mark.parametrize("given", ["cb.{name}", "learners[0]"])
-def test_nothing_is_left_to_compile(name: str, arguments: str, given: str) -> None:
-    code = LIFE.format(name=name, arguments=arguments, given=given.format(name=name))
+def test_nothing_is_left_to_compile(name: str, given: str, n_actions: int) -> None:
+    code = LIFE.format(name=name, arguments=ARGUMENTS[name], given=given, n_actions=n_actions)
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     count, rest = shown.stdout.split(maxsplit=1)
     assert int(count) > 5

@@ -18,7 +18,7 @@ from comband.oracles.linear import ridge_of_pairs
 from comband.oracles.pairs import Pairs, check_entries, shown_pairs
 from comband.oracles.scorers import LinearScorer, fit_actions
 from comband.policies.scored import ScoredPolicy
-from comband.problem import InputError, Problem, check_count, check_number, check_positive
+from comband.problem import InputError, Problem, check_count, check_number, check_positive, refuse_masked
 from comband.progress import progress_bar
 
 
@@ -196,6 +196,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
         return np.asarray((shared * r / q).sum(axis=1))
 
     def _hits(self, X: Any, y: Any) -> NDArray[np.float64]:
+        refuse_masked("y", y)
         lists = self.predict(X)
         if sp.issparse(y) or np.ndim(y) == 2:
             known = sp.csr_array(y)
@@ -236,6 +237,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
             check_positive("clip", self.clip)
 
     def _check(self, X: Any, *, reset: bool = False) -> Any:
+        refuse_masked("X", X)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # sums of what is refused below
                 matrix = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
@@ -248,6 +250,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
 
     def _known(self, X: Any, y: Any) -> Pairs:
         """Full information: all K labels of every row count as shown."""
+        refuse_masked("y", y)
         try:
             y = y if sp.issparse(y) else np.asarray(y)
         except (TypeError, ValueError, OverflowError):
@@ -352,6 +355,7 @@ class BanditListClassifier(BaseEstimator):  # type: ignore[misc]
 
 def _check_weights(name: str, weights: Any, n: int) -> NDArray[np.float64]:
     """How often each of n rounds counts: finite numbers of at least 0, not all of them 0."""
+    refuse_masked(name, weights)
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.records import csr_prints, float_prints, int_prints, word_prints
 from comband.frames import is_frame, join_rows, row_count, take_rows
-from comband.problem import InputError
+from comband.problem import InputError, refuse_masked
 from comband.storage import Array, State, check, require
 
 Contexts = Any
@@ -30,6 +30,10 @@ def n_contexts(X: Contexts) -> int:
     if shape is not None:
         if len(shape) == 0:
             raise InputError("contexts must be a batch (an array with a first axis, or a sequence), got a scalar.")
+        if type(X) is not np.ndarray:
+            refuse_masked("contexts", X)
+            if sp.issparse(X) and len(shape) != 2:
+                raise InputError(f"contexts in a sparse array must be its rows, shape (n, d), got shape {shape}.")
         return int(shape[0])
     if isinstance(X, Sequence) and not isinstance(X, (str, bytes)):
         return len(X)
@@ -88,13 +92,16 @@ def private_contexts(X: Contexts) -> Contexts:
     """A copy that nobody else can alter: of arrays and sparse matrices (as CSR, in canonical form) closed to writing.
 
     Of a list or an array of objects only the list is copied, not the objects; sequences of other kinds are kept as they
-    are.
+    are. Refused are arrays that no file could give back: with masked entries, and of entries without any size.
     """
-    if type(X) is np.ndarray and X.ndim:
+    if type(X) is np.ndarray and X.ndim and X.dtype.itemsize:
         copy = X.copy()
         copy.setflags(write=False)
         return copy[...]  # which, unlike the copy, cannot be opened again
     n_contexts(X)
+    if isinstance(X, np.ndarray) and X.dtype.itemsize == 0:
+        raise InputError(f"contexts must hold something, got an array of dtype {X.dtype}, whose entries have no size.")
+    refuse_masked("contexts", X)
     if isinstance(X, np.ndarray):
         copy = X.copy()
         copy.flags.writeable = False
@@ -234,11 +241,21 @@ def pack_contexts(X: Contexts) -> State:
     except ValueError:
         array = np.empty(0, dtype=object)
     if array.dtype.hasobject:
-        raise InputError(
-            "contexts of this kind cannot be saved without pickle; use arrays, scipy sparse matrices, "
-            "or ids (whole numbers or strings) that your policies look up."
-        )
+        array = _without_objects(array)
     return {"array": array}
+
+
+def _without_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Text or numbers that are held as objects, in an array of their own type."""
+    values = array.ravel().tolist()
+    if {type(value) for value in values} in ({str}, {int}, {float}):
+        plain = np.array(values)
+        if not plain.dtype.hasobject and plain.dtype.kind in "Uif" and plain.tolist() == values:  # "a\0" would lose a 0
+            return plain.reshape(array.shape)
+    raise InputError(
+        "contexts of this kind cannot be saved without pickle; use arrays, scipy sparse matrices, "
+        "or ids (whole numbers or strings) that your policies look up."
+    )
 
 
 def unpack_contexts(state: State, *, n: int | None = None) -> Contexts:

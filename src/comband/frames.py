@@ -41,6 +41,10 @@ def as_table(frame: Any) -> Any:
         table = pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else narwhal(frame).to_arrow()
         plain = pa.schema([pa.field(field.name, _plain_type(field.type)) for field in table.schema])
         return table if plain.types == table.schema.types else table.cast(plain)
+    except OverflowError:
+        raise InputError(
+            "a data frame must have whole numbers that fit into 64 bits, got larger ones; give them as text."
+        ) from None
     except (pa.ArrowException, TypeError, ValueError) as error:
         reason = visible((str(error).splitlines() or [type(error).__name__])[0])
         raise InputError(

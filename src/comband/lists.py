@@ -15,6 +15,7 @@ from comband.problem import (
     InputError,
     Problem,
     as_floats,
+    refuse_masked,
 )
 
 
@@ -26,6 +27,8 @@ def check_lists(
     """
     if gaps and isinstance(lists, np.ma.MaskedArray):
         lists = lists.filled(-1)
+    if type(lists) is not np.ndarray:
+        refuse_masked("lists", lists)
     try:
         array = np.asarray(lists)
     except ValueError:

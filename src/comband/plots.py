@@ -99,7 +99,7 @@ def plot_values(source: Compared | Comparison | LogEvaluation, axes: Axes | None
 
     >>> import comband as cb
     >>> candidates = [cb.results.Candidate(0, "a", 0.3, (0.2, 0.5)), cb.results.Candidate(1, "b", 0.2, (0.1, 0.4))]
-    >>> selection = cb.Selection(None, candidates[0], 0.1, 0.05, 100, (candidates[1],), "")
+    >>> selection = cb.Selection(None, candidates[0], 0.1, 0.05, 100, (candidates[1],))
     >>> cb.plot_values(selection).get_xlabel()
     'rewards per round'
     """

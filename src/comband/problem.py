@@ -326,6 +326,7 @@ def check_weights(weights: ArrayLike, n_policies: int) -> NDArray[np.float64]:
 
 def check_reward_matrix(rewards: Any, *, n: int) -> sp.csr_array:
     """Return reward estimates as a CSR array (n, K) with finite entries ≥ 0 and no explicit zeros."""
+    refuse_masked("rewards", rewards)
     matrix = sp.csr_array(rewards, dtype=np.float64, copy=True)
     if matrix.ndim != 2 or matrix.shape[0] != n:
         raise InputError(f"rewards must be a matrix (contexts, n_actions) with {n} rows, got shape {matrix.shape}.")
@@ -367,10 +368,22 @@ def learner_generator(seed: int | np.random.SeedSequence | np.random.Generator) 
     )
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise if an entry is masked: numpy would go on with the number under the mask."""
+    for part in values if isinstance(values, (list, tuple)) else (values,):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            hidden = int(np.ma.getmaskarray(part).sum())
+            raise InputError(
+                f"{name} must not be masked, got {hidden:,} of {part.size:,} entries that are: say "
+                "what they hold, values.filled(…), or leave these rounds out."
+            )
+
+
 def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """A copy of `values` as an array of floats."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values.copy()
+    refuse_masked(name, values)
     try:
         if np.iscomplexobj(values):
             raise TypeError
@@ -381,6 +394,8 @@ def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def as_column(name: str, given: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`given` as an array of this type, if that changes no number."""
+    if type(given) is not np.ndarray:
+        refuse_masked(name, given)
     try:
         array = np.asarray(given)
         if array.dtype == dtype:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from comband.claims import Claim
 from comband.frames import Tabular
 from comband.policies.base import Policy
 from comband.text import visible
 
 _SMALL_SHARE = 0.25  # of a value: a certified epsilon above says little
+NO_PROMISE = "no promise"
 WARNING = "WARNING, do not rely on this result before you know why"
 
 
@@ -112,6 +114,8 @@ class Comparison(Tabular):
         With probability 1 − delta, no candidate's value exceeds the winner's by more than epsilon.
     target:
         The ε that was asked for; None where none was.
+    claim:
+        That promise with what it rests on; None where nothing is promised.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -130,6 +134,7 @@ class Comparison(Tabular):
     epsilon: float
     delta: float
     target: float | None = None
+    claim: Claim | None = None
 
     @property
     def winner(self) -> ComparedCandidate:
@@ -150,8 +155,7 @@ class Comparison(Tabular):
 
     def headline(self) -> str:
         """The promise in words."""
-        known = f"within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g}"
-        return f"{self.winner.name}: {known}"
+        return f"{self.winner.name}: {NO_PROMISE if self.claim is None else self.claim}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -159,6 +163,7 @@ class Comparison(Tabular):
             "epsilon": self.epsilon,
             "delta": self.delta,
             "target": self.target,
+            "promise": None if self.claim is None else self.claim.as_dict(),
             "candidates": [candidate.as_dict() for candidate in self.candidates],
         }
 
@@ -199,9 +204,10 @@ class Guess:
 class Selection(Tabular):
     """The answer: a policy, and what is promised about it.
 
-    With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`.
-    `guarantee` says in a sentence which bound that rests on; `notes` hold whatever a reader should know. `warnings` are
-    signs that what the promise rests on does not hold: as text they come first.
+    With probability 1 − delta, no candidate's value exceeds the selected one's by more than `epsilon`, if `claim`
+    holds: it is the first of `claims`, which say what each sentence rests on and whether that was so
+    (`comband.claims`). `notes` hold whatever a reader should know. `warnings` are signs that what the promise rests on
+    does not hold: as text they come first.
 
     Certifying learners also say who looks best, `guess`. Before ε is reached, the one selected is the one about whom
     most is certified if that says something (`says_something`), and the best guess otherwise.
@@ -209,7 +215,7 @@ class Selection(Tabular):
     Parameters
     ----------
     rounds:
-        How many were answered.
+        How many count: see `Learner.rounds`.
     runners_up:
         The next best candidates by estimate.
 
@@ -234,10 +240,22 @@ class Selection(Tabular):
     delta: float
     rounds: int
     runners_up: tuple[Candidate, ...]
-    guarantee: str
+    claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     guess: Guess | None = None
+
+    @property
+    def claim(self) -> Claim | None:
+        """What is promised of the selected candidate; None where nothing is."""
+        return self.claims[0] if self.claims else None
+
+    @property
+    def guarantee(self) -> str:
+        """Which bound the promise comes from, or why there is none."""
+        if self.claim is None:
+            return NO_PROMISE
+        return self.claim.basis if self.claim.holds else self.claim.text
 
     @property
     def name(self) -> str:
@@ -267,7 +285,7 @@ class Selection(Tabular):
             ComparedCandidate(one.index, one.name, one.value, one.interval, one.value - self.value, bound)
             for one, bound in ((self.best, 0.0), *((other, self.epsilon) for other in self.runners_up))
         ]
-        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
+        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta, claim=self.claim)
 
     def columns(self) -> dict[str, list[Any]]:
         """One row per candidate: the selected one, and the runners-up."""
@@ -288,8 +306,7 @@ class Selection(Tabular):
         lines = [
             *(f"{WARNING}: {text}" for text in self.warnings),
             f"{self.best}",
-            f"  within {self.epsilon:.4g} of the best candidate with probability {1 - self.delta:g} "
-            f"({self.guarantee}), after {self.rounds:,} rounds",
+            f"  {NO_PROMISE if self.claim is None else self.claim}, after {self.rounds:,} rounds",
         ]
         if self.guess is not None and not says_something(self.epsilon, self.value):
             lines.append(f"  best guess: {self.guess} (standard error; no promise)")
@@ -298,6 +315,11 @@ class Selection(Tabular):
         return "\n".join(lines)
 
 
+# What learners of small regret say about the policy they name.
+REGRET_INSTEAD = (
+    "this learner bounds the regret of its whole run instead, where each answer comes before the next decision"
+)
+NO_REGRET = "this is a baseline, whose regret no theorem bounds in a world that changes"
 # What learners say in whose rounds no guard looks for broken assumptions.
 UNWATCHED = (
     "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "
@@ -305,7 +327,9 @@ UNWATCHED = (
 )
 # What learners that take rounds as they are answered say while older decisions are open: those that are answered may be
 # no sample of all (clicks are often told first), so nothing can be promised.
-OUT_OF_ORDER = "none: older decisions are still without answer, and those answered first may be no fair sample"
+OUT_OF_ORDER = "older decisions are still without answer, and those answered first may be no fair sample"
+# What learners with bounds for one look say before the planned rounds are in.
+TOO_EARLY = "the planned rounds are not in yet, and the bounds are for one look at their end"
 ANSWER_THEM = "tell the open decisions too (zeros for those that stay without answer) to have a guarantee"
 
 
@@ -318,7 +342,7 @@ class Status(Tabular):
     Parameters
     ----------
     rounds:
-        How many decisions have been answered.
+        How many count so far: see `Learner.rounds`.
     leader:
         The candidate that looks best; empty if none does yet.
     survivors:
@@ -450,7 +474,8 @@ class CertificationStatus(Status):
     dropped:
         Who was dropped, in order.
     reward_lost:
-        What exploration cost so far: the leader's estimated value times the rounds, minus the rewards seen.
+        What exploration cost so far: the leader's estimated value times the rounds since it came, minus the rewards
+        seen in them.
     to_lose:
         What it will cost further, if it loses as much per round until the certificate as it did so far.
     loss, loss_error:

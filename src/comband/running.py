@@ -67,7 +67,7 @@ def run(
     keep: Callable[[Rounds], None] | None = None,
 ) -> Run:
     """Ask, answer and tell until the learner is done, `max_rounds` rounds have passed, or `stop()` is true, which is
-    asked after each batch.
+    asked after each batch. The last batch is as large as the budget, this one or the learner's own, allows.
 
     `seed` is the world's; the learner has its own. Progress goes to standard error. `keep` is given each batch's rounds
     once they are told.
@@ -115,7 +115,8 @@ def run(
     with bar if bar is not None else nullcontext():
         task = None if bar is None else bar.add_task("", total=max_rounds)
         while not learner.done and not stopped and (max_rounds is None or played < max_rounds):
-            n = batch_size if max_rounds is None else min(batch_size, max_rounds - played)
+            left = (None if max_rounds is None else max_rounds - played, learner.decisions_left)
+            n = min([batch_size, *(one for one in left if one is not None)])
             batch = environment.sample(n, rng)
             decisions = learner.ask(batch.contexts)
             rewards = batch.answer(decisions.lists)

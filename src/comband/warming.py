@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from comband._kernels.numbering import FEW_ITEMS
 from comband.learners import AdaptiveComband, Exp4CombSparse, PacComband, SingleLabelComband
 from comband.learners.base import Learner
 from comband.policies.policy_set import PolicySet
@@ -53,12 +54,14 @@ def warm_up(*learners: Any) -> float:
         if not issubclass(kind, Learner):
             raise InputError(f"warm_up takes learners, or classes of them, got {kind.__name__}.")
         list_size = 1 if issubclass(kind, SingleLabelComband) else 3
-        problem, own = Problem(n_actions=12, list_size=list_size, sparsity=1), {}
+        problem, own, lives = Problem(n_actions=12, list_size=list_size, sparsity=1), {}, [(12, "numbers")]
         if isinstance(learner, Learner):
-            problem = replace(learner.problem, n_actions=2 * learner.problem.list_size + 6)
-            own = learner._config()
-        for contexts in ("numbers", "features"):
-            _live(kind, problem, own, contexts)
+            problem, own = learner.problem, learner._config()
+            lives = [(2 * problem.list_size + 6, "numbers")]
+            if problem.n_actions > FEW_ITEMS and "policies" in inspect.signature(kind).parameters:
+                lives.append((problem.n_actions, "numbers"))  # so many are numbered anew for each request
+        for n_actions, contexts in (*lives, (lives[0][0], "features")):
+            _live(kind, replace(problem, n_actions=n_actions), own, contexts)
     return time.perf_counter() - start
 
 
@@ -67,8 +70,9 @@ def _live(kind: type[Learner], problem: Problem, own: dict[str, Any], contexts: 
     rng = np.random.default_rng(0)
     K, m = problem.n_actions, problem.list_size
     if contexts == "numbers":
-        orders = rng.permuted(np.tile(np.arange(K, dtype=np.int32), (_N_POLICIES, _N_CONTEXTS, 1)), axis=2)
-        policies = PolicySet.from_lists(orders[:, :, :m], problem)
+        named = min(K, 2 * m + 6)  # of all items, as far apart as they can be
+        orders = rng.permuted(np.tile(np.arange(named, dtype=np.int32), (_N_POLICIES, _N_CONTEXTS, 1)), axis=2)
+        policies = PolicySet.from_lists(orders[:, :, :m] * np.int32(K // named), problem)
     else:
         policies = PolicySet.linear(rng.standard_normal((_N_POLICIES, _N_FEATURES, K)), problem)
     known = inspect.signature(kind).parameters

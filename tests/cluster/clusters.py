@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.documents import ROOT
+from tests.waiting import LIMIT, wait_for
 
 _SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "30",
@@ -35,10 +35,10 @@ class Cluster:
         self.scheduler = self._start(
             "scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(self._file)
         )
-        wait_until(self._file.exists)
+        wait_for(self._file.exists, "the scheduler starts")
         from distributed import Client
 
-        self.client: Any = Client(scheduler_file=str(self._file), timeout="30s")
+        self.client: Any = Client(scheduler_file=str(self._file), timeout=f"{LIMIT:g}s")
         self.address = str(self.client.scheduler.address)
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
@@ -59,7 +59,7 @@ class Cluster:
         there = len(self.client.scheduler_info()["workers"])
         for _ in range(n):
             self._start("worker", self.address, "--nthreads", "1", "--memory-limit", "0", "--host", "127.0.0.1")
-        self.client.wait_for_workers(there + n, timeout=60)
+        self.client.wait_for_workers(there + n, timeout=LIMIT)
 
     def worker_pids(self) -> list[int]:
         """The processes that work, not their nannies."""
@@ -74,13 +74,6 @@ class Cluster:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def wait_until(condition: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
 
 
 def kill(pid: int) -> None:

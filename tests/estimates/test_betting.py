@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from comband._kernels.betting import add_paired_log_wealth, add_value_log_wealth
 from comband.estimates.betting import (
@@ -13,7 +15,10 @@ from comband.estimates.betting import (
     PairedEvidence,
     best_stakes,
     credits_at,
+    enter_bets,
 )
+from comband.estimates.grids import log_mean_exp
+from comband.estimates.sequences import ValueBets
 from comband.problem import InputError
 
 
@@ -46,12 +51,41 @@ def test_value_kernel_equals_plain_numpy() -> None:
     rng = np.random.default_rng(1)
     inside, rows, weights = random_events(rng)
     stakes = np.array([0.05, 0.01, 0.001])
-    low, high = np.zeros((7, 3)), np.zeros((7, 3))
-    add_value_log_wealth(inside, rows, weights, stakes, low, high)
+    low, high, sums = np.zeros((7, 3)), np.zeros((7, 3)), np.zeros(7)
+    add_value_log_wealth(inside, rows, weights, stakes, low, high, sums)
     X = np.zeros((rows.max() + 1, 7))
     np.add.at(X, rows, weights[:, None] * inside)
     np.testing.assert_allclose(low, np.log1p(stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(high, np.log1p(-stakes * X[:, :, None]).sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(sums, X.sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("by_numbers", [False, True])
+def test_into_which_blocks_rounds_are_cut_does_not_matter_to_the_last_bit(by_numbers: bool) -> None:
+    """Sums of logarithms round, and in another order otherwise."""
+    rng = np.random.default_rng(2)
+    inside: Any = rng.random((200, 7)) < 0.5
+    rows, weights = np.repeat(np.arange(100), 2), rng.uniform(0.1, 2.0, size=200)
+    if by_numbers:
+        inside, rows = rng.uniform(-0.5, 1.0, size=(200, 7)), np.arange(200)
+    bets = Bets.choose(2, np.full(7, 0.05), 6.0)
+    uncovered: NDArray[np.int64] = np.sort(2 * rng.integers(101, size=10))
+
+    def entered(cuts: list[int]) -> tuple[NDArray[np.float64], ...]:
+        total, values = np.zeros((7, 3)), ValueBets.zero(7)
+        for first, last in pairwise([0, *cuts, 200]):
+            part = slice(first, last)
+            here = uncovered[(uncovered >= first) & (uncovered < last + (last == 200))] - first
+            enter_bets(total, bets, inside[part], rows[part], weights[part], uncovered=here, max_reward=1.0)
+            block = (np.arange(7), inside[part], rows[part], weights[part])
+            values.add(*block, bound=6.0, n_rounds=last - first, uncovered=here)
+        return total, values.sums, values.low, values.high
+
+    whole = entered([])
+    for _ in range(20):
+        cuts = np.unique(2 * rng.integers(1, 100, size=int(rng.integers(1, 20)))).tolist()
+        for one, other in zip(whole, entered(cuts), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_ruinous_bet_is_ruined_not_nan() -> None:
@@ -146,3 +180,52 @@ def test_best_stakes_maximise_growth_to_second_order() -> None:
     growth = [np.log1p(-factor * stake * D).mean() for factor in (0.5, 1.0, 2.0)]
     assert growth[1] > growth[0]
     assert growth[1] > growth[2]
+
+
+def test_in_a_world_that_moves_a_claim_is_about_some_one_of_the_three_weightings() -> None:
+    """In 25 rounds the leader earns 1 more than its rival, in the next 103 the rival does, for certain. The claim that
+    the rival exceeded the leader by nothing on average comes with any δ down to .03; it is true of averages weighted by
+    the smallest stakes, and false of those by the largest.
+    """
+    log_wealth, excess = np.zeros(3), np.zeros(3)
+    for wanted, n, gap in ((0.9, 25, -1.0), (0.1, 103, 1.0)):
+        bets = Bets.choose(0, np.array([0.0, wanted]), 1.0)
+        inside = np.tile([gap < 0, gap > 0], (n, 1))
+        log_wealth += PairedEvidence.from_events(bets, inside, np.arange(n), np.ones(n), n_rounds=n).log_wealth[1]
+        excess += n * gap * bets.stakes[1]  # λ' = λ at μ = 0
+    assert log_mean_exp(log_wealth) >= np.log(1 / 0.03)
+    assert excess[0] < 0 < excess[2]
+
+
+def wrong_of_all_weightings(stakes: NDArray[np.float64], gaps: NDArray[np.float64], mu: float, delta: float) -> float:
+    """The probability that the average of the wealths ever reaches 1/δ while the average gap, weighted in any of the
+    ways, is μ at least; by recursion over all outcomes of rounds with D = ±1.
+    """
+    weights = stakes / (1 - stakes * mu)
+    false = np.asarray((np.cumsum(weights * (gaps[:, None] - mu), axis=0) >= 0).all(axis=1))
+
+    def from_round(t: int, wealth: NDArray[np.float64]) -> float:
+        if t == len(gaps):
+            return 0.0
+        chance = 0.0
+        for d in (-1, 1):
+            after = wealth * (1 - stakes[t] * d) / (1 - stakes[t] * mu)
+            wrong = 1.0 if false[t] and after.mean() >= 1 / delta else from_round(t + 1, after)
+            chance += (1 + d * gaps[t]) / 2 * wrong
+        return chance
+
+    return from_round(0, np.ones(stakes.shape[1]))
+
+
+def test_claims_that_are_false_in_all_weightings_have_probability_delta_at_most() -> None:
+    rng, largest, factors = np.random.default_rng(9), 0.0, np.array([0.5, 1.0, 2.0])
+    for _ in range(40):
+        change, mu, delta = int(rng.integers(1, 8)), float(rng.choice([0.0, 0.1])), float(rng.choice([0.2, 0.3, 0.5]))
+        first = np.arange(8) < change
+        stakes = np.where(first[:, None], *(np.minimum(rng.choice([0.2, 0.4, 0.8]) * factors, 0.9) for _ in range(2)))
+        early, late = rng.uniform(-0.5, 1, size=2)
+        gaps = np.where(first, early, late)
+        wrong = wrong_of_all_weightings(stakes, gaps, mu, delta)
+        assert wrong <= delta + 1e-12
+        largest = max(largest, wrong / delta)
+    assert largest > 0.1

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import zeta
+from scipy.special import xlogy, zeta
 from scipy.stats import binom, hypergeom
 
 import comband as cb
@@ -256,7 +256,7 @@ def test_bets_on_change_have_mean_at_most_one(theta: float) -> None:
     for counts in itertools.product(*(range(size + 1) for size in sizes)):
         chance = float(np.prod(binom.pmf(counts, sizes, theta)))
         at = np.concatenate([start + np.arange(c) for start, c in zip(edges, counts, strict=False)]).astype(np.int64)
-        mean += chance * np.exp(guards._log_change(at, n))
+        mean += chance * np.exp(guards._log_change(at, n, np.minimum(guards._CHANGES, n)))
     for early, late in itertools.product(range(13), range(14)):
         at = np.concatenate([np.arange(early), 12 + np.arange(late)])
         chance = float(binom.pmf(early, 12, theta) * binom.pmf(late, 13, theta))
@@ -266,6 +266,144 @@ def test_bets_on_change_have_mean_at_most_one(theta: float) -> None:
         mean_halves += chance * bet
     assert 0.001 < mean <= 1 + 1e-12
     assert 0.5 <= mean_halves <= 1 + 1e-12
+
+
+# ---- a rhythm that is stated -----------------------------------------------------------------------------------------
+
+# By phase, the chances of no reward, one for the leader, one against it, and both.
+DAY_AND_NIGHT = np.array([[0.1, 0.75, 0.1, 0.05], [0.7, 0.05, 0.2, 0.05]])
+
+
+def best_stopping(kind: int, n_periods: int, chances: NDArray[np.float64], period: int) -> float:
+    """The largest mean, over all rules that stop at the end of some period, of the numerator of E_n over the
+    probability of the trials at the average chance; by recursion over all outcomes. `chances` (4, outcomes) are those
+    of the rhythm's four phases, and the guard is told `period`.
+    """
+    alike = chances.mean(axis=0)
+    theta = float(1 - alike[0]) if kind == 0 else float(alike[1] / alike[1:].sum())
+
+    def now(outcomes: tuple[int, ...]) -> float:
+        told = np.array(outcomes)
+        at, n, changes = guards._trials(np.flatnonzero(told == 1), np.flatnonzero(told == 2), len(told), period)[kind]
+        k = len(at)
+        most = xlogy(k, k / max(n, 1)) + xlogy(n - k, 1 - k / max(n, 1))
+        true = xlogy(k, theta) + xlogy(n - k, 1 - theta)
+        return float(np.exp(guards._log_change(at, n, changes) + most - true))
+
+    def going_on(outcomes: tuple[int, ...]) -> float:
+        mean = 0.0
+        for more in itertools.product(range(chances.shape[1]), repeat=4):
+            told = (*outcomes, *more)
+            reached = now(told)
+            best = reached if len(told) == 4 * n_periods else max(reached, going_on(told))
+            mean += float(np.prod(chances[np.arange(4), more])) * best
+        return mean
+
+    return going_on(())
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_periods", "day", "night"),
+    [(0, 3, [0.1, 0.9], [0.9, 0.1]), (1, 2, [0.1, 0.85, 0.05], [0.2, 0.05, 0.75])],
+)
+def test_bets_on_change_are_fair_at_the_ends_of_periods(
+    kind: int, n_periods: int, day: list[float], night: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "_CHANGES", np.array([2, 5]))
+    chances = np.array([day, day, night, night])
+    assert 0.3 < best_stopping(kind, n_periods, chances, 4) <= 1 + 1e-12
+    assert best_stopping(kind, n_periods, chances, 1) > 1.05  # who does not know of the rhythm is deceived by it
+
+
+def test_a_change_may_have_happened_at_the_ends_of_periods_alone() -> None:
+    rng = np.random.default_rng(8)
+    favour, against = np.flatnonzero(rng.random(490) < 0.3), np.flatnonzero(rng.random(490) < 0.2)
+    (_, n, changes), (_, m, in_balance) = guards._trials(favour, against, 490, 7)
+    one_sided = np.setxor1d(favour, against)
+    assert n == 490
+    assert m == len(one_sided)
+    for tau, moment, trial in zip(guards._CHANGES, changes, in_balance, strict=True):
+        assert moment == min(-(-int(tau) // 7) * 7, 490)
+        end = (int(one_sided[min(tau, m) - 1]) // 7 + 1) * 7  # of the period in which that many trials are over
+        assert trial == (one_sided < end).sum()
+
+
+@pytest.mark.parametrize("n_periods", [2, 3, 4])
+def test_bets_on_periods_that_change_places_have_mean_one(n_periods: int) -> None:
+    mean, extremes = np.zeros(2), np.ones(2)
+    outcomes = range(3 if n_periods == 4 else 4)
+    chances = DAY_AND_NIGHT[:, list(outcomes)]
+    chances = chances / chances.sum(axis=1, keepdims=True)
+    for told in itertools.product(outcomes, repeat=2 * n_periods):
+        chance = float(np.prod([chances[t % 2, what] for t, what in enumerate(told)]))
+        at = np.array(told)
+        favour, against = np.flatnonzero((at == 1) | (at == 3)), np.flatnonzero(at >= 2)
+        bets = np.exp([guards._log_swaps(scores) for scores in guards._scores(favour, against, len(told), 2)])
+        mean += chance * bets
+        extremes = np.array([min(extremes[0], bets.min()), max(extremes[1], bets.max())])
+    np.testing.assert_allclose(mean, 1.0, atol=1e-12)
+    assert extremes[0] >= 0.5
+    assert extremes[1] > 1.01 or n_periods < 4  # of one pair no more than the size is known
+
+
+def rhythm(seed: int, *, told: bool, later: float = 1.0, level: float = 0.05) -> int | None:
+    """When a guard gives alarm in stretches of twelve periods of day and night, told of the rhythm or not; in the
+    second half of the fourth one all chances are multiplied by `later`.
+    """
+    period = 300
+    day = np.arange(period) < period // 2
+    favour, against = np.where(day, 0.5, 0.02), np.where(day, 0.02, 0.2)
+    rng, guard = np.random.default_rng([seed, 9]), cb.estimates.DriftGuard(period=period if told else 1, level=level)
+    for stretch in range(6):
+        factor = np.repeat(np.where((stretch == 3) & (np.arange(12) >= 6), later, 1.0), period)
+        hits = [np.flatnonzero(rng.random(12 * period) < np.tile(rate, 12) * factor) for rate in (favour, against)]
+        guard.begin(12 * period)
+        for seen in range(50, 12 * period + 1, 50):
+            guard.update(hits[0][hits[0] < seen], hits[1][hits[1] < seen], seen)
+            if guard.alarm:
+                return stretch * 12 * period + seen
+    return None
+
+
+def test_a_rhythm_that_is_stated_gives_no_alarm() -> None:
+    # 100 runs at level .05: 22 alarms or more have a probability below 1e-8 (binomial).
+    assert sum(rhythm(seed, told=True) is not None for seed in range(100)) < 22
+    assert all(rhythm(seed, told=False, level=0.001) is not None for seed in range(3))
+
+
+@pytest.mark.slow
+def test_a_rhythm_that_is_stated_gives_alarm_once_in_a_thousand_runs() -> None:
+    runs = 3000
+    alarms = sum(rhythm(seed, told=True, level=0.001) is not None for seed in range(runs))
+    print(f"a rhythm that is stated: {alarms} alarms in {runs} runs")
+    assert alarms <= binom.isf(1e-6, runs, 0.001)
+
+
+def test_a_change_across_periods_is_noticed_beside_a_rhythm() -> None:
+    for seed in range(5):
+        when = rhythm(seed, told=True, later=0.5, level=0.001)
+        assert when is not None
+        assert 3.5 * 3600 < when <= 4 * 3600
+    # A little in each stretch, always the same way: no single one shows it.
+    period = 20
+    day = np.arange(period) < period // 2
+    for seed in range(3):
+        rng, guard = np.random.default_rng([seed, 10]), cb.estimates.DriftGuard(period=period)
+        for _ in range(60):
+            hits = rng.random(400) < np.tile(np.where(day, 0.4, 0.05), 20) * np.linspace(1.4, 0.6, 400)
+            guard.begin(400)
+            guard.update(np.flatnonzero(hits), [], 400)
+        assert guard.alarm
+
+
+def test_rounds_of_a_period_that_is_not_over_do_not_count() -> None:
+    one, two = (cb.estimates.DriftGuard(period=100) for _ in range(2))
+    for guard, n in ((one, 799), (two, 700)):
+        guard.begin(850)
+        guard.update(np.arange(0, n, 3), np.arange(0, n, 5), n)
+    assert one.state() == two.state()
+    assert one.state()["planned"] == 800
+    assert not one.is_due(799)
 
 
 def test_a_drift_guard_that_is_saved_goes_on() -> None:
@@ -300,7 +438,7 @@ def test_stretches_are_averaged_with_weights_that_sum_to_one() -> None:
             halves[-1] = 0.5  # the one before has ended before its plan
         ran = n >= planned
         first = guards._trials(early, late, planned)
-        halves.append(float(np.mean([np.exp(guards._log_halves(*one)) for one in first])) if ran else 1.0)
+        halves.append(float(np.mean([np.exp(guards._log_halves(*one[:2])) for one in first])) if ran else 1.0)
         slow = sum(v[j] * np.prod(halves[j:]) for j in range(k + 1))
         total = (float(v[: k + 1] @ changes) + slow) / 2
         state = guard.state()

@@ -83,3 +83,19 @@ def test_pairs_of_other_leaders_do_not_add() -> None:
     rounds, policies = rounds_and_policies(0)
     with pytest.raises(ValueError, match="leader"):
         PairSums.from_events(rounds.events(), policies, 0) + PairSums.from_events(rounds.events(), policies, 1)
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.2, 0.7])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_bound_holds_at_all_numbers_of_rounds_at_once(chance: float, sign: int) -> None:
+    """D is b, or −b, with some probability and else 0: the probability that any of 400 bounds is wrong, exactly."""
+    b, delta = 3.0, 0.25
+    mean, right, wrong = sign * b * chance, np.array([1.0]), 0.0  # right (k,): k times D ≠ 0, and no bound was wrong
+    for n in range(1, 401):
+        right = np.r_[right * (1 - chance), 0.0] + np.r_[0.0, right * chance]
+        k = np.arange(n + 1)
+        misses = mean_bound(sign * b * k, b**2 * k, n, bound=b, delta=delta) < mean
+        wrong += right[misses].sum()
+        right[misses] = 0.0
+    assert wrong + right.sum() == pytest.approx(1)
+    assert wrong <= delta

@@ -61,8 +61,32 @@ def test_uncovered_rounds_widen_the_interval() -> None:
     plain, doubtful = ValueBets.zero(1), ValueBets.zero(1)
     events = np.ones((50, 1), dtype=bool), np.arange(50), np.full(50, 2.0)
     plain.add(np.array([0]), *events, bound=2.0, n_rounds=400)
-    doubtful.add(np.array([0]), *events, bound=2.0, n_rounds=400, n_uncovered=20)
+    doubtful.add(np.array([0]), *events, bound=2.0, n_rounds=400, uncovered=np.zeros(20, dtype=np.int64))
     assert doubtful.bounds(delta=0.05, max_reward=1.0)[1][0] > plain.bounds(delta=0.05, max_reward=1.0)[1][0]
+
+
+def test_intervals_of_all_who_ever_come_spend_delta_once() -> None:
+    """Each interval is that of one policy alone at its share of delta, and the shares sum to one, however many come."""
+    rng, alone = np.random.default_rng(5), ValueBets.zero(1)
+    hits, n, bound, delta = rng.random(300) < 0.4, 900, 2.0, 0.05
+    rows = np.arange(int(hits.sum()))
+    events = rows, np.full(len(rows), 2.0)
+    alone.add(np.array([0]), np.ones((len(rows), 1), dtype=bool), *events, bound=bound, n_rounds=n)
+    for n_first, later in ((3, 4), (1, 2), (40, 0)):
+        bets = ValueBets.zero(n_first)
+        bets.n_first = n_first
+        bets = bets.grown(later)
+        all_of_them = np.arange(n_first + later)
+        bets.add(all_of_them, np.ones((len(rows), len(all_of_them)), dtype=bool), *events, bound=bound, n_rounds=n)
+        low, high = bets.bounds(delta=delta, max_reward=1.0)
+        shares = [1 / (n_first + 1)] * n_first + [1 / (n_first + 1) / (i * (i + 1)) for i in range(1, later + 1)]
+        for i, share in enumerate(shares):
+            ends = alone.bounds(delta=delta * share, max_reward=1.0)
+            assert (low[i], high[i]) == (pytest.approx(ends[0][0]), pytest.approx(ends[1][0]))
+        rest = 1 / (n_first + 1) / (later + 1)  # Σ over i > later of 1/(i(i + 1)), of one share
+        assert sum(shares) + rest == pytest.approx(1)
+    with pytest.raises(InputError, match="say n_first before others come"):
+        ValueBets.zero(2).grown(1)
 
 
 def test_gamma_exponential_mixture_is_the_integral() -> None:

@@ -179,6 +179,14 @@ def test_evaluate_takes_the_rule_that_drew_the_lists() -> None:
     assert all(hint.epsilon < answer.epsilon for hint in answer.hints)
 
 
+def test_a_rule_that_did_not_draw_the_lists_is_refused() -> None:
+    """With other probabilities of what was not shown the bound would be wrong, and the log cannot tell."""
+    rounds, policies, mixture = _log()
+    other = cb.Mixture(policies, [0.4, 0.2, 0.2, 0.2], problem=mixture.problem, floor=0.05)
+    with pytest.raises(cb.InputError, match=r"it gives item \d+ a probability of 0\.\d+ where the log has 0\.\d+"):
+        cb.evaluate(rounds, policies, max_reward=1, logging=other)
+
+
 def test_evaluate_refuses_a_rule_where_it_cannot_help() -> None:
     rounds, policies, mixture = _log()
     with pytest.raises(cb.InputError, match="leave min_propensity out"):

@@ -138,7 +138,7 @@ def test_hints_say_what_an_assumption_would_bring() -> None:
     rounds, policies = small_log()
     loose = cb.evaluate(rounds, policies, max_reward=3.0)
     by_option = {hint.option: hint for hint in loose.hints}
-    assert by_option["min_propensity"].epsilon == loose.covered_epsilon
+    assert by_option["min_propensity"].epsilon < loose.covered_epsilon  # which allows for a propensity read off the log
     stated = cb.evaluate(rounds, policies, max_reward=3.0, min_propensity=loose.min_propensity)
     assert stated.epsilon == pytest.approx(by_option["min_propensity"].epsilon)
     sparse = cb.evaluate(rounds, policies, max_reward=1.0, min_propensity=loose.min_propensity)
@@ -168,6 +168,14 @@ def test_rows_that_come_twice_without_an_id_are_remarked_on(tmp_path: Any) -> No
         assert reading.repeated == expected
         notes = cb.evaluate_log(reading).notes
         assert any("logged twice" in note for note in notes) == (expected > 0)
+    # Other columns may differ, such as times: the note speaks of those that are compared.
+    timed = [",".join([*row[2:], "time" if i == 0 else f"{i}"]) for i, row in enumerate([*rows, *rows[1:]])]
+    (tmp_path / "log.csv").write_text("\n".join(timed))
+    answer = cb.evaluate_log(cb.read_log(tmp_path / "log.csv", lists, sparsity=1))
+    assert answer.repeated == rewarded
+    (note,) = (note for note in answer.notes if "logged twice" in note)
+    assert note.startswith(f"{rewarded} rewarded rounds have the same context, items, rewards and propensities as an")
+    assert "every column" not in note
 
 
 def test_evaluate_has_doubly_robust_estimates_with_a_reward_model() -> None:
@@ -193,3 +201,12 @@ def test_evaluate_has_doubly_robust_estimates_with_a_reward_model() -> None:
     told = json.loads(json.dumps(answer.as_dict(), allow_nan=False))
     assert told["usual"]["method"].count("DR") == 3
     assert plain.as_dict()["usual"] is None
+
+
+def test_intervals_of_the_usual_estimates_reach_any_level() -> None:
+    rounds, policies = small_log()
+    low, high = usual_estimates(rounds, policies, delta=1e-12).interval("IPS")
+    wider, higher = usual_estimates(rounds, policies, delta=1e-15).interval("IPS")
+    assert (wider < low).all()
+    assert (higher > high).all()
+    assert np.isfinite(usual_estimates(rounds, policies, delta=1e-17).interval("IPS")).all()

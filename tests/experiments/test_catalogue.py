@@ -38,7 +38,13 @@ def test_claims_have_names_texts_and_checks() -> None:
         assert all(low < high for low, high in (check.accepted for check in claim.checks))
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=[claim.name for claim in CLAIMS])
+_LONG = {"total-certification"}  # seconds each
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [pytest.param(one, id=one.name, marks=[pytest.mark.slow] * (one.name in _LONG)) for one in CLAIMS],
+)
 def test_measures_are_json_and_depend_on_setting_and_seed_only(claim: Claim) -> None:
     first = claim.quick.settings[0]
     setting = {name: min(value, SMALLER[name]) if name in SMALLER else value for name, value in first.items()}
@@ -85,6 +91,7 @@ def test_crossings_are_interpolated() -> None:
     assert np.isnan(crossing([1, 10], [0.0, 0.5], 0.75))
 
 
+@pytest.mark.slow
 def test_command_writes_the_report_and_names_what_there_is(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(
         app,

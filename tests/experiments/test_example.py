@@ -22,6 +22,7 @@ def test_each_part_is_under_thirty_lines_and_shown_in_the_docs(part: str) -> Non
     assert f'"{end}"' in page
 
 
+@pytest.mark.slow
 def test_the_example_writes_its_report(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)

@@ -35,7 +35,7 @@ def test_report_is_one_self_contained_page(tmp_path: Path) -> None:
     assert verdicts[0]["checks"][0]["value"] == pytest.approx(2, abs=0.05)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_page_fits_a_narrow_screen_and_its_pictures_stay_legible(
     tmp_path: Path, browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import comband as cb
 from comband.experiments.claim import Task
 from comband.experiments.runner import ResultsFile, as_plain, run_tasks
 from tests.experiments.toy import measure, toy
+from tests.waiting import wait_for
 
 
 def test_runs_everything_once_and_only_what_is_missing(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_runs_everything_once_and_only_what_is_missing(tmp_path: Path) -> None:
     assert seen == [False] * len(tasks)
 
 
-@pytest.mark.parametrize("cut", [1, 30])
+@pytest.mark.parametrize("cut", [1, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_torn_last_line_is_run_again(tmp_path: Path, cut: int) -> None:
     tasks = toy().tasks(quick=True)
     whole = run_tasks(tasks, tmp_path / "whole", workers=1)["toy"]
@@ -86,11 +86,12 @@ def test_killed_and_resumed_is_the_same_as_uninterrupted(tmp_path: Path) -> None
     results = tmp_path / "out" / "toy.jsonl"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     process = subprocess.Popen([sys.executable, str(script), str(results.parent)], env=env)
-    deadline = time.monotonic() + 120
-    while not (results.exists() and results.read_bytes().count(b"\n") >= 2):
+
+    def two_lines() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return results.exists() and results.read_bytes().count(b"\n") >= 2
+
+    wait_for(two_lines, "two tasks are done")
     process.send_signal(signal.SIGKILL)
     process.wait()
     tasks = toy(sleep=0.1).tasks(quick=False)

@@ -145,14 +145,16 @@ def test_missing_answers_count_as_no_reward_after_their_time() -> None:
     x = rng.integers(12, size=100)
     with pytest.raises(cb.InputError, match="must not be larger than patience=30, got 100"):
         learner.ask(x)
-    parts = [learner.ask(part) for part in np.split(x, 4)]
-    decisions = parts[0] + parts[1] + parts[2] + parts[3]
-    rewards = answers(WORLD, x, decisions.lists, rng)
-    answered = np.arange(100) != 5
-    learner.tell(decisions[answered], rewards[answered])
-    assert learner.queue.front == 100
-    assert learner.status().missing == 1
-    learner.tell(decisions[[5]], rewards[[5]])
+    first = learner.ask(x[:25])
+    rewards = answers(WORLD, x[:25], first.lists, rng)
+    answered = np.arange(25) != 5
+    learner.tell(first[answered], rewards[answered])
+    assert (learner.queue.front, learner.queue.behind, learner.queue.waiting) == (5, 19, 1)
+    learner.ask(x[25:35])
+    assert (learner.queue.front, learner.queue.oldest, learner.status().missing) == (5, 5, 0)  # as long as it may wait
+    learner.ask(x[35:36])
+    assert (learner.queue.front, learner.status().missing, learner.queue.waiting) == (25, 1, 11)
+    learner.tell(first[[5]], rewards[[5]])
     assert learner.status().late == 1
     notes = learner.result().notes
     assert any("not answered in time" in note for note in notes)
@@ -389,17 +391,19 @@ def test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch(seed: int) ->
     rewards[:200] = 0.0
     rewards[np.flatnonzero(shows_new)[:10]] = 1.0
     learner.tell(decisions[:200], rewards[:200])  # the other one looks better, and leads from here on
+    assert learner.epochs.current.leader == old  # nobody was asked for a decision yet
+    learner.ask(np.zeros(1, dtype=int))
     assert learner.epochs.current.leader == new
     learner.tell(decisions[200:350], rewards[200:350])
+    learner.ask(np.zeros(1, dtype=int))
     assert learner.epochs.current.leader == new
     assert log_mean_exp(learner.evidence.log_wealth[new]) > np.log(1 / learner.delta)  # which would drop any other
     status, result = learner.status(), learner.result()
     assert (status.survivors, status.dropped) == (2, ())
     assert all(np.isfinite(candidate.value) for candidate in (result.best, *result.runners_up))
     learner.tell(decisions[350:], rewards[350:])
+    learner.ask(np.zeros(1, dtype=int))
     assert learner.epochs.current.leader == old
-    decisions = learner.ask(np.zeros(1, dtype=int))
-    learner.tell(decisions, np.zeros((1, 1)))
     assert [(one.index, one.leader) for one in learner.status().dropped] == [(new, policies.names[old])]
 
 

@@ -272,7 +272,7 @@ def test_an_interruption_of_what_cannot_be_undone_is_not_passed_over(monkeypatch
         raise KeyboardInterrupt
 
     assert isinstance(learner, cb.AdaptiveComband)
-    monkeypatch.setattr(learner.verdict, "judge", interrupted)
+    monkeypatch.setattr(learner.evidence, "add", interrupted)
     with pytest.raises(KeyboardInterrupt):
         learner.tell(decisions, batch.answer(decisions.lists))
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import pytest
 import comband as cb
 from comband.evaluation import Evaluation
 from comband.learners.certifying.compared import compared
-from comband.learners.certifying.verdict import Claim
+from comband.learners.certifying.verdict import Certified
 
 PROBLEM = cb.Problem(20, 3, 1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=40, seed=0)
@@ -63,7 +63,7 @@ def test_a_comparison_agrees_with_selection_and_status() -> None:
 def test_the_leader_need_not_have_the_highest_estimate() -> None:
     verdict = played(1500).verdict
     second = int(np.argsort(-verdict.evidence.scores(verdict.alive))[1])
-    comparison = compared(verdict, POLICIES.names, Claim(second, PROBLEM.max_reward))
+    comparison = compared(verdict, POLICIES.names, Certified(second, PROBLEM.max_reward))
     assert comparison.winner.index == second
     assert sorted(one.index for one in comparison.candidates) == list(range(25))
     bounds = {one.index: one.bound for one in comparison.candidates[1:] if one.dropped is None}

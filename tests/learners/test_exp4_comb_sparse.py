@@ -196,12 +196,26 @@ def test_explore_then_commit() -> None:
     explored = learner.ask(SEQUENCE.contexts[:100])
     assert (explored.propensities == 0.3).all()
     learner.tell(explored, SEQUENCE.answer(0, explored.lists))
-    best = learner.result().index
+    best, value = learner.result().index, learner.result().value
     committed = learner.ask(SEQUENCE.contexts[100:])
     assert committed.lists.tolist() == TABLE[best, SEQUENCE.contexts[100:]].tolist()
     totals = learner.estimated_totals.tolist()
     learner.tell(committed, SEQUENCE.answer(100, committed.lists))
     assert learner.estimated_totals.tolist() == totals
+    assert learner.result().rounds == 300
+    assert 0 < value == learner.result().value  # of the 100 rounds that it was estimated on
+
+
+def test_only_who_bounds_the_regret_says_so() -> None:
+    saying: dict[str, list[type]] = {"regret of its whole run": [], "no theorem bounds": []}
+    for kind in (cb.Exp4CombSparse, cb.ExploreThenCommit, cb.EpsilonGreedy):
+        guarantee = kind(PROBLEM, POLICIES, horizon=300).result().guarantee
+        for words, kinds in saying.items():
+            kinds += [kind] if words in guarantee else []
+    assert saying == {
+        "regret of its whole run": [cb.Exp4CombSparse],
+        "no theorem bounds": [cb.ExploreThenCommit, cb.EpsilonGreedy],
+    }
 
 
 def test_explore_rounds_by_hand() -> None:

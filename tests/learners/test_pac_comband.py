@@ -14,6 +14,7 @@ import comband as cb
 from comband import theory
 from comband.estimates.pairs import mean_bound
 from comband.learners.two_phase import TwoPhase
+from comband.results import TOO_EARLY
 from tests.learners import straight_line
 from tests.learners.worlds import (
     Array,
@@ -383,8 +384,32 @@ def test_n1_of_the_gradient_route_makes_the_promise_behind_an_oracle_uncondition
     enough = play(learner, world, batch_size=5000)
     assert "gradient route ensures" in enough.guarantee
     assert enough.epsilon <= 0.3
+    assert enough.interval != (0.0, 1.0)
+    early = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
+    cb.run(early, world, batch_size=200, max_rounds=early.n_explore + 400)
+    assert early.result().n_estimate > 0
+    assert early.result().claims[0].failures == (TOO_EARLY,)
+    assert (early.result().epsilon, early.result().interval) == (1.0, (0.0, 1.0))
     short = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8, n_explore=200)
     assert "if the design's certificate holds" in play(short, world, batch_size=200).guarantee
+
+
+def test_a_design_from_rounds_that_were_answered_first_ensures_nothing() -> None:
+    """Rewarded rounds of phase 1 are told first; N₁ of them are no sample of all."""
+    problem = cb.Problem(4, 2, 1)
+    world, policies = random_world(0, problem, n_contexts=10, n_policies=8)
+    found = []
+    for first in (False, True):
+        learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
+        batch = world.sample(3 * learner.n_explore, np.random.default_rng(1))
+        decisions = learner.ask(batch.contexts)
+        rewards = batch.answer(decisions.lists)
+        order = np.argsort(-rewards.sum(axis=1), kind="stable") if first else np.arange(len(decisions))
+        for part in np.split(order, [learner.n_explore]):
+            learner.tell(decisions[part], rewards[part])
+        found.append(play(learner, world, batch_size=5000).guarantee)
+    assert "gradient route ensures" in found[0]
+    assert "if the design's certificate holds" in found[1]
 
 
 def test_parameters_from_theory() -> None:
@@ -475,6 +500,8 @@ def test_late_uniform_rounds_are_left_aside_and_named() -> None:
     learner.tell(asked[2], batches[2].answer(asked[2].lists))
     early = learner.result()
     assert "phase 2 has not begun" in early.notes[0]
+    assert early.claims[0].failures == (TOO_EARLY,)
+    assert (early.epsilon, early.interval) == (2.0, (0.0, 2.0))
     assert early.n_estimate == 0
     decisions = learner.ask(batches[3].contexts)
     assert (decisions.epochs == 1).all()
@@ -482,6 +509,8 @@ def test_late_uniform_rounds_are_left_aside_and_named() -> None:
     notes = " ".join(learner.result().notes)
     assert "150 of 300" in notes
     assert "150 uniform rounds" in notes
+    assert learner.result().interval == (0.0, 2.0)  # which is for one look, at the end
+    assert "any number of rounds" in learner.result().guarantee
     assert not learner.done
 
 

@@ -174,7 +174,8 @@ def test_a_spent_budget_has_a_result_though_the_oldest_decision_is_open(kind: An
     result = learner.result()
     assert result.epsilon == PROBLEM.max_reward
     assert result.guarantee.startswith("trivial")
-    assert any("99 answers do not count yet, because decision 0" in note for note in result.notes)
+    (note,) = (note for note in result.notes if "99 answers do not count yet, because decision 0" in note)
+    assert note.endswith("or set a patience")
     learner.tell(decisions[:1], rewards[:1])
     assert not any("do not count yet" in note for note in learner.result().notes)
 
@@ -210,11 +211,11 @@ def test_nothing_is_promised_while_older_decisions_are_open() -> None:
         early = learner.result()
         assert early.epsilon == PROBLEM.max_reward
         assert early.interval == (0.0, PROBLEM.max_reward)
-        assert early.guarantee.startswith("none")
+        assert early.guarantee.startswith("no promise: older decisions")
         learner.tell(decisions[~clicked], rewards[~clicked])
         late = learner.result()
         assert late.epsilon < PROBLEM.max_reward
-        assert not late.guarantee.startswith("none")
+        assert not late.guarantee.startswith("no promise")
 
 
 def test_a_status_reads_well() -> None:
@@ -262,3 +263,13 @@ def test_values_of_few_uniform_rounds_stay_within_their_intervals() -> None:
         result = learner.result()
         for candidate in (result.best, *result.runners_up):
             assert candidate.interval[0] <= candidate.value <= candidate.interval[1] <= 1
+
+
+def test_who_has_a_patience_is_told_when_it_ends_and_not_to_set_one() -> None:
+    learner = cb.AdaptiveComband(PROBLEM, POLICIES, epsilon=0.05, patience=150)
+    batch = WORLD.sample(100, as_generator(0))
+    decisions = learner.ask(batch.contexts)
+    learner.tell(decisions[1:], batch.answer(decisions.lists)[1:])
+    (note,) = (note for note in learner.result().notes if "do not count yet" in note)
+    assert note.endswith("or wait: when 150 decisions follow it, it counts as without reward")
+    assert "set a patience" not in note

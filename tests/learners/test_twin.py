@@ -78,10 +78,13 @@ def compare(learner: cb.learners.CertifyingLearner, twin: Twin) -> None:
     assert_same([d.log_evidence for d in status.dropped], [d[3] for d in twin.dropped])
     leader, epsilon = twin.claim()
     assert status.leader == names[leader]
-    assert_same(learner.problem.max_reward if status.certified is None else status.certified, epsilon)
+    assert_same(learner.verdict.claim().epsilon, epsilon)
+    said = epsilon < learner.problem.max_reward and not status.warnings
+    assert_same([] if status.certified is None else [status.certified], [epsilon] if said else [])
     np.testing.assert_allclose(status.forecast, twin.forecast(), rtol=1e-10)
     value = twin.value(leader)
-    np.testing.assert_allclose(status.reward_lost, value * twin.front - twin.reward, rtol=1e-12, atol=1e-9)
+    lost = value * twin.counted()[leader] - twin.earned[leader]
+    np.testing.assert_allclose(status.reward_lost, lost, rtol=1e-12, atol=1e-9)
     assert_same(learner.intervals(), [ends[: len(names)] for ends in twin.intervals()])
 
 
@@ -137,11 +140,12 @@ def follow(
         told = [due[i] for i in rng.permutation(len(due))]
         given, answer = reduce(add, [part[1] for part in told]), np.concatenate([part[2] for part in told])
         learner.tell(given, answer)
-        twin.tell(given.ids, answer)
-        twin.look(learner)
+        twin.tell(learner, given.ids, answer)
         compare(learner, twin)
         earlier |= twin.certified is None and twin.claim()[0] != twin.epochs[-1].leader
     assert sum(learner.evidence.n_rounds) == twin.front
+    assert learner.verdict.stretch == twin.stretch
+    assert_same(learner.verdict.delta, twin.delta)
     happened = {
         "the lead changed": any(a.leader != b.leader for a, b in pairwise(twin.epochs[1:])),
         "fewer candidates": len(twin.epochs[-1].candidates) < P,
@@ -152,6 +156,8 @@ def follow(
         "dropped": len(twin.dropped) > 0,
         "certified": twin.certified is not None,
         "an earlier claim": earlier,
+        "three stretches": twin.stretch > 2,
+        "late answers of an older stretch": twin.n_old > 0,
     }
     return {what for what, did in happened.items() if did} | set(read_kinds(learner))
 
@@ -205,6 +211,16 @@ def test_all_evidence_is_that_of_the_twin_while_candidates_come_and_go(name: str
         occurred |= follow(name, seed, folder=tmp_path, n_first=8, **own, **{**world, "n_batches": 26})
     assert occurred >= {"the lead changed", "missing", "late"}
     assert "dropped" in occurred or name.startswith("ABTest")
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_all_evidence_is_that_of_the_twin_when_it_begins_anew(changing: bool, tmp_path: Path) -> None:
+    occurred = set()
+    for seed, world in enumerate(WORLDS[:2]):
+        own: dict[str, Any] = {"changes": CHANGES, "open_field": True, "n_first": 8} if changing else {}
+        world = {**world, "n_batches": 26, "epsilon": 0.001}  # no certificate
+        occurred |= follow("AdaptiveComband", seed, folder=tmp_path, recent=280, **own, **world)
+    assert occurred >= {"three stretches", "late answers of an older stretch", "missing", "late"}
 
 
 # Rewards are turned round after a third of the rounds, so that the lead must change; then a winner that is clear,

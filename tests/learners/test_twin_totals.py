@@ -124,8 +124,7 @@ def follow(name: str, seed: int, *, patience: int | None, n_batches: int, folder
         told = [due[i] for i in rng.permutation(len(due))]
         given, answer = reduce(add, [part[1] for part in told]), np.concatenate([part[2] for part in told])
         learner.tell(given, answer)
-        twin.tell(given.ids, answer[:, None])
-        twin.look(learner)
+        twin.tell(learner, given.ids, answer[:, None])
         compare(learner, twin)
     happened = {
         "missing": twin.missing > 0,

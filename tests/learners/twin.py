@@ -6,11 +6,17 @@ rewards; of the library it uses only what an epoch states before its first conte
     item there), or Σ r_t(y)·θ_{k_π(y)}/(Q_t(y)·Θ/m) where places are examined;
     log-wealth against "π exceeds ℓ by μ": log mean_j Π_t (1 − λ_j D_t) / Π_{t led by ℓ} (1 − λ_j μ).
 
-A decision counts when it and all before it are answered or overdue. π is dropped when its log-wealth at μ = 0 reaches
-log 1/δ, the leader is certified when all others' at μ = ε do, and the smallest μ certified at an epoch's end stays.
+A decision counts when it and all before it are answered or overdue; an answer to one that is overdue is late. π is
+dropped when its log-wealth at μ = 0 reaches log 1/δ, the leader is certified when all others' at μ = ε do, and the
+smallest μ certified at an epoch's end stays. Who is dropped is seen when decisions are asked for, or before if all of
+them count; a certificate whenever somebody looks.
 
 Candidates may come and go: Π_t over rounds led by a withdrawn candidate counts, for each j, if it is below 1; and
 log 1/δ gives way to what `thresholds` says.
+
+Evidence may begin anew when so many `recent` decisions have brought no certificate: then only rounds of epochs since
+count, all who are there are candidates, and δ is (1/k² − 1/(k + 1)²) of itself in the k-th such stretch, the first
+one's 3/4 included.
 """
 
 from __future__ import annotations
@@ -83,13 +89,16 @@ class Twin:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.most = self.rho  # of E X
         self.places = learner.problem.places
-        self.epsilon, self.delta, self.patience = learner.verdict.epsilon, learner.delta, learner.patience
+        self.epsilon, self.patience = learner.verdict.epsilon, learner.patience
+        self.recent, self.stretch, self.since, self.since_id = learner.recent, 1, 0, 0
+        self.delta = learner.delta if learner.recent is None else 0.75 * learner.delta
         self.ab_test = isinstance(learner, cb.ABTest)
         self.everyone = not (isinstance(learner, cb.ABTest) and learner.eliminate)
         self.asked: list[Asked] = []
-        self.answers: dict[int, Floats] = {}
+        self.answers: dict[int, Floats] = {}  # in time
+        self.told: set[int] = set()
         self.front = self.missing = self.late = 0
-        self.reward = 0.0
+        self.earned = np.zeros(self.P)  # the rewards of the rounds in which each was a candidate
         self.epochs: list[Facts] = []
         self.n_rounds: list[int] = []  # of each epoch
         self.by_leader: dict[int, Floats] = {}  # log-wealths (P, 3) of the rounds that each has led
@@ -105,7 +114,7 @@ class Twin:
         self.dropped: list[tuple[int, int, int, float]] = []
         self.certified: tuple[int, float] | None = None
         self.kept: tuple[int, float] | None = None
-        self.n_uncovered = self.n_uncovered_rewards = 0
+        self.n_uncovered = self.n_uncovered_rewards = self.n_old = 0
         self.look(learner)
 
     @property
@@ -150,13 +159,26 @@ class Twin:
             assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
             np.testing.assert_array_equal(before.stakes, now.stakes)
         for new in facts[len(self.epochs) :]:
+            if ended and self.is_old():
+                self.restart(learner.delta)
+            elif self.epochs and ended:
+                self.kept = self.claim()
             assert new.candidates == tuple(np.flatnonzero(self.alive))
             assert new.stakes.max() * new.bound < 1
-            if self.epochs and ended:
-                self.kept = self.claim()
             self.epochs.append(new)
             self.sizes.append(int(self.present.sum()))
             self.n_rounds.append(0)
+
+    def is_old(self) -> bool:
+        return self.recent is not None and self.certified is None and len(self.asked) - self.since_id >= self.recent
+
+    def restart(self, delta: float) -> None:
+        """Evidence begins anew with the next epoch."""
+        self.stretch, self.since, self.since_id = self.stretch + 1, len(self.epochs), len(self.asked)
+        self.delta = delta * (1 / self.stretch**2 - 1 / (self.stretch + 1) ** 2)
+        self.by_leader, self.alive, self.dropped, self.kept = {}, self.present.copy(), [], None
+        self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
+        self.earned = np.zeros(self.P)
 
     def padded(self, facts: Facts) -> Facts:
         """With a row for all that will ever be there."""
@@ -164,6 +186,8 @@ class Twin:
         return replace(facts, stakes=np.pad(facts.stakes, ((0, more), (0, 0))), growth=np.pad(facts.growth, (0, more)))
 
     def ask(self, learner: cb.learners.CertifyingLearner, decisions: cb.Decisions) -> None:
+        self.enter_all()
+        self.move_on(learner)
         for i in range(len(decisions)):
             assert decisions.ids[i] == len(self.asked)
             epoch = int(decisions.epochs[i])
@@ -173,16 +197,34 @@ class Twin:
             covered, arm = bool(decisions.covered[i]), int(decisions.arms[i])
             self.asked.append(Asked(epoch, covered, arm, x, shown, decisions.propensities[i].tolist()))
 
-    def tell(self, ids: NDArray[np.int64], rewards: Floats) -> None:
+    def tell(self, learner: cb.learners.CertifyingLearner, ids: NDArray[np.int64], rewards: Floats) -> None:
+        """Answers, after which somebody looks."""
         for i, r in zip(ids.tolist(), rewards, strict=True):
-            if i < self.front and i not in self.answers:
-                self.late += 1
-            self.answers.setdefault(i, r)
-        before = self.front
+            if i not in self.told:
+                self.told.add(i)
+                if self.overdue(i):
+                    self.late += 1
+                else:
+                    self.answers[i] = r
+        self.enter_all()
+        if self.front == len(self.asked):
+            self.move_on(learner)
+        before = self.certified
+        self.certify()
+        if self.certified != before:
+            self.drop()
+
+    def enter_all(self) -> None:
+        """All rounds that count by now."""
         while self.front < len(self.asked) and (self.front in self.answers or self.overdue(self.front)):
             self.enter(self.asked[self.front], self.answers.get(self.front))
             self.front += 1
-        if self.front > before:
+
+    def move_on(self, learner: cb.learners.CertifyingLearner) -> None:
+        self.judge()
+        before = len(self.epochs)
+        self.look(learner)
+        if len(self.epochs) > before:
             self.judge()
 
     def overdue(self, i: int) -> bool:
@@ -197,8 +239,11 @@ class Twin:
         self.n_uncovered += uncovered
         self.n_uncovered_rewards += uncovered and rewards is not None and bool(rewards.any())
         X = np.zeros(self.P)
+        if asked.epoch < self.since:
+            self.n_old += 1
+            return
         if rewards is not None:
-            self.reward += float(rewards.sum())
+            self.earned[list(epoch.candidates)] += float(rewards.sum())
             X = self.worth(asked, rewards, epoch)
         of = list(epoch.candidates)
         D = np.where(np.arange(self.P) == epoch.leader, 0.0, self.rho if uncovered else X - X[epoch.leader])[of, None]
@@ -241,7 +286,7 @@ class Twin:
     def evidence(self, leader: int, mu: float) -> Floats:
         """Log-wealth of the bets against "π exceeds the leader by more than μ", (P,)."""
         total = self.log_wealth.copy()
-        for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+        for epoch, n in self.that_count():
             if epoch.leader == leader:
                 total -= n * np.log(1 - epoch.stakes * mu)
         return log_mean_exp(total)
@@ -250,12 +295,19 @@ class Twin:
         return np.array([i for i in range(self.P) if self.alive[i] and i != leader], dtype=np.int64)
 
     def judge(self) -> None:
+        self.drop()
+        self.certify()
+
+    def drop(self) -> None:
         leader, threshold = self.epochs[-1].leader, self.thresholds()
         against = log_mean_exp(self.log_wealth)
         for i in self.rivals(leader):
             if against[i] >= threshold[i]:
                 self.alive[i] = False
                 self.dropped.append((int(i), self.front, leader, float(against[i])))
+
+    def certify(self) -> None:
+        leader, threshold = self.epochs[-1].leader, self.thresholds()
         rivals = self.rivals(leader)
         reached = self.evidence(leader, self.epsilon)[rivals] >= threshold[rivals]
         if self.certified is None and reached.all():
@@ -299,20 +351,26 @@ class Twin:
         return np.array([self.rounds_with(lambda e, i=i: i in e.candidates) for i in range(self.P)])  # type: ignore[misc]
 
     def rounds_with(self, holds: Callable[[Facts], bool]) -> int:
-        return sum(n for e, n in zip(self.epochs, self.n_rounds, strict=True) if holds(e))
+        return sum(n for e, n in self.that_count() if holds(e))
+
+    def that_count(self) -> list[tuple[Facts, int]]:
+        """Epochs of the current stretch, with their rounds."""
+        return list(zip(self.epochs, self.n_rounds, strict=True))[self.since :]
 
     def intervals(self) -> tuple[Floats, Floats]:
-        """Values that no bet refutes, δ/2P on each side; δ/(2i(i + 1)) for the i-th that came later."""
+        """Values that no bet refutes, δ/2(P + 1) on each side; of that the i(i + 1)-th part for the i-th that came
+        later.
+        """
         return self.refuted_outside(self.delta)
 
     def refuted_outside(self, delta: float) -> tuple[Floats, Floats]:
         """Means of X that no bet refutes."""
         later = [max(i - self.n_first + 1, 0) for i in range(self.P)]
-        threshold = np.log(2 * np.array([i * (i + 1) if i else self.n_first for i in later]) / delta)
+        threshold = np.log(2 * (self.n_first + 1) * np.array([i * (i + 1) if i else 1 for i in later]) / delta)
 
         def total(sign: int, v: Floats) -> Floats:
             result = (self.low if sign > 0 else self.high).copy()
-            for epoch, n in zip(self.epochs, self.n_rounds, strict=True):
+            for epoch, n in self.that_count():
                 stakes = np.minimum(self.value_stakes, 0.9 / epoch.value_bound)
                 of = list(epoch.candidates)
                 result[of] -= n * np.log(1 + sign * stakes * v[of, None])

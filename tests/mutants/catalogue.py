@@ -24,6 +24,7 @@ TWIN = "tests/learners/test_twin.py::test_all_evidence_is_that_of_the_twin"
 ADAPTIVE, LISTS, AB = f"{TWIN}[AdaptiveComband]", f"{TWIN}[UniformLists]", f"{TWIN}[ABTest]"
 COMING = f"{TWIN}_while_candidates_come_and_go[AdaptiveComband]"
 FIELD = "tests/learners/certifying/test_field.py"
+CLAIMS = "tests/learners/certifying/test_claims.py"
 STATED = "tests/learners/test_twin.py::test_an_epoch_states_what_the_formulas_say"
 OF_ADAPTIVE = "tests/learners/test_adaptive.py"
 BETTING, SEQUENCES = "tests/estimates/test_betting.py", "tests/estimates/test_sequences.py"
@@ -37,11 +38,70 @@ EVALUATION = "tests/test_evaluation.py::test_intervals_and_epsilon_are_those_of_
 BERNSTEIN, PAIRS = "tests/estimates/test_importance.py::test_intervals_by_hand", "tests/estimates/test_pairs.py"
 DESIGN = "tests/test_design.py"
 PAC, LEDGER, EXP4 = (f"tests/learners/test_{name}.py" for name in ("pac_comband", "ledger", "exp4_comb_sparse"))
+GROUPING = "tests/learners/certifying/test_grouping.py"
+ANY_ORDER = f"{GROUPING}::test_the_order_and_the_parts_in_which_answers_are_told_change_nothing"
 STORAGE, FILES = "tests/test_storage.py", "tests/learners/test_files.py"
 TOTALS = "tests/exploration/test_midzuno.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/exploration/test_disagreement.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- when answers come, and how they are told --------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/queue.py",
+        "in_time = ids >= max(self.front, self.oldest)",
+        "in_time = ids >= self.front",
+        "answers beyond the patience count as long as nobody else was told, though zeros do not wait for them",
+        (f"{GROUPING}::test_within_a_period_too_what_is_late_does_not_count",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "settled = queue.settle_overdue() if queue.front < queue.oldest else None",
+        "settled = None",
+        "decisions become overdue only when something is told",
+        (f"{OF_ADAPTIVE}::test_missing_answers_count_as_no_reward_after_their_time",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "if self._all.queue.front == self._ledger.issued:",
+        "if self._all.queue.front > 0:",
+        "candidates are dropped and epochs begin by how answers were grouped",
+        (ANY_ORDER,),
+    ),
+    Mutant(
+        "estimates/grids.py",
+        "return np.asarray(np.add.accumulate(np.concatenate([total[None], terms]))[-1])",
+        "return np.asarray(total + terms.sum(axis=0))",
+        "sums depend on which rounds came in together",
+        (f"{BETTING}::test_into_which_blocks_rounds_are_cut_does_not_matter_to_the_last_bit",),
+    ),
+    Mutant(
+        "learners/certifying/queue.py",
+        'return events_of_rounds(events, np.argsort(events.ids, kind="stable"))[0]',
+        "return events",
+        "rewards are added in the order in which they were told",
+        (ANY_ORDER,),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "max(self.max_rounds - self._ledger.issued, 0)",
+        "max(self.max_rounds - self._ledger.answered, 0)",
+        "a budget is overrun by decisions that are never answered",
+        (f"{GROUPING}::test_a_budget_is_one_of_decisions_and_rounds_are_those_that_count",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "if self._up_to_date == now:",
+        "if self._up_to_date is not None and self._up_to_date[1] == now[1]:",
+        "what was loaded begins anew at another moment than what went on",
+        (f"{GROUPING}::test_saved_and_loaded_at_any_moment_it_goes_on_bit_for_bit",),
+    ),
+    Mutant(
+        "learners/certifying/queue.py",
+        "if n and begun != epoch:",
+        "if n < 0:",
+        "bets of one epoch see the first half of a rhythm alone",
+        (f"{GROUPING}::test_all_decisions_of_a_period_are_drawn_with_one_plan",),
+    ),
     # ---- a field that changes ----------------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/evidence.py",
@@ -52,8 +112,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "self.log_wealth[whom] += np.minimum(part[whom], 0.0) - before",
-        "self.log_wealth[whom] += log_wealth",
+        "self.log_wealth += np.minimum(part, 0.0) - before",
+        "self._enter(one, self.log_wealth)",
         "late answers of rounds that a withdrawn leader led count against others",
         (COMING,),
     ),
@@ -66,7 +126,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/field.py",
-        "while (counted < np.log(1 / self.level(w))).sum() > w:",
+        "while (counted < np.log(1 / self.level(w, share))).sum() > w:",
         "while w < 0:",
         "whoever sees the data withdraws the better ones for nothing",
         (f"{FIELD}::test_whom_evidence_has_excluded_can_be_withdrawn_for_nothing",),
@@ -80,8 +140,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "return n - (self.front + n) % self.period",
-        "return n",
+        "n -= (self.front + n) % self.period",
+        "n -= 0",
         "a part of a period enters the evidence, and a rhythm passes for a difference",
         (f"{FIELD}::test_whole_periods_enter_together",),
     ),
@@ -91,6 +151,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "taken |= mine[k] == spare[i, following]",
         "a list that the fallback fills shows an action twice",
         ("tests/policies/test_gaps.py::test_a_fallback_fills_what_is_empty",),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))",
+        "return self.seen.value_error(candidate, self._all_rounds(), self.counted)",
+        "the standard error of a newcomer's value is that of all rounds, most of which say nothing of it",
+        ("tests/learners/certifying/test_beliefs.py",),
+    ),
+    Mutant(
+        "learners/certifying/seen.py",
+        "others * n_rounds[since.min() :].sum()",
+        "others * n_rounds.sum()",
+        "rounds that count no longer make newcomers look more uncertain than they are",
+        ("tests/learners/certifying/test_seen.py",),
     ),
     # ---- the certificate ---------------------------------------------------------------------------------------------
     Mutant(
@@ -116,8 +190,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "n, n_uncovered = int(here.sum()), int((here & ~covered).sum())",
-        "n, n_uncovered = int(here.sum()), 0",
+        "n, uncovered = len(covered), _NONE if covered.all() else first_id + np.flatnonzero(~covered)",
+        "n, uncovered = len(covered), _NONE",
         "uncovered rounds not counted: contexts that break the smallest propensity cost nothing",
         (ADAPTIVE,),
     ),
@@ -137,7 +211,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/watch.py",
-        "self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)",
+        "self.drift.update(self._in_favour, self._opposed, self.rounds)",
         "pass",
         "the drift guard never fed: a changing world goes unnoticed",
         (f"{OF_ADAPTIVE}::test_a_world_that_changes_within_an_epoch_is_reported",),
@@ -158,10 +232,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/report.py",
-        "lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)",
-        "lost = float(evidence.reward - evidence.values.means[claim.leader] * evidence.rounds)",
+        "lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))",
+        "lost = float(evidence.earned_while(claim.leader) - evidence.values.means[claim.leader] * own)",
         "the sign of reward_lost: what exploration cost reads as a gain",
         (LISTS,),
+    ),
+    Mutant(
+        "learners/certifying/evidence.py",
+        "return sum(self.rewards[k] for k in epochs if candidate in self.epochs[k].candidates)",
+        "return self.reward",
+        "rewards from before a newcomer came count as what exploration beside it brought",
+        (COMING,),
     ),
     Mutant(
         "learners/certifying/evidence.py",
@@ -192,9 +273,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/reports/test_pages.py",),
     ),
     Mutant(
-        "learners/certifying/verdict.py",
-        "return float(np.log(1 / self.delta))",
-        "return float(np.log(1 / self.delta) / 2)",
+        "learners/certifying/field.py",
+        "return float(np.log(1 / (self.delta * share)))",
+        "return float(np.log(1 / (self.delta * share)) / 2)",
         "the threshold is log 1/√δ",
         (LISTS,),
     ),
@@ -214,22 +295,22 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "overdue = (ids < self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)",
-        "overdue = (ids <= self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)",
+        "return 0 if self.patience is None else max(self.ledger.issued - self.patience, 0)",
+        "return 0 if self.patience is None else max(self.ledger.issued - self.patience + 1, 0)",
         "decisions count as unanswered one round too early",
         (LISTS,),
     ),
     Mutant(
         "learners/certifying/queue.py",
-        "first = np.flatnonzero(blocking)",
-        "first = np.flatnonzero(blocking)[1:]",
+        "first = np.flatnonzero(self._blocking())",
+        "first = np.flatnonzero(self._blocking())[1:]",
         "answers enter the evidence ahead of an older open decision",
         (LISTS,),
     ),
     Mutant(
         "learners/certifying/evidence.py",
-        "chosen = np.flatnonzero(mine & counts)",
-        "chosen = np.flatnonzero(mine)",
+        "chosen = np.flatnonzero(events.covered[rows])",
+        "chosen = np.arange(len(rows))",
         "rewards of uncovered rounds enter beside ρ",
         (ADAPTIVE,),
     ),
@@ -351,8 +432,8 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- bets --------------------------------------------------------------------------------------------------------
     Mutant(
         "estimates/betting.py",
-        "total = n_uncovered * np.log1p(-bets.stakes * max_reward)",
-        "total = n_uncovered * np.log1p(bets.stakes * max_reward)",
+        "cost = np.log1p(-bets.stakes * max_reward)",
+        "cost = np.log1p(bets.stakes * max_reward)",
         "uncovered rounds win the bet",
         (ADAPTIVE,),
     ),
@@ -386,14 +467,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "estimates/sequences.py",
-        "threshold = np.log(2 * np.where(which < self.n_first, self.n_first, later * (later + 1)) / delta)",
-        "threshold = np.log(2 * np.where(which < self.n_first, 1, later * (later + 1)) / delta)",
+        "return np.where(which < self.n_first, 1, later * (later + 1)) * (self.n_first + 1)",
+        "return np.where(which < self.n_first, 1, later * (later + 1))",
         "value intervals without the union over candidates",
         (LISTS,),
     ),
     Mutant(
         "estimates/sequences.py",
-        "high += n_uncovered * np.log1p(-stakes * max_reward)",
+        "later * (later + 1)) * (self.n_first + 1)",
+        "later * (later + 1)) * self.n_first",
+        "intervals of newcomers spend what those of the start have spent already",
+        (f"{SEQUENCES}::test_intervals_of_all_who_ever_come_spend_delta_once",),
+    ),
+    Mutant(
+        "estimates/sequences.py",
+        "high += np.log1p(-stakes * max_reward)",
         "high += 0.0 * stakes",
         "uncovered rounds count as worthless in the upper end",
         (f"{SEQUENCES}::test_uncovered_rounds_widen_the_interval",),
@@ -436,15 +524,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "learners/certifying/traffic.py",
-        "return self.estimate + _SURE * self.error",
+        "return self.estimate + SURE * self.error",
         "return self.estimate - _SURE * self.error",
         "a cap on the reward lost is taken to be kept until it is surely broken",
         ("tests/learners/certifying/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),
     ),
     Mutant(
-        "learners/certifying/parts.py",
-        "field=field, kept=self.verdict.kept",
-        "field=field",
+        "learners/certifying/verdict.py",
+        "field=field, kept=self.kept, restarts=self.restarts",
+        "field=field, restarts=self.restarts",
         "a learner that is loaded forgets who is in production",
         ("tests/learners/certifying/test_traffic.py::test_production_is_kept_after_a_save",),
     ),
@@ -581,6 +669,86 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._slow /= 1",
         "stretches that end when it suits them cost nothing",
         (STRETCHES,),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "changes = -(-changes // period) * period",
+        "changes = changes + 0",
+        "night and day pass for a change, though the rhythm is stated",
+        (f"{GUARDS}::test_bets_on_change_are_fair_at_the_ends_of_periods",),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "change_in_balance = np.searchsorted(one_sided, ends)",
+        "change_in_balance = change_in_balance + 0 * ends",
+        "by day rewards are for the leader, by night against it, and that passes for a change",
+        (f"{GUARDS}::test_bets_on_change_are_fair_at_the_ends_of_periods",),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "return n_rounds - n_rounds % self.period",
+        "return n_rounds",
+        "the drift guard looks before the night",
+        (f"{GUARDS}::test_rounds_of_a_period_that_is_not_over_do_not_count",),
+    ),
+    Mutant(
+        "estimates/guards.py",
+        "bets = [_log_cosh(c * d.sum() / sigma) - _log_cosh(c * d / sigma).sum() for c in _SWAP_STAKES]",
+        "bets = [_log_cosh(c * d.sum() / sigma) - c**2 / 4 for c in _SWAP_STAKES]",
+        "bets on periods that change places are worth more than they cost",
+        (f"{GUARDS}::test_bets_on_periods_that_change_places_have_mean_one",),
+    ),
+    Mutant(
+        "learners/certifying/watch.py",
+        "ChangeGuard(period=period)",
+        "ChangeGuard()",
+        "nobody tells the drift guard of the rhythm",
+        ("tests/learners/certifying/test_watch.py::test_a_rhythm_that_is_stated_is_no_change",),
+    ),
+    Mutant(
+        "learners/certifying/watch.py",
+        "return np.asarray(ids[counts[inverse] == period])",
+        "return np.asarray(ids[counts[inverse] > 0])",
+        "the drift guard takes parts of periods for whole ones",
+        (
+            "tests/learners/certifying/test_watch.py"
+            "::test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at",
+        ),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "return share_of_stretch(self.stretch) if self.restarts else 1.0",
+        "return 1.0",
+        "evidence begins anew until something wrong is certified",
+        (f"{RECENT}::test_some_stretch_is_wrong_with_probability_delta_at_most",),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "self.stretch += 1",
+        "self.stretch += 0",
+        "every stretch spends what the first may",
+        (f"{RECENT}::test_some_stretch_is_wrong_with_probability_delta_at_most",),
+    ),
+    Mutant(
+        "learners/certifying/stretches.py",
+        "return (2 * k + 1) / (k * (k + 1)) ** 2",
+        "return (2 * k + 1) / (k * (k + 1))",
+        "stretches spend more than delta in all",
+        (f"{RECENT}::test_shares_of_stretches_sum_to_one",),
+    ),
+    Mutant(
+        "learners/certifying/learner.py",
+        "values.bounds(delta=self._all.verdict.delta, max_reward=self.problem.max_reward)",
+        "values.bounds(delta=self.delta, max_reward=self.problem.max_reward)",
+        "the intervals of every stretch spend all of delta",
+        (f"{RECENT}::test_a_stretch_is_judged_at_its_share_of_delta",),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "return self.field.thresholds(against, share=self.share)",
+        "return self.field.thresholds(against)",
+        "every stretch drops and certifies at all of delta",
+        ("tests/learners/test_twin.py::test_all_evidence_is_that_of_the_twin_when_it_begins_anew",),
     ),
     Mutant(
         "learners/certifying/evidence.py",
@@ -1155,6 +1323,101 @@ MUTANTS: tuple[Mutant, ...] = (
         "policies cannot be asked where --context names the column",
         ("tests/evaluation/test_sharded.py::test_policies_are_given_contexts_as_the_log_calls_them",),
     ),
+    Mutant(
+        "evaluation/clipped.py",
+        "if off.any():",
+        "if False:",
+        "a rule that did not draw the lists says what could be shown",
+        ("tests/evaluation/test_clipped.py::test_a_rule_that_did_not_draw_the_lists_is_refused",),
+    ),
+    # ---- bounds for one look -----------------------------------------------------------------------------------------
+    Mutant(
+        "learners/uniform.py",
+        "if self._ledger.overtaken() or not self.done:",
+        "if self._ledger.overtaken():",
+        "intervals that are for one look at the end are promised at every look before",
+        ("tests/test_running.py::test_stops_at_max_rounds_and_says_so",),
+    ),
+    Mutant(
+        "learners/two_phase/report.py",
+        "if not self.in_order or self.n_policies is None or not self._finished:",
+        "if not self.in_order or self.n_policies is None:",
+        "intervals of values that are for one look at the end are given at every look before",
+        (f"{PAC}::test_late_uniform_rounds_are_left_aside_and_named",),
+    ),
+    Mutant(
+        "learners/two_phase/learner.py",
+        'self.route in ("gradient", "refined") and self._explored_in_order',
+        'self.route in ("gradient", "refined")',
+        "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
+        (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
+    ),
+    # ---- what is read off a log --------------------------------------------------------------------------------------
+    Mutant(
+        "estimates/histograms.py",
+        "bets = _BETS * 2.0 ** -powers[1] / powers[0]",
+        "bets = _BETS / self.bound",
+        "stakes depend on a propensity that was read off the log",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "estimates/histograms.py",
+        "weights = np.log(len(_BETS) / ((i + 1.0) * (i + 2.0)))",
+        "weights = np.zeros(len(_BETS))",
+        "each power of two that a log may suggest has all of delta",
+        ("tests/evaluation/test_hints.py::test_the_bound_for_candidates_that_overlap_is_that_of_the_wealth",),
+    ),
+    Mutant(
+        "evaluation/judging.py",
+        "then = max(float(known_before[~uncovered].max(initial=0.0)), beyond)",
+        "then = float(known_before[~uncovered].max(initial=0.0))",
+        "a hint leaves candidates out that cannot be judged, and brings less than it says",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
+    Mutant(
+        "evaluation/evaluating.py",
+        "per_item=1 / least_of_pairs(1.0, reading),",
+        "per_item=1.0,",
+        "under factors of places a hint names the propensity of pairs, and makes epsilon larger where it is followed",
+        ("tests/evaluation/test_hints.py::test_a_hint_that_is_followed_brings_what_it_says",),
+    ),
+    # ---- what comes in -----------------------------------------------------------------------------------------------
+    Mutant(
+        "problem.py",
+        "        return values.copy()\n    refuse_masked(name, values)",
+        "        return values.copy()",
+        "rewards and propensities under a mask are counted",
+        ("tests/test_masked.py",),
+    ),
+    Mutant(
+        "contexts.py",
+        '            refuse_masked("contexts", X)\n            if sp.issparse(X) and len(shape) != 2:',
+        "            if sp.issparse(X) and len(shape) != 2:",
+        "policies are asked about contexts under a mask",
+        ("tests/test_masked.py",),
+    ),
+    # ---- items numbered anew -----------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/numbering.py",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else most",
+        "number = np.int64(numbers[slot]) if stamp[slot] == i else 0",
+        "what no candidate shows has the propensity of another item",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "stamp[slot], keys[slot], numbers[slot] = i, y, count",
+        "stamp[slot], keys[slot], numbers[slot] = 0, y, count",
+        "items of later contexts are counted several times",
+        ("tests/test_kernels_numbering.py",),
+    ),
+    Mutant(
+        "_kernels/numbering.py",
+        "if n_actions > FEW_ITEMS and n_actions > lists.size + asked.size:",
+        "if n_actions < 0:",
+        "a request takes room for all items there are",
+        ("tests/learners/test_many_items.py",),
+    ),
     # ---- lists learnt online -----------------------------------------------------------------------------------------
     Mutant(
         "learners/online_lists.py",
@@ -1162,6 +1425,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "return min((1 - floor) * self.exploit + floor * uniform for floor in (most,))",
         "an interval rests on a smaller weight than there can be",
         ("tests/learners/test_online_lists.py::test_the_interval_knows_the_largest_weight",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "in_order = ids[own] == self._first_id + np.arange(len(own))",
+        "in_order = ids[own] >= 0",
+        "decisions that were answered first, which are no fair sample, tell the value of a model",
+        ("tests/learners/test_online_lists.py",),
+    ),
+    Mutant(
+        "learners/online_lists.py",
+        "bound, delta = rho / self._least_chance(), _DELTA / (epoch * (epoch + 1))",
+        "bound, delta = rho / self._least_chance(), _DELTA",
+        "each of many epochs has an interval that misses with the probability allowed for all of them",
+        ("tests/learners/test_online_lists.py::test_the_intervals_of_all_epochs_share_delta",),
     ),
     Mutant(
         "learners/online_lists.py",
@@ -1205,5 +1482,47 @@ MUTANTS: tuple[Mutant, ...] = (
         "known if known is not None else (set(), None)",
         "what a replaced day had brought stays in the sums",
         ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
+    # ---- sentences and their premises --------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/claims.py",
+        "if run.problem.places is None:",
+        "if True:",
+        "a cover of sets promises something of lists in which places matter",
+        (f"{CLAIMS}::test_a_cover_says_nothing_where_places_matter",),
+    ),
+    Mutant(
+        "learners/fixed_time.py",
+        "HOLDS if run.problem.places is None else",
+        "HOLDS if True else",
+        "the same, of learners with a fixed number of rounds",
+        (f"{CLAIMS}::test_a_cover_says_nothing_where_places_matter",),
+    ),
+    Mutant(
+        "learners/certifying/claims.py",
+        "int((~present[: len(cover.shares)]).sum())",
+        "0",
+        "a cover promises something though a representative is gone",
+        (f"{CLAIMS}::test_a_cover_says_nothing_when_a_representative_was_withdrawn",),
+    ),
+    Mutant(
+        "learners/certifying/claims.py",
+        'return "a guard has given alarm: see the warning" if run.watch.warnings else HOLDS',
+        "return HOLDS",
+        "a promise is printed beside the alarm that voids it",
+        (f"{CLAIMS}::test_an_alarm_takes_every_sentence_of_the_certificate_away",),
+    ),
+    Mutant(
+        "claims.py",
+        "return sorted(set(options) - self.knows)",
+        "return []",
+        "a new option is promised about before its proof was read",
+        (f"{CLAIMS}::test_a_setting_that_no_proof_knows_is_refused",),
+    ),
+    Mutant(
+        "learners/certifying/verdict.py",
+        "return min(self.field.delta * self.field.planned_fields, 1.0)",
+        "return self.field.delta",
+        "every field of the plan claims at δ, and δ is printed for all of them",
+        (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
     ),
 )

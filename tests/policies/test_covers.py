@@ -92,9 +92,9 @@ def test_the_promise_in_words() -> None:
     first, second = rng.normal(size=(2, 4, 12))
     cover = cover_blends(first, second, rng.normal(size=(300, 4)), problem=PROBLEM, delta=0.01).cover
     assert cover is not None
-    text = cover.promise(epsilon=0.05, delta=0.04, max_reward=2.0)
-    assert f"{0.05 + 2 * cover.eta:.4g}" in text
-    assert "0.95" in text
+    assert f"{0.05 + 2 * cover.eta:.4g} of every blend" in cover.sentence(0.05, 2.0)
+    assert cover.sentence(0.05, 0.04).startswith("within ε + ρη = 0.04 ")
+    assert f"{cover.eta:.3g}" in cover.basis
 
 
 def test_a_certifying_learner_says_what_it_means_for_every_blend() -> None:

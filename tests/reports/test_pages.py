@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import comband as cb
+from comband.claims import Claim
 from comband.cli import app
 from comband.evaluation import LogEvaluation
 from comband.reports import Needed, charts, evaluation_page, selection_page
@@ -136,7 +137,15 @@ def test_a_report_says_what_is_not_certified() -> None:
 
 def test_results_of_other_learners_are_drawn_too() -> None:
     best, other = Candidate(1, "b", 0.3, (0.2, 0.4)), Candidate(0, "a", 0.25, (0.1, 0.4))
-    result = Selection(WORLD.candidates(1)[0], best, 0.15, 0.05, 100, (other,), "by a theorem")
+    result = Selection(
+        WORLD.candidates(1)[0],
+        best,
+        0.15,
+        0.05,
+        100,
+        (other,),
+        claims=(Claim("certificate", "", 0.05, "by a theorem", ()),),
+    )
     data = drawn(selection_page(result, {"rounds": np.empty(0)}, problem=PROBLEM, n_candidates=2))
     (winner, second), epsilon = data["comparison"]["candidates"], data["comparison"]["epsilon"]
     assert (winner["name"], winner["difference"], winner["bound"], epsilon) == ("b", 0, 0, 0.15)

@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import LIMIT, wait_for
 
 
 def binaries() -> Path | None:
@@ -35,6 +36,17 @@ def other_user() -> int | None:
         except KeyError:
             continue
     return None
+
+
+def children(parent: int) -> list[int]:
+    """The processes that this one has started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # gone meanwhile
+            number, rest = stat.read_text().split(" ", 1)[0], stat.read_text().rpartition(")")[2].split()
+            if int(rest[1]) == parent:
+                found.append(int(number))
+    return found
 
 
 class Server:
@@ -68,26 +80,30 @@ class Server:
             start_new_session=True,
         )
         psycopg = pytest.importorskip("psycopg")
-        for _ in range(600):
+
+        def answers() -> bool:
             try:
-                psycopg.connect(self.address, connect_timeout=1).close()
+                psycopg.connect(self.address, connect_timeout=60).close()
             except psycopg.OperationalError:
-                time.sleep(0.05)
-            else:
-                return
-        raise AssertionError("PostgreSQL does not start")
+                return False
+            return True
+
+        wait_for(answers, "PostgreSQL starts")
 
     def kill(self) -> None:
         """As if the machine had lost its power, but for what the system still writes."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)  # with all its children, which would answer for a while
+        os.kill(self._process.pid, signal.SIGSTOP)  # it makes no more children
+        for child in children(self._process.pid):  # each leads a session of its own, and would answer for a while
+            os.kill(child, signal.SIGKILL)
+        os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(timeout=10)
+                self._process.wait(timeout=LIMIT)
             except subprocess.TimeoutExpired:
                 self.kill()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from comband.serve.client import Client, ServiceError
 from comband.serve.service import Service
 from comband.serve.tokens import all_tokens, create_token, revoke_token, roles_of
 from tests.serve.worlds import NAMES, M, World, listening, service, spec
+from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
 ROLES = ("decide", "reward", "read", "admin")
@@ -36,7 +36,7 @@ def made(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def http(made: Service) -> Iterator[httpx.Client]:
-    with listening(made) as address, httpx.Client(base_url=address, headers=JSON, timeout=30) as client:
+    with listening(made) as address, httpx.Client(base_url=address, headers=JSON, timeout=LIMIT) as client:
         client.post("/v1/experiments", content=wire.as_json(spec()))
         yield client
 
@@ -242,9 +242,7 @@ def test_the_client_makes_the_same_calls(http: httpx.Client, made: Service) -> N
         receipt = client.reward("second", one.decision, dict(world.rewards(0, one.items)))
         assert receipt.accepted == M
         assert client.decision("second", one.decision).items == one.items
-        for _ in range(500):
-            if client.status("second").rounds == 1:
-                break
+        wait_for(lambda: client.status("second").rounds == 1, "the round is learnt")
         result = client.result("second")
         assert result.rounds == 1
         assert result.best in NAMES
@@ -294,10 +292,7 @@ def test_the_export_leaves_out_whose_lists_were_not_sent(
         assert answer.status_code == 200, answer.text
         decision = msgspec.json.decode(answer.content, type=wire.Decision)
         http.post("/v1/experiments/some/rewards", content=wire.as_json(world.post(i, decision)))
-    for _ in range(3000):
-        if made.journal.counts(running.experiment.id)[1] == 32:
-            break
-        time.sleep(0.01)
+    wait_for(lambda: made.journal.counts(running.experiment.id)[1] == 32, "all rounds are settled")
     monkeypatch.setattr(type(made.telling), "status", lambda *_: {})
     data = http.get("/v1/experiments/some/export/candidates.parquet").content
     table = pytest.importorskip("pyarrow.parquet").read_table(io.BytesIO(data))
@@ -317,10 +312,7 @@ def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tm
         posts = [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)]
         http.post("/v1/experiments/log/rewards", content=wire.as_json(posts))
     number = made.experiments.find("log").experiment.id
-    for _ in range(3000):
-        if made.journal.counts(number)[1] == 160:
-            break
-        time.sleep(0.01)
+    wait_for(lambda: made.journal.counts(number)[1] == 160, "all rounds are settled")
     for what in ("rounds", "candidates"):
         data = http.get(f"/v1/experiments/log/export/{what}.parquet").content
         (tmp_path / f"{what}.parquet").write_bytes(data)

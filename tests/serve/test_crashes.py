@@ -29,6 +29,7 @@ from comband.serve.service import Service
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import QUICK, M, World, caught_up, spec
+from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
 # One process has everything loaded, and forks whoever is to be killed: what takes long is not what is tested.
@@ -117,7 +118,7 @@ class Victim:
         """Until it answers."""
         while not stop.is_set():
             try:
-                httpx.get(f"{self.address}/healthz")
+                httpx.get(f"{self.address}/healthz", timeout=LIMIT)
             except httpx.TransportError:
                 stop.wait(0.02)
             else:
@@ -153,7 +154,7 @@ class Victim:
 
 def insist(http: httpx.Client, method: str, path: str, body: bytes | None = None) -> bytes:
     """Call until it is answered."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         try:
             response = http.request(method, path, content=body)
@@ -172,7 +173,7 @@ def insist(http: httpx.Client, method: str, path: str, body: bytes | None = None
 def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire.Decision]:
     """All decisions that were acknowledged, by the number of the request; the rewards of all were, too."""
     told: dict[int, wire.Decision] = {}
-    with httpx.Client(base_url=address, headers=JSON, timeout=20) as http:
+    with httpx.Client(base_url=address, headers=JSON, timeout=LIMIT) as http:
         insist(http, "POST", "/v1/experiments", wire.as_json(spec(epsilon=0.01, block=size)))
         for batch in range(n_batches):
             numbers = range(batch * size, (batch + 1) * size)
@@ -289,6 +290,12 @@ def learns(http: httpx.Client, victim: Victim) -> bool:
     return "comband_learning 1\n" in insist(http, "GET", f"{victim.address}/metrics").decode()
 
 
+def learning(http: httpx.Client, victims: list[Victim]) -> Victim | None:
+    """The one that learns; none while the lease changes hands, as it may on a busy machine."""
+    found = [victim for victim in victims if learns(http, victim)]
+    return found[0] if len(found) == 1 else None
+
+
 def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> None:
     """Whoever is left goes on, another learns within seconds, and nothing is counted twice."""
     with postgres.server() as cluster:
@@ -296,15 +303,14 @@ def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> N
         victims = [Victim(cluster.address, nursery) for _ in range(3)]
         told: dict[int, wire.Decision] = {}
         try:
-            with httpx.Client(headers=JSON, timeout=20) as http:
+            with httpx.Client(headers=JSON, timeout=LIMIT) as http:
                 for victim in victims:
                     insist(http, "GET", f"{victim.address}/readyz")
                 insist(http, "POST", f"{victims[0].address}/v1/experiments", wire.as_json(spec(epsilon=0.01, block=16)))
                 for start in range(0, 320, 16):
                     if start == 160:
-                        learning = [victim for victim in victims if learns(http, victim)]
-                        assert len(learning) == 1
-                        victims.sort(key=lambda victim: victim is not learning[0])  # it is the first to be killed
+                        leader = wait_for(lambda: learning(http, victims), "one of them learns")
+                        victims.sort(key=lambda victim: victim is not leader)  # it is the first to be killed
                         for victim in victims[:2]:
                             victim.end()
                     left = victims if start < 160 else victims[2:]
@@ -318,13 +324,13 @@ def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> N
                             assert response.status_code in (404, 503), response.text
                         told[i] = msgspec.json.decode(response.content, type=wire.Decision)
                         insist(http, "POST", f"{path}/rewards", wire.as_json(world.post(i, told[i])))
-                began, path = time.monotonic(), f"{victims[2].address}/v1/experiments/test/status"
-                while True:
+                path = f"{victims[2].address}/v1/experiments/test/status"
+
+                def learnt() -> bool:
                     status = msgspec.json.decode(insist(http, "GET", path), type=wire.Status)
-                    if status.rounds == 320 or status.done:
-                        break
-                    assert time.monotonic() - began < 60
-                    time.sleep(0.02)
+                    return bool(status.rounds == 320 or status.done)
+
+                wait_for(learnt, "another process learns")
             assert victims[2].stop() == 0
         finally:
             for victim in victims:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from comband.serve.api import make_app
 from comband.serve.service import Service
 from comband.serve.tokens import create_token
 from tests.browser import fits, opened
+from tests.waiting import LIMIT, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -74,11 +74,8 @@ class Served:
     def wait(self, name: str, field: str, value: object) -> None:
         """Until the status says so."""
         with self._client() as client:
-            for _ in range(300):
-                if client.get(f"/v1/experiments/{name}/status").json()[field] == value:
-                    return
-                time.sleep(0.1)
-        pytest.fail(f"{field} never became {value!r}")
+            path = f"/v1/experiments/{name}/status"
+            wait_for(lambda: client.get(path).json()[field] == value, f"{field} is {value!r}")
 
 
 @pytest.fixture
@@ -88,25 +85,25 @@ def served(tmp_path: Path) -> Iterator[Served]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.02)
+    wait_for(lambda: server.started, "the service listens")
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     yield Served(f"http://{host}:{port}", service)
     server.should_exit = True
-    thread.join(timeout=20)
+    thread.join()
     service.close()
 
 
 def give_token(served: Served, *roles: str) -> str:
     with served.service.journal.database.transaction():
         token = create_token(served.service.journal, "page", roles)
-    for _ in range(100):  # the service hears of it within moments
-        known = httpx.get(f"{served.address}/v1/experiments", headers={"authorization": f"Bearer {token}"})
-        without = httpx.get(f"{served.address}/v1/experiments")
-        if (known.status_code, without.status_code) == (200, 401):
-            return token
-        time.sleep(0.1)
-    pytest.fail("the token is not known")
+
+    def is_known() -> bool:
+        path, headers = f"{served.address}/v1/experiments", {"authorization": f"Bearer {token}"}
+        known, without = httpx.get(path, headers=headers, timeout=LIMIT), httpx.get(path, timeout=LIMIT)
+        return (known.status_code, without.status_code) == (200, 401)
+
+    wait_for(is_known, "the service knows the token")
+    return token
 
 
 def text(page: Page, selector: str) -> str:
@@ -125,8 +122,8 @@ def until(page: Page, selector: str, words: str) -> None:
 
 def as_told(served: Served) -> dict[str, list[float]]:
     """What the API says, as the charts should draw it."""
-    status = httpx.get(f"{served.address}/v1/experiments/home/status").json()
-    history = httpx.get(f"{served.address}/v1/experiments/home/history").json()
+    status = httpx.get(f"{served.address}/v1/experiments/home/status", timeout=LIMIT).json()
+    history = httpx.get(f"{served.address}/v1/experiments/home/history", timeout=LIMIT).json()
     order = {"leader": 0, "candidate": 1, "dropped": 2}
     rows = sorted(status["candidates"], key=lambda row: (order[row["state"]], -row["difference"]))
     found = {name: [row[name] for row in rows] for name in ("difference", "value")}
@@ -194,7 +191,7 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
         assert drawn == told
         assert sum(told["decisions"]) == 2000
         until(page, "#numbers", "2,000")
-        assert page.locator("#guards li").count() == 4
+        assert page.locator("#guards li").count() == 5
         page.click("#json summary")
         page.click("#addresses button >> nth=1")
         page.wait_for_selector("#raw:not([hidden])")
@@ -279,16 +276,16 @@ def test_tokens(browser: Browser, served: Served) -> None:
 
 
 def test_what_may_run_is_said_and_nothing_is_inline(served: Served) -> None:
-    answer = httpx.get(served.address)
+    answer = httpx.get(served.address, timeout=LIMIT)
     policy = answer.headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=|https?://", answer.text)
     for name in re.findall(r'(?:src|href)="/page/([^"]+)"', answer.text):
-        got = httpx.get(f"{served.address}/page/{name}")
+        got = httpx.get(f"{served.address}/page/{name}", timeout=LIMIT)
         assert got.status_code == 200
         assert got.headers["x-content-type-options"] == "nosniff"
     assert files.file("__init__.py") is None
     assert files.file("../journal.py") is None
-    assert httpx.get(f"{served.address}/page/%2e%2e/api.py").status_code == 404
+    assert httpx.get(f"{served.address}/page/%2e%2e/api.py", timeout=LIMIT).status_code == 404

@@ -29,6 +29,7 @@ from comband.serve.service import Service
 from comband.serve.settings import settings
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, numbered, service, spec
+from tests.waiting import LIMIT
 
 FACTORS = [1, 0.5, 0.25]
 SEED = f"{5:064x}"
@@ -83,7 +84,7 @@ def test_places_over_http_and_in_the_export(places: Any, tmp_path: Path) -> None
     world, n = PlacedWorld(3, best=0.3), 192
     with service(tmp_path) as made, listening(made) as address:
         headers = {"content-type": "application/json"}
-        with httpx.Client(base_url=address, headers=headers, timeout=60) as http:
+        with httpx.Client(base_url=address, headers=headers, timeout=LIMIT) as http:
             body = wire.as_json(spec(places=places, epsilon=0.01))
             assert http.post("/v1/experiments", content=body).status_code == 201
             decisions = play(made, http, world, n)
@@ -147,7 +148,7 @@ def test_a_service_with_places_that_was_stopped_goes_on_as_if_it_had_not(tmp_pat
 def test_places_that_are_refused(tmp_path: Path) -> None:
     with service(tmp_path) as made, listening(made) as address:
         headers = {"content-type": "application/json"}
-        with httpx.Client(base_url=address, headers=headers, timeout=60) as http:
+        with httpx.Client(base_url=address, headers=headers, timeout=LIMIT) as http:
             for more in (
                 {"places": [1, 0.5]},
                 {"places": [1, 0, 1]},
@@ -207,5 +208,5 @@ def test_experiments_of_a_file_are_made_at_the_start(tmp_path: Path) -> None:
 
 def test_the_description_names_places(tmp_path: Path) -> None:
     with service(tmp_path) as made, listening(made) as address:
-        description = json.load(io.BytesIO(httpx.get(f"{address}/openapi.json").content))
+        description = json.load(io.BytesIO(httpx.get(f"{address}/openapi.json", timeout=LIMIT).content))
     assert "pairs" in json.dumps(description["components"]["schemas"]["Spec"]["properties"]["places"])

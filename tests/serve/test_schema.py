@@ -11,6 +11,7 @@ import pytest
 
 from comband.serve import wire
 from tests.serve.worlds import World, listening, service, spec
+from tests.waiting import LIMIT
 
 schemathesis = pytest.importorskip("schemathesis")
 from hypothesis import HealthCheck, given, settings  # noqa: E402
@@ -29,7 +30,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 def address(tmp_path: Path) -> Iterator[str]:
     with service(tmp_path) as made, listening(made) as one:
         headers = {"content-type": "application/json"}
-        with httpx.Client(base_url=one, headers=headers, timeout=60) as http:
+        with httpx.Client(base_url=one, headers=headers, timeout=LIMIT) as http:
             for name in ("search-ranking", "0"):
                 http.post("/v1/experiments", content=wire.as_json(spec(name)))
                 http.post(f"/v1/experiments/{name}/decisions", content=wire.as_json(World().request(0)))

@@ -6,9 +6,9 @@ import asyncio
 import os
 import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -30,6 +30,7 @@ from comband.serve.wire import RewardPost
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import QUICK, M, World, caught_up, listening, play, service, spec
+from tests.waiting import LIMIT, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +187,13 @@ def test_several_processes_serve_one_experiment(cluster: postgres.Server, tmp_pa
     asyncio.run(run())
 
 
+def decided(http: httpx.Client, request: bytes) -> dict[str, object]:
+    """The answer, or nothing while the store cannot be reached."""
+    response = http.post("/v1/experiments/test/decisions", content=request)
+    assert response.status_code in (200, 503), response.text
+    return response.json() if response.status_code == 200 else {}
+
+
 def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) -> None:
     """503 as long as it lasts; nothing that was acknowledged is lost, and the service goes on by itself."""
     with postgres.server() as cluster, listening_on(cluster.address) as http:
@@ -193,6 +201,7 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
         http.post("/v1/experiments", content=wire.as_json(spec()))
         answers: dict[int, dict[str, object]] = {}
         for number in range(30):
+            asked = wire.as_json(world.request(number))
             if number == 10:
                 import psycopg
 
@@ -202,17 +211,11 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
                     )
             if number == 20:
                 cluster.kill()
-                refused = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number)))
+                refused = http.post("/v1/experiments/test/decisions", content=asked)
                 assert refused.status_code == 503
                 assert "Nothing was stored" in refused.json()["detail"]
                 cluster.start()
-            for _ in range(100):
-                response = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number)))
-                if response.status_code == 200:
-                    answers[number] = response.json()
-                    break
-                assert response.status_code == 503, response.text
-                time.sleep(0.1)  # a server that was killed takes its time
+            answers[number] = wait_for(partial(decided, http, asked), "the store answers again")
         assert len(answers) == 30
         for number, answer in answers.items():
             again = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(number))).json()
@@ -227,7 +230,7 @@ def listening_on(store: str) -> Iterator[httpx.Client]:
     try:
         with (
             listening(one) as address,
-            httpx.Client(base_url=address, headers={"content-type": "application/json"}, timeout=60) as client,
+            httpx.Client(base_url=address, headers={"content-type": "application/json"}, timeout=LIMIT) as client,
         ):
             yield client
     finally:
@@ -357,7 +360,7 @@ def test_addresses_that_name_no_store(address: str) -> None:
 def test_a_full_disk_gives_503_and_loses_nothing(tmp_path: Path) -> None:
     with service(tmp_path) as made, listening(made) as address:
         headers = {"content-type": "application/json"}
-        with httpx.Client(base_url=address, headers=headers, timeout=30) as http:
+        with httpx.Client(base_url=address, headers=headers, timeout=LIMIT) as http:
             world = World()
             http.post("/v1/experiments", content=wire.as_json(spec()))
             answers = {}

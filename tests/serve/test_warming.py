@@ -14,6 +14,7 @@ import pytest
 
 from comband.serve import warming
 from tests.serve.worlds import World, listening, service, spec
+from tests.waiting import LIMIT
 
 LIFE = """
 import asyncio, sys
@@ -55,9 +56,9 @@ def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.M
 
     def slow() -> Iterator[bool]:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(LIMIT)
         yield True
-        assert end.wait(30)
+        assert end.wait(LIMIT)
         raise RuntimeError("it is no harm if it fails")
 
     monkeypatch.setattr(warming, "warm_up", slow)
@@ -65,29 +66,30 @@ def test_it_is_not_ready_before_it_is_warm(tmp_path: Path, monkeypatch: pytest.M
         asyncio.run(made.create(spec()))
         url, answers = f"{address}/v1/experiments/test/decisions", []
         assert (
-            httpx.post(url, json={"lists": World().lists(0)}, timeout=60).status_code == 200
+            httpx.post(url, json={"lists": World().lists(0)}, timeout=LIMIT).status_code == 200
         )  # and is quick from now on
         thread = made.warming.start()
-        request = threading.Thread(target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(1)})))
+        request = threading.Thread(
+            target=lambda: answers.append(httpx.post(url, json={"lists": World().lists(1)}, timeout=LIMIT))
+        )
         try:
-            assert begun.wait(30)
+            assert begun.wait(LIMIT)
             request.start()
-            early = httpx.get(f"{address}/readyz")
+            early = httpx.get(f"{address}/readyz", timeout=LIMIT)
             assert early.status_code == 503
             assert early.headers["retry-after"] == "1"
             assert "compiled" in early.json()["detail"]
-            assert httpx.get(f"{address}/healthz").status_code == 200  # nobody else waits
-            request.join(1)
+            assert httpx.get(f"{address}/healthz", timeout=LIMIT).status_code == 200  # nobody else waits
             assert request.is_alive()
             go_on.set()
-            request.join(30)
+            request.join(LIMIT)
             assert [answer.status_code for answer in answers] == [200]
-            assert httpx.get(f"{address}/readyz").status_code == 503
+            assert httpx.get(f"{address}/readyz", timeout=LIMIT).status_code == 503
         finally:
             go_on.set()
             end.set()
             thread.join()
-        assert httpx.get(f"{address}/readyz").status_code == 200
+        assert httpx.get(f"{address}/readyz", timeout=LIMIT).status_code == 200
 
 
 def test_whoever_stops_it_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from comband.serve.api import make_app
 from comband.serve.learners import Timing
 from comband.serve.service import Service
 from comband.serve.wire import Decision, DecisionRequest, RewardPost, Spec
+from tests.waiting import LIMIT, wait_for
 
 NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
 M = 3
@@ -103,9 +104,8 @@ def listening(made: Service, **more: Any) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.005)
+        wait_for(lambda: server.started or not thread.is_alive(), "the service listens")
+        assert thread.is_alive()
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
@@ -121,10 +121,10 @@ async def play(made: Service, world: World, first: int, last: int, *, name: str 
         await caught_up(made, name)
 
 
-async def caught_up(made: Service, name: str = "test", *, seconds: float = 30.0) -> None:
+async def caught_up(made: Service, name: str = "test") -> None:
     """Wait until the learner has taken in all whole blocks that are settled, and its plan is known here."""
     number = made.experiments.find(name).experiment.id
-    end = time.monotonic() + seconds
+    end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         assert made.learners is not None
         assert not made.learners.failed, made.learners.failed

@@ -253,7 +253,7 @@ def add_paired_log_wealth(
     stakes: NDArray[np.float64],
     total: NDArray[np.float64],
 ) -> None:
-    """Add Σ_rounds log(1 − λ D(p)) to total[p, j], λ = stakes[levels[p, j]].
+    """Add Σ_rounds log(1 − λ D(p)) to total[p, j], λ = stakes[levels[p, j]], one round after the other.
 
     D(p) = Σ_e weights[e]·(inside[e, p] − inside[e, leader]).
     Events of one round stand together (equal `rows`). A round with one event needs a logarithm for each stake of the
@@ -313,8 +313,10 @@ def add_value_log_wealth(
     stakes: NDArray[np.float64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    sums: NDArray[np.float64],
 ) -> None:
-    """Add Σ_rounds log(1 + λ_j X(p)) to low[p, j] and Σ_rounds log(1 − λ_j X(p)) to high[p, j].
+    """Add Σ_rounds log(1 + λ_j X(p)) to low[p, j], Σ_rounds log(1 − λ_j X(p)) to high[p, j] and Σ_rounds X(p) to
+    sums[p], one round after the other.
 
     X(p) = Σ_e weights[e]·inside[e, p]; events of one round stand together.
     """
@@ -322,7 +324,7 @@ def add_value_log_wealth(
     n_bets = len(stakes)
     if len(rows) != n_events or len(weights) != n_events:
         raise IndexError("add_value_log_wealth: one row and weight for each event")
-    if low.shape != (n_policies, n_bets) or high.shape != (n_policies, n_bets):
+    if low.shape != (n_policies, n_bets) or high.shape != (n_policies, n_bets) or len(sums) != n_policies:
         raise IndexError("add_value_log_wealth: bets for each policy")
     won = np.empty(n_bets)
     lost = np.empty(n_bets)
@@ -336,6 +338,7 @@ def add_value_log_wealth(
                 lost[j] = np.log1p(-bet) if bet < 1 else -np.inf
             for p in range(n_policies):
                 if inside[first, p]:
+                    sums[p] += weights[first]
                     for j in range(n_bets):
                         low[p, j] += won[j]
                         high[p, j] += lost[j]
@@ -346,6 +349,7 @@ def add_value_log_wealth(
                     if inside[e, p]:
                         x += weights[e]
                 if x > 0.0:
+                    sums[p] += x
                     for j in range(n_bets):
                         bet = stakes[j] * x
                         low[p, j] += np.log1p(bet)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.numbering import FEW_ITEMS, Numbered
 from comband._kernels.rising import end_of
 
 
@@ -269,13 +270,26 @@ def draw_policies(cumulative: NDArray[np.float64], u: NDArray[np.float64], floor
     return drawn
 
 
-@njit(cache=True, nogil=True)
 def inclusion(
     lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
 ) -> NDArray[np.float64]:
-    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) per row. −1 is no
-    action; 1 where that is shown.
+    """Σ_p weights[p]·1[shown[i, j] ∈ lists[i, p]], for lists (n, P, m) and shown (n, k): O(P·m) per row, whatever K is.
+    −1 is no action; 1 where that is shown.
     """
+    if n_actions <= FEW_ITEMS:
+        return _inclusion(lists, weights, shown, n_actions)
+    if len(shown) != len(lists):
+        raise IndexError("inclusion: a row of shown actions for each context")
+    # What is shown gets numbers; of what the lists hold, the rest does not matter.
+    few = Numbered(shown[:, None], lists.reshape(len(lists), lists.shape[1] * lists.shape[2]), n_actions)
+    return _inclusion(few.asked.reshape(lists.shape), weights, few.lists[:, 0], few.n_actions)
+
+
+@njit(cache=True, nogil=True)
+def _inclusion(
+    lists: NDArray[np.int32], weights: NDArray[np.float64], shown: NDArray[np.int32], n_actions: int
+) -> NDArray[np.float64]:
+    """As `inclusion`, with room for n_actions items."""
     n, n_policies, m = lists.shape
     if len(shown) != n or len(weights) != n_policies:
         raise IndexError("inclusion: a row of shown actions for each context, a weight for each policy")

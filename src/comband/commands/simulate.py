@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from comband.learners import (
 )
 from comband.learners.certifying import CertifyingLearner
 from comband.logs import write_candidates, write_rounds
+from comband.logs.writing import check_ending
 from comband.policies import PolicySet
 from comband.problem import InputError, Problem, check_count
 from comband.reports import selection_page
@@ -94,6 +95,7 @@ class Setting:
             "delta": selection.delta,
             "rounds": selection.rounds,
             "guarantee": selection.guarantee,
+            "claims": [claim.as_dict() for claim in selection.claims],
             "warnings": list(selection.warnings),
             "notes": list(selection.notes),
             "true_value": float(truth[selection.index]),
@@ -148,6 +150,10 @@ def simulate(
     check_count("rounds", rounds)
     for path in (log, lists, html):
         can_write(path)
+    for path in (log, lists):
+        if path is not None:
+            check_ending(path)
+    _check_apart({"--log": log, "--lists": lists, "--html": html})
     setting = Setting(
         problem=Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places)),
         candidates=candidates,
@@ -209,6 +215,16 @@ def simulate(
         f"clicks per round, the best of all {document['true_best_value']:.4f}.",
         soft_wrap=True,
     )
+
+
+def _check_apart(paths: Mapping[str, Path | None]) -> None:
+    """Refuse options that name one file twice: the second would be written over the first."""
+    seen: dict[Path, str] = {}
+    for option, path in paths.items():
+        if path is not None:
+            other = seen.setdefault(path.resolve(), option)
+            if other != option:
+                raise InputError(f"{other} and {option} must name different files, got {path} for both.")
 
 
 def _many(setting: Setting, seeds: range, cluster: str | None, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from comband.environments.place_effects import check_effect, total_value
 from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem, as_generator, check_number
+from comband.problem import InputError, Problem, as_generator, check_number, refuse_masked
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -295,6 +295,7 @@ def _hits(lists: NDArray[np.int32], labels: sp.csr_array) -> NDArray[np.float64]
 def _as_labels(labels: Any) -> sp.csr_array:
     """A 0/1 CSR matrix (n, K), from a matrix or a vector of class numbers."""
     if not sp.issparse(labels):
+        refuse_masked("labels", labels)
         array = np.asarray(labels)
         if array.ndim == 1:
             if not np.issubdtype(array.dtype, np.integer) or array.min(initial=0) < 0:

@@ -30,9 +30,13 @@ If the world moves. Let the gap in round t be g_t = E D_t given the past, whatev
     Σ_t λ'_t (g_t − μ_t) ≥ 0,    λ'_t = λ_t/(1 − λ_t μ_t).
 
 So of any one policy π it is never claimed wrongly, at any time, that *on average over the rounds that count, weighted
-by λ'*, π exceeded those who led by no more than μ where ℓ led and 0 elsewhere: with probability 1 − δ. Values that
-change make promises about averages over rounds, of which one may count recent ones only; and of one policy, for which
-of them is the best may then depend on when one looks.
+by λ'*, π exceeded those who led by no more than μ where ℓ led and 0 elsewhere: with probability 1 − δ. This is about
+those who led, each in its own rounds, and not about the one who leads in the end; a policy that is dropped has no stake
+in later rounds, so they have no weight for it; and it is about one policy, fixed beforehand, for which of them is the
+best may then depend on when one looks: of all P at once it holds with probability 1 − Pδ. Where wealths of several
+stakes are averaged, each has a weighting of its own, and the average is that of martingales if the sum is no less than
+0 in all of them: the claim is then true in *at least one* weighting, which need not be known. Values that change make
+promises about averages over rounds, of which one may count recent ones only.
 
 Nothing here depends on the unit of reward. Stakes are on one grid of powers of 2^(1/3), in units of 1/`unit`, where
 `unit` is fixed with the problem (the smaller of 1 and ρ): λD does not change when all rewards, ρ, ε and the unit are
@@ -53,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.betting import add_paired_log_wealth
-from comband.estimates.grids import stake_grid
+from comband.estimates.grids import between, one_by_one, stake_grid
 from comband.problem import InputError, check_positive
 
 # One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No
@@ -192,27 +196,73 @@ class PairedEvidence:
         max_reward:
             ρ, what D_t is taken to be in uncovered rounds.
         """
-        total = n_uncovered * np.log1p(-bets.stakes * max_reward)
-        total[bets.leader] = 0.0
-        if len(rows) and inside.dtype != np.bool_:
-            difference = weights[:, None] * (inside - inside[:, bets.leader, None])
+        total = np.zeros(bets.stakes.shape)
+        uncovered: NDArray[np.int64] = np.zeros(n_uncovered, dtype=np.int64)
+        enter_bets(total, bets, inside, rows, weights, uncovered=uncovered, max_reward=max_reward)
+        return cls(n_rounds, total)
+
+    def __add__(self, other: PairedEvidence) -> PairedEvidence:
+        return PairedEvidence(self.n_rounds + other.n_rounds, self.log_wealth + other.log_wealth)
+
+
+def enter_bets(
+    total: NDArray[np.float64],
+    bets: Bets,
+    inside: NDArray[np.bool_] | NDArray[np.float64],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    *,
+    uncovered: NDArray[np.int64],
+    max_reward: float,
+) -> None:
+    """Add what rounds say to log-wealths (S, J) in place, one round after the other: to the last bit it does not matter
+    into which blocks they are cut.
+
+    Parameters
+    ----------
+    total:
+        (S, J) to be added to.
+    bets, inside, rows, weights, max_reward:
+        As for `PairedEvidence.from_events`.
+    uncovered:
+        (U,) for each round where the bound does not hold, after how many of the events it comes; ascending.
+
+    >>> import numpy as np
+    >>> from comband.estimates.betting import Bets, enter_bets
+    >>> bets, inside = Bets.choose(0, np.array([0.0, 0.1]), 4.0), np.array([[True, False]] * 3)
+    >>> rows, weights, one = np.arange(3), np.full(3, 2.0), np.array([1])
+    >>> whole, parts = np.zeros((2, 3)), np.zeros((2, 3))
+    >>> enter_bets(whole, bets, inside, rows, weights, uncovered=one, max_reward=1.0)
+    >>> enter_bets(parts, bets, inside[:1], rows[:1], weights[:1], uncovered=one, max_reward=1.0)
+    >>> enter_bets(parts, bets, inside[1:], rows[1:], weights[1:], uncovered=one[:0], max_reward=1.0)
+    >>> bool((whole == parts).all())
+    True
+    """
+    cost = None
+    for k, part in enumerate(between(uncovered, len(rows))):
+        if k:
+            if cost is None:
+                cost = np.log1p(-bets.stakes * max_reward)
+                cost[bets.leader] = 0.0
+            total += cost
+        if part.start == part.stop:
+            continue
+        if inside.dtype != np.bool_:
+            difference = weights[part, None] * (inside[part] - inside[part, bets.leader, None])
             for j, stakes in enumerate(bets.stakes.T):
                 bet = stakes * difference
-                total[:, j] += np.log1p(-bet, out=np.full(bet.shape, -np.inf), where=bet < 1).sum(axis=0)
-        elif len(rows):
+                logs = np.log1p(-bet, out=np.full(bet.shape, -np.inf), where=bet < 1)
+                total[:, j] = one_by_one(total[:, j], logs)
+        else:
             add_paired_log_wealth(
-                np.ascontiguousarray(inside),
-                np.asarray(rows, dtype=np.int64),
-                np.asarray(weights, dtype=np.float64),
+                np.ascontiguousarray(inside[part]),
+                np.asarray(rows[part], dtype=np.int64),
+                np.asarray(weights[part], dtype=np.float64),
                 bets.leader,
                 np.ascontiguousarray(bets.levels),
                 bets.grid,
                 total,
             )
-        return cls(n_rounds, total)
-
-    def __add__(self, other: PairedEvidence) -> PairedEvidence:
-        return PairedEvidence(self.n_rounds + other.n_rounds, self.log_wealth + other.log_wealth)
 
 
 def best_stakes(mean: NDArray[np.float64], second_moment: NDArray[np.float64]) -> NDArray[np.float64]:

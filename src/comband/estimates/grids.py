@@ -6,7 +6,7 @@ close to the best whatever the data. So all of them need the same three things.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -94,6 +94,30 @@ def crossing(
             gains = (height**2 < where) & ((1 - height) ** 2 < 1 - where) & (calls < steps)
         place = np.round(last + np.where(gains & np.isfinite(share), share, 0.5) * (across - last))
     return np.asarray(above * h)
+
+
+def one_by_one(total: Floats, terms: Floats) -> Floats:
+    """`total` (…) and after it the `terms` (n, …), added one after the other: whoever adds some of them first and the
+    others to that finds the same number, to the last bit.
+
+    >>> tenths = np.full((10, 1), 0.1)
+    >>> bool(one_by_one(np.zeros(1), tenths) == one_by_one(one_by_one(np.zeros(1), tenths[:7]), tenths[7:]))
+    True
+    """
+    return np.asarray(np.add.accumulate(np.concatenate([total[None], terms]))[-1])
+
+
+def between(places: NDArray[np.int64], n: int) -> Iterator[slice]:
+    """The parts of 0 … n − 1 before, between and after some places, of which each stands after so many.
+
+    >>> [(part.start, part.stop) for part in between(np.array([2, 2, 5]), 6)]
+    [(0, 2), (2, 2), (2, 5), (5, 6)]
+    """
+    start = 0
+    for stop in places.tolist():
+        yield slice(start, stop)
+        start = stop
+    yield slice(start, n)
 
 
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:

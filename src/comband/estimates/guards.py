@@ -17,7 +17,7 @@ from comband._kernels.exposure import exposure_bets
 from comband.estimates.alarm import LEVEL, Alarm
 from comband.estimates.grids import log_mean_exp, stake_grid
 from comband.policies.sparse import SparsePropensities
-from comband.problem import InputError, check_fraction
+from comband.problem import InputError, check_count, check_fraction, refuse_masked
 from comband.storage import Array, Flag, Real, State, Whole, check, require
 
 _STAKES = stake_grid(5, largest=0.5, per_octave=0.6)
@@ -85,6 +85,8 @@ class ExposureGuard(Alarm):
         If the latter are computed anew from the design, give also those that were `recorded` (n, m) with the lists: a
         difference is certain proof of a fault.
         """
+        for name, given in (("lists", lists), ("propensities", propensities), ("recorded", recorded)):
+            refuse_masked(name, given)
         shown = np.ascontiguousarray(lists, dtype=np.int64)
         q = propensities
         if not isinstance(q, SparsePropensities):
@@ -199,6 +201,7 @@ def _sparse(q: NDArray[np.float64]) -> SparsePropensities:
 _FIRST_LOOK = 64  # rounds of a stretch
 _LOOK_AGAIN = 1.05  # when a stretch has become so much longer
 _CHANGES = np.unique((16 * 1.4 ** np.arange(28)).astype(np.int64))  # when a change may have happened, in trials
+_SWAP_STAKES = (1.0, 2.0, 4.0)  # c, of bets on periods that may change places
 _KINDS = ("the rate of rewards", "the balance of rewards for and against the leader")
 
 
@@ -224,8 +227,25 @@ class DriftGuard(Alarm):
     the two kinds multiplies the wealth. If a stretch ends before its plan, for reasons that may lie in its data, ½ is
     taken, which no bet is below. The product may begin with any stretch k: Σ_k v_k Π_{j≥k} bet_j.
 
+    *A rhythm that is stated.* With a `period` the two probabilities may be anything within a period, if only the same
+    in each: whole periods are compared, and a stretch begins with one. *A change*: τ is moved to the end of its period,
+    and looks are taken there. That is enough. With two fixed probabilities q before τ and q' after it in place of
+    the forecasters, of whom E_n's are mixtures, a round multiplies the ratio to the trials' probability under θ by a
+    factor whose mean is 1 + b(θ_t − θ), where θ_t is the chance in its phase and b depends on q and θ alone; over a
+    period these means multiply to 1 at most when θ is the average of the θ_t, by the inequality of the arithmetic and
+    the geometric mean. (For the balance read u_t(θ_t − θ), where u_t is the chance that a round is a trial.) *A slow
+    drift*: given the phases' own rates, periods are independent and alike, so the first half of them and the second may
+    change places, one by one. Let d_i be the i-th period's number of successes less that of the i-th of the second half
+    (for the balance: of successes less their share of all trials). Given |d_i| the signs are fair coins, and
+
+        ½ + ½·mean_c cosh(c·Σd_i/σ) / Π_i cosh(c·d_i/σ),   σ² = Σ d_i²,   c = 1, 2, 4,
+
+    is a bet of mean one, and ½ at least.
+
     Parameters
     ----------
+    period:
+        The length of a rhythm, in rounds; 1: none.
     level:
         The probability of a false alarm, ever.
 
@@ -239,8 +259,8 @@ class DriftGuard(Alarm):
     True
     """
 
-    def __init__(self, *, level: float = LEVEL) -> None:
-        self.level = check_fraction("level", level)
+    def __init__(self, *, period: int = 1, level: float = LEVEL) -> None:
+        self.period, self.level = check_count("period", period), check_fraction("level", level)
         self.n_rounds = 0
         self._peak = 0.0
         self._stretch, self._planned, self._looked, self._worst = -1, 0, 0, 0
@@ -251,28 +271,42 @@ class DriftGuard(Alarm):
 
     def begin(self, planned: int) -> None:
         """Begin a stretch that is meant to last `planned` rounds; the one before is over."""
+        planned = self.whole(planned)
         if not self._halved:
             self._slow /= 2
         self._past += self._now
         # A plan of no length cannot be tested: known beforehand, that is a bet of nothing.
-        self._stretch, self._planned, self._looked, self._halved = self._stretch + 1, planned, 0, planned < 2
+        self._stretch, self._planned, self._looked, self._halved = (
+            self._stretch + 1,
+            planned,
+            0,
+            planned < 2 * self.period,
+        )
         self._now = _weight(self._stretch)
         self._slow += self._now
 
+    def whole(self, n_rounds: int) -> int:
+        """Those of so many rounds that make whole periods."""
+        return n_rounds - n_rounds % self.period
+
     def is_due(self, n_rounds: int) -> bool:
         """Whether it is time to look, when the stretch has so many rounds."""
+        n_rounds = self.whole(n_rounds)
         again = n_rounds >= max(_FIRST_LOOK, _LOOK_AGAIN * self._looked)
         return again or (not self._halved and n_rounds >= self._planned)
 
     def update(self, in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> None:
-        """The stretch so far: which of its rounds 0 … n_rounds − 1 had a reward for the leader, and which against."""
+        """The stretch so far: which of its rounds 0 … n_rounds − 1 had a reward for the leader, and which against.
+        Rounds of a period that is not over do not count yet.
+        """
+        n_rounds = self.whole(n_rounds)
         if not self.is_due(n_rounds):
             return
-        trials = _trials(in_favour, against, n_rounds)
+        trials = _trials(in_favour, against, n_rounds, self.period)
         changes = np.array([_log_change(*one) for one in trials])
         self._now = _weight(self._stretch) * float(np.exp(min(float(log_mean_exp(changes)), 600.0)))
         if not self._halved and n_rounds >= self._planned:
-            halves = np.array([_log_halves(*one) for one in _trials(in_favour, against, self._planned)])
+            halves = self._log_halves(in_favour, against)
             self._slow *= float(np.exp(min(float(log_mean_exp(halves)), 600.0)))
             self._halved = True
             changes = np.maximum(changes, halves)
@@ -281,6 +315,12 @@ class DriftGuard(Alarm):
         total = (self._past + self._now + self._slow) / 2
         if np.log(total) > self._peak:
             self._peak, self._worst = float(np.log(total)), int(np.argmax(changes))
+
+    def _log_halves(self, in_favour: ArrayLike, against: ArrayLike) -> NDArray[np.float64]:
+        """The bets on a slow drift, of both kinds, in the planned rounds."""
+        if self.period == 1:
+            return np.array([_log_halves(k, n) for k, n, _ in _trials(in_favour, against, self._planned)])
+        return np.array([_log_swaps(scores) for scores in _scores(in_favour, against, self._planned, self.period)])
 
     SCHEMA: ClassVar = {
         "peak": Real(0),
@@ -311,7 +351,7 @@ class DriftGuard(Alarm):
         }
 
     @classmethod
-    def from_state(cls, state: State, *, level: float = LEVEL) -> DriftGuard:
+    def from_state(cls, state: State, *, period: int = 1, level: float = LEVEL) -> DriftGuard:
         """The inverse of `state`, checked; the rest as for a new guard."""
         check(state, cls.SCHEMA)
         # The peak is that of the last look; what stretches began with since is at most 1 in all.
@@ -320,7 +360,7 @@ class DriftGuard(Alarm):
             np.log(max(total - 1, 1e-300)) <= state["peak"] + 1e-9 and state["looked"] <= state["n_rounds"],
             "evidence of a guard must not exceed its peak, nor come from no rounds.",
         )
-        guard = cls(level=level)
+        guard = cls(period=period, level=level)
         guard._peak, guard._past, guard._now, guard._slow = (
             float(state[name]) for name in ("peak", "past", "now", "slow")
         )
@@ -344,22 +384,70 @@ def _weight(k: int) -> float:
     return float((k + 2) ** -1.5 / (zeta(1.5) - 1))
 
 
-def _trials(in_favour: ArrayLike, against: ArrayLike, n_rounds: int) -> list[tuple[NDArray[np.int64], int]]:
-    """The two sequences of trials among the first rounds: the positions of successes, and how many trials."""
+def _trials(
+    in_favour: ArrayLike, against: ArrayLike, n_rounds: int, period: int = 1
+) -> list[tuple[NDArray[np.int64], int, NDArray[np.int64]]]:
+    """The two sequences of trials among the first rounds: the positions of successes, how many trials, and after which
+    of them a change may have happened.
+    """
+    first, second, one_sided = _rewarded(in_favour, against, n_rounds)
+    successes, n = np.flatnonzero(np.isin(one_sided, first)), len(one_sided)
+    changes, change_in_balance = np.minimum(_CHANGES, n_rounds), np.minimum(_CHANGES, n)
+    if period > 1:
+        changes = -(-changes // period) * period
+        if n:
+            ends = (one_sided[change_in_balance - 1] // period + 1) * period
+            change_in_balance = np.searchsorted(one_sided, ends)
+    return [(np.union1d(first, second), n_rounds, changes), (successes, n, change_in_balance)]
+
+
+def _rewarded(
+    in_favour: ArrayLike, against: ArrayLike, n_rounds: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the first rounds had a reward for the leader, which against it, and which had just one of the two."""
     first, second = (np.unique(np.asarray(positions, dtype=np.int64)) for positions in (in_favour, against))
     first, second = first[first < n_rounds], second[second < n_rounds]
-    one_sided = np.setxor1d(first, second, assume_unique=True)
-    return [(np.union1d(first, second), n_rounds), (np.flatnonzero(np.isin(one_sided, first)), len(one_sided))]
+    return first, second, np.setxor1d(first, second, assume_unique=True)
 
 
-def _log_change(successes: NDArray[np.int64], n: int) -> float:
+def _log_change(successes: NDArray[np.int64], n: int, changes: NDArray[np.int64]) -> float:
     """log E_n."""
     if n == 0:
         return 0.0
-    tau = np.minimum(_CHANGES, n)
-    k, before = len(successes), np.searchsorted(successes, tau)
+    k, before = len(successes), np.searchsorted(successes, changes)
     most = xlogy(k, k / n) + xlogy(n - k, 1 - k / n)
-    return float(log_mean_exp(_log_kt(before, tau) + _log_kt(k - before, n - tau)) - most)
+    return float(log_mean_exp(_log_kt(before, changes) + _log_kt(k - before, n - changes)) - most)
+
+
+def _scores(
+    in_favour: ArrayLike, against: ArrayLike, n_rounds: int, period: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each period in the two halves of the rounds, the first half's first: its number of rewarded rounds; and among
+    rounds with just one of the two its rewards for the leader, less their share of all.
+    """
+    first, second, one_sided = _rewarded(in_favour, against, n_rounds)
+    n = n_rounds // period
+    rewarded, trials, successes = (
+        np.bincount(rounds // period, minlength=n)[np.r_[: n // 2, n - n // 2 : n]].astype(np.float64)
+        for rounds in (np.union1d(first, second), one_sided, np.intersect1d(one_sided, first, assume_unique=True))
+    )
+    return rewarded, successes - successes.sum() / max(trials.sum(), 1.0) * trials
+
+
+def _log_swaps(scores: NDArray[np.float64]) -> float:
+    """log of the bet that the periods of one half score more than those of the other."""
+    first, second = np.split(scores, 2)
+    d = first - second
+    sigma = float(np.sqrt((d**2).sum()))
+    if sigma == 0:
+        return 0.0
+    bets = [_log_cosh(c * d.sum() / sigma) - _log_cosh(c * d / sigma).sum() for c in _SWAP_STAKES]
+    return float(np.logaddexp(0.0, log_mean_exp(np.array(bets))) - np.log(2))
+
+
+def _log_cosh(x: ArrayLike) -> NDArray[np.float64]:
+    size = np.abs(x)
+    return np.asarray(size + np.log1p(np.exp(-2 * size)) - np.log(2))
 
 
 def _log_halves(successes: NDArray[np.int64], n: int) -> float:

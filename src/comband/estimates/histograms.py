@@ -133,18 +133,29 @@ class ValueHistograms:
         low, high = (end(threshold=threshold, largest=largest) for end in ends)
         return low, high
 
-    def upper_bounds(self, *, threshold: float, largest: float) -> NDArray[np.float64]:
+    def upper_bounds(
+        self, *, threshold: float, largest: float, powers: tuple[float, int] | None = None
+    ) -> NDArray[np.float64]:
         """For each variable a number u in [0, largest]: E[Z] > u with probability at most 1/threshold.
 
         The wealth K(μ) = (1/J) Σ_j Π_t (1 − λ_j (Z_t − μ)) is a nonnegative martingale or less when E[Z_t] ≥ μ and
         λ_j (Z_t − μ) < 1, which λ_j = .98·2^−j/bound ensures for μ ≥ 0; u is where it reaches `threshold` (Ville). It
         grows with μ, so u is found by `crossing`. Valid at any stopping time, since the bets are fixed beforehand.
+
+        Where the bound was read off the data, `powers` = (c, k) say that Z ≤ c·2^k, and c must have been known before.
+        Stakes are then λ_i = .98·2^−i/c for i = k, k + 1, …, with weights 1/((i + 1)(i + 2)) that sum to at most 1 over
+        all of them: a larger k leaves terms out of one and the same wealth, so that whichever k the data suggest, the
+        bound is right if Z ≤ c·2^k. (The grid of a histogram may depend on the data.)
         """
-        bets = _BETS / self.bound
+        bets, weights = _BETS / self.bound, np.zeros(len(_BETS))
+        if powers is not None:
+            i = powers[1] + np.arange(len(_BETS))
+            bets = _BETS * 2.0 ** -powers[1] / powers[0]
+            weights = np.log(len(_BETS) / ((i + 1.0) * (i + 2.0)))
 
         def log_wealth(mu: Floats, counts: Floats, grid: Floats, zeros: Floats) -> Floats:
             gains = bets[None, :, None] * (mu[:, None] - grid)[:, None, :]
-            return _mix(gains, counts, zeros[:, None] * np.log1p(bets[None, :] * mu[:, None]))
+            return _mix(gains, counts, zeros[:, None] * np.log1p(bets[None, :] * mu[:, None]) + weights)
 
         return self._first_reach(log_wealth, threshold, largest)
 

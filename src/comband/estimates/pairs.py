@@ -1,4 +1,4 @@
-"""How much better than the leader could each rival be? Paired bounds at a sample size fixed beforehand."""
+"""How much better than the leader could each rival be? Paired bounds from two sums."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PairSums:
         """Upper bounds (P,) on how much each policy's value exceeds the leader's, at least 0; 0 for the leader.
 
         With probability 1 − δ the bound of the truly best policy holds, whoever leads. So the largest of them says how
-        far from optimal the leader can be. Valid for a number of rounds that was fixed in advance.
+        far from optimal the leader can be. Valid at all numbers of rounds at once: see `mean_bound`.
         """
         rivals = len(self.sums) - 1
         gaps = np.zeros(len(self.sums))
@@ -105,9 +105,9 @@ def mean_bound(
     """The smallest μ ≥ 0 that a bet against "the mean is above μ" refutes at level δ/`rivals`, from two sums.
 
     For n i.i.d. D_t ≤ b with mean above μ ≥ 0, the wealth Π(1 − λ(D_t − μ)), 0 < λ < 1/b, has expectation at most 1,
-    so it exceeds 1/δ with probability at most δ. With a = λb, log(1+x) ≥ x − h·x² for x ≥ −a,
-    h = −(log(1−a) + a)/a², hence log wealth ≥ λ(nμ − ΣD) − hλ²Σ(D−μ)²: two sums are enough. The wealth grows with μ,
-    so the smallest root bounds the mean. J = 12 bets are tried, each at level δ/J.
+    so it ever exceeds 1/δ with probability at most δ (Ville; no λ depends on n or on the data). With a = λb, log(1+x) ≥
+    x − h·x² for x ≥ −a, h = −(log(1−a) + a)/a², hence log wealth ≥ λ(nμ − ΣD) − hλ²Σ(D−μ)²: two sums are enough. The
+    wealth grows with μ, so the smallest root bounds the mean. J = 12 bets are tried, each at level δ/J.
     """
     S, Q = np.asarray(sums, dtype=np.float64), np.asarray(squares, dtype=np.float64)
     best = np.full(S.shape, np.inf)

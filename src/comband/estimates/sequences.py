@@ -15,12 +15,15 @@ from scipy.special import gammainc, gammaln
 
 from comband._kernels.betting import add_value_log_wealth
 from comband.estimates.betting import SAFETY
-from comband.estimates.grids import bisect, grown, log_mean_exp, stake_grid
-from comband.problem import InputError, check_fraction, check_positive
+from comband.estimates.grids import between, bisect, grown, log_mean_exp, one_by_one, stake_grid
+from comband.problem import InputError, check_fraction, check_positive, refuse_masked
 from comband.storage import Array, State, check, require
 
 # Stakes for values: two octaves apart over the whole range that can matter.
 VALUE_STAKES: NDArray[np.float64] = stake_grid(10, per_octave=0.5)
+
+NOWHERE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+NOWHERE.flags.writeable = False
 
 
 class ValueBets:
@@ -60,7 +63,7 @@ class ValueBets:
         unit: float = 1.0,
     ) -> None:
         self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
-        self.n_first = len(sums)  # how many of the policies were there at the start
+        self.n_first: int | None = None  # how many were there at the start, if others may come; None: nobody else will
         self.unit = check_positive("unit", unit)
 
     @classmethod
@@ -78,31 +81,39 @@ class ValueBets:
         *,
         bound: float,
         n_rounds: int,
-        n_uncovered: int = 0,
+        uncovered: NDArray[np.int64] = NOWHERE,
         max_reward: float = 1.0,
     ) -> None:
-        """Enter a block of rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q.
+        """Enter rounds for some policies; columns of `inside` (E, S) are `candidates`, `weights` are r/Q. They are
+        added one after the other: to the last bit it does not matter into which blocks rounds are cut.
 
-        In the `n_uncovered` rounds X may pass the bound: it counts as 0 below and as ρ = `max_reward` above. Where
-        `inside` are numbers, one row per round, X may be negative, and −X must not pass the bound either.
+        There may be rounds in which X may pass the bound; it counts as 0 below and as ρ = `max_reward` above. Of each,
+        `uncovered` (U,) says after how many of the events it comes. Where `inside` are numbers, one row per round, X
+        may be negative, and −X must not pass the bound either.
         """
-        if len(rows) or n_uncovered:
+        if len(rows) or len(uncovered):
             stakes = self._stakes(bound)
             all_of_them = len(candidates) == len(self.sums)  # then the sums are added to in place, which is far cheaper
-            low, high = (self.low, self.high) if all_of_them else (self.low[candidates], self.high[candidates])
-            if n_uncovered:
-                high += n_uncovered * np.log1p(-stakes * max_reward)
-            if len(rows) and inside.dtype != np.bool_:
-                worth = weights[:, None] * inside
-                low += np.stack([np.log1p(stake * worth).sum(axis=0) for stake in stakes], axis=1)
-                high += np.stack([np.log1p(-stake * worth).sum(axis=0) for stake in stakes], axis=1)
-                self.sums[candidates] += worth.sum(axis=0)
-            elif len(rows):
-                block = np.ascontiguousarray(inside, dtype=np.bool_)
-                add_value_log_wealth(block, np.asarray(rows, dtype=np.int64), weights, stakes, low, high)
-                self.sums[candidates] += weights @ inside
+            sums, low, high = self.sums, self.low, self.high
             if not all_of_them:
-                self.low[candidates], self.high[candidates] = low, high
+                sums, low, high = sums[candidates], low[candidates], high[candidates]
+            rows = np.asarray(rows, dtype=np.int64)
+            for k, part in enumerate(between(uncovered, len(rows))):
+                if k:
+                    high += np.log1p(-stakes * max_reward)
+                if part.start == part.stop:
+                    continue
+                if inside.dtype == np.bool_:
+                    block = np.ascontiguousarray(inside[part], dtype=np.bool_)
+                    add_value_log_wealth(block, rows[part], weights[part], stakes, low, high, sums)
+                    continue
+                worth = weights[part, None] * inside[part]
+                sums[:] = one_by_one(sums, worth)
+                for j, stake in enumerate(stakes):
+                    low[:, j] = one_by_one(low[:, j], np.log1p(stake * worth))
+                    high[:, j] = one_by_one(high[:, j], np.log1p(-stake * worth))
+            if not all_of_them:
+                self.sums[candidates], self.low[candidates], self.high[candidates] = sums, low, high
         elif bound not in self.rounds:
             check_positive("bound", bound)
         counts = self.rounds.setdefault(float(bound), np.zeros(len(self.sums), dtype=np.int64))
@@ -159,7 +170,9 @@ class ValueBets:
         return total
 
     def grown(self, n: int) -> ValueBets:
-        """The same with n further policies, of which nothing is known."""
+        """The same with n further policies, of which nothing is known; for them `n_first` must have been said."""
+        if self.n_first is None:
+            raise InputError("all of delta is spent on the policies of the start: say n_first before others come.")
         rounds = {bound: grown(counts, n) for bound, counts in self.rounds.items()}
         more = ValueBets(grown(self.sums, n), grown(self.low, n), grown(self.high, n), rounds, unit=self.unit)
         more.n_first = self.n_first
@@ -178,18 +191,26 @@ class ValueBets:
         """Estimated values (P,); 0 where nothing was seen."""
         return np.asarray(self.sums / np.maximum(self.n_rounds, 1))
 
+    def _shares(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """1 over the share of δ that some policies have."""
+        if self.n_first is None:
+            return np.full(len(which), len(self.sums))
+        later = np.maximum(which - self.n_first + 1, 1)
+        return np.where(which < self.n_first, 1, later * (later + 1)) * (self.n_first + 1)
+
     def bounds(
         self, *, delta: float, max_reward: float, indices: ArrayLike | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of intervals for the policies at `indices`.
+        """Ends of intervals for the policies at `indices`: those of all policies, whenever they came, hold together, at
+        all times, with probability 1 − δ.
 
-        Those of all P policies hold together, at all times, with probability 1 − δ. The i-th that came later has
-        δ/(i(i + 1)): all of these hold together with probability 1 − δ of their own.
+        Each of P policies has δ/P. Where others may come, each of the n = `n_first` that were there at the start has
+        δ/(n + 1), and the i-th that comes later, from its arrival on, δ/((n + 1)·i(i + 1)): these sum to one more
+        share.
         """
         check_fraction("delta", delta)
         which = np.arange(len(self.sums)) if indices is None else np.asarray(indices, dtype=np.int64)
-        later = np.maximum(which - self.n_first + 1, 1)
-        threshold = np.log(2 * np.where(which < self.n_first, self.n_first, later * (later + 1)) / delta)
+        threshold = np.log(2 * self._shares(which) / delta)
 
         def not_below(v: NDArray[np.float64]) -> NDArray[np.bool_]:
             """Whether V ≤ v is not refuted."""
@@ -320,6 +341,7 @@ def fixed_n_betting_bound(values: ArrayLike, *, alpha: float, bound: float = 1.0
     """
     check_fraction("alpha", alpha)
     b = check_positive("bound", bound)
+    refuse_masked("values", values)
     x = np.asarray(values, dtype=np.float64) / b
     if x.ndim != 1 or len(x) == 0 or not ((x >= 0) & (x <= 1 + 1e-9)).all():
         raise InputError(f"values must be numbers in [0, bound] = [0, {b:g}], at least one.")

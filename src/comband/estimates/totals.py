@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband.estimates.importance import SharedActions, ValueSums
-from comband.estimates.sequences import ValueBets
+from comband.estimates.sequences import NOWHERE, ValueBets
 from comband.policies.policy_set import PolicySet
 from comband.problem import Problem
 from comband.rounds import Events
@@ -120,7 +120,7 @@ class TotalValueBets:
         bound: float,
         list_bound: float | None,
         n_rounds: int,
-        n_uncovered: int = 0,
+        uncovered: NDArray[np.int64] = NOWHERE,
     ) -> None:
         """Enter a block of rounds, as for `ValueBets`; `list_bound` bounds Z, None where lists are not filled up."""
         most = self.problem.max_reward if list_bound is None else self._most
@@ -131,7 +131,7 @@ class TotalValueBets:
             weights,
             bound=bound,
             n_rounds=n_rounds,
-            n_uncovered=n_uncovered,
+            uncovered=uncovered,
             max_reward=most,
         )
         if list_bound is not None:
@@ -143,7 +143,7 @@ class TotalValueBets:
                 weights[first],
                 bound=list_bound,
                 n_rounds=n_rounds,
-                n_uncovered=n_uncovered,
+                uncovered=np.concatenate([[0], np.cumsum(first)])[uncovered],
                 max_reward=self._most_of_list,
             )
 
@@ -151,6 +151,11 @@ class TotalValueBets:
     def rounds(self) -> dict[float, NDArray[np.int64]]:
         """How many rounds count for each policy, by bound."""
         return self.candidates.rounds
+
+    @property
+    def n_rounds(self) -> NDArray[np.int64]:
+        """How many rounds count for each policy."""
+        return self.candidates.n_rounds
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -182,12 +187,12 @@ class TotalValueBets:
         return cls(problem, candidates, ValueBets.from_state(state["lists"], 1, unit=unit))
 
     @property
-    def n_first(self) -> int:
-        """How many of the policies were there at the start."""
+    def n_first(self) -> int | None:
+        """How many of the policies were there at the start, if others may come."""
         return self.candidates.n_first
 
     @n_first.setter
-    def n_first(self, n: int) -> None:
+    def n_first(self, n: int | None) -> None:
         self.candidates.n_first = n
 
     def grown(self, n: int) -> TotalValueBets:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.claims import HOLDS, Claim, Kind, Premise
 from comband.estimates.importance import ValueSums
+from comband.evaluation.normal import upper_quantile
 from comband.evaluation.usual import UsualEstimates
 from comband.frames import Tabular
 from comband.problem import InputError
@@ -88,7 +89,7 @@ def ranked_candidates(
 ) -> tuple[EvaluatedCandidate, ...]:
     """All candidates with what is known of each, by the mean of X; the best first among equals."""
     errors = np.sqrt(sums.variances / max(sums.n_rounds, 1))
-    radius = NormalDist().inv_cdf(1 - delta / 2) * errors
+    radius = upper_quantile(delta / 2) * errors
     effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(values), where=sums.squares > 0)
     return tuple(
         EvaluatedCandidate(
@@ -106,16 +107,25 @@ def ranked_candidates(
     )
 
 
+_ASSUMED = {
+    "min_propensity": "every item that a candidate shows had a propensity of at least",
+    "sparsity": "no round can bring more than",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """An assumption that makes the promise tighter: which option, which value, and the ε that then holds.
+    """An assumption that makes the promise tighter: which option, which value, and the ε that is promised with it.
 
-    It must be known from how lists were drawn and rewards arise; that the log does not contradict it is no proof.
+    It must be known from how lists were drawn and rewards arise. The value is read off the log: that the log does not
+    contradict it is no proof, and without that knowledge the ε is no promise.
 
     Parameters
     ----------
     epsilon:
-        What is then promised.
+        What `evaluate` promises if it is told.
+    min_propensity:
+        What must be stated besides; None if nothing must.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -135,16 +145,16 @@ class Hint:
     option: str
     value: float
     epsilon: float
+    min_propensity: float | None = None
 
     def __str__(self) -> str:
-        what = {
-            "min_propensity": "every item that a candidate shows had a propensity of at least",
-            "sparsity": "no round can bring more than",
-        }[self.option]
-        name = {"sparsity": "sparsity, max_reward"}.get(self.option, self.option)
+        known = {"min_propensity": self.min_propensity, self.option: self.value}
+        told = [f"{_ASSUMED[option]} {value:.4g}" for option, value in known.items() if value is not None]
+        names = {"sparsity": "sparsity, max_reward"}
+        options = [f"{names.get(option, option)}, --{option.replace('_', '-')}" for option in known if known[option]]
         return (
-            f"epsilon is {self.epsilon:.4g} if you know that {what} {self.value:.4g}: state it "
-            f"({name}, --{self.option.replace('_', '-')})"
+            f"epsilon would be {self.epsilon:.4g} if you knew, not from this log, that {' and that '.join(told)}: "
+            f"state what you know ({'; '.join(options)})"
         )
 
 
@@ -223,8 +233,9 @@ class Evaluation(Tabular):
         break it (`unjudged`); if not, nothing is assumed about items that the log does not show.
     covered_epsilon:
         For the candidates all of whose items had a propensity of at least `min_propensity` on every context, whichever
-        these are; `unjudged` ones are not among them. Smaller than epsilon where min_propensity was not stated but read
-        off the log, or where a candidate is unjudged.
+        these are; `unjudged` ones are not among them. A third statement with probability 1 − delta, smaller than
+        epsilon where min_propensity was not stated but read off the log, or where a candidate is unjudged. What is read
+        off the log is rounded down to a power of two for the stakes, whose weights do not depend on which it is.
     propensity_check:
         Whether the log agrees; None for events, which do not tell.
     approximate_epsilon:
@@ -313,16 +324,24 @@ class Evaluation(Tabular):
         return self.propensity_check is None or self.propensity_check.usable
 
     @property
+    def claim(self) -> Claim:
+        """What is certified of the best, with what that rests on."""
+        sentence = f"no candidate is better by more than {self.epsilon:.5g}"
+        return CERTIFICATE.claim(sentence, self, options=(), delta=self.delta, basis=self.guarantee)
+
+    @property
     def promise(self) -> str:
         """What is certain about the best, in a sentence or two; which candidates cannot be judged comes first."""
         if not self.has_best:
             return f"None of the {self.rounds:,} rounds brought a reward: no candidate is best, nothing is promised."
-        known = f"With probability {1 - self.delta:g} no candidate is better by more than {self.epsilon:.5g}"
+        if not self.claim.holds:
+            return f"{self.claim.text.capitalize()}."
+        known = f"With probability {1 - self.delta:g} {self.claim.sentence}"
         unit = "rewards per round"
         if self.covered_epsilon < self.epsilon:
             known += (
-                f" ({unit}), and none all of whose items had a propensity of at least {self.min_propensity:.4g} by "
-                f"more than {self.covered_epsilon:.5g}."
+                f" ({unit}); and, with the same probability, none all of whose items had a propensity of at least "
+                f"{self.min_propensity:.4g} by more than {self.covered_epsilon:.5g}."
             )
         else:
             known += f" ({unit})."
@@ -347,7 +366,7 @@ class Evaluation(Tabular):
             )
             for one in self.candidates
         ]
-        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta)
+        return Comparison.of(compared, epsilon=self.epsilon, delta=self.delta, claim=self.claim)
 
     def columns(self) -> dict[str, list[Any]]:
         """One row per candidate, best first."""
@@ -377,6 +396,20 @@ class Evaluation(Tabular):
         return {"best": self.best.name if self.has_best else None, **told}
 
 
+REWARDED: Premise[Evaluation] = Premise(
+    "rewards", "some round brought a reward", lambda run: HOLDS if run.has_best else "no round brought a reward"
+)
+PROPENSITIES: Premise[Evaluation] = Premise(
+    "propensities",
+    "logged propensities can be right",
+    lambda run: HOLDS if run.trusted else "the propensities do not fit: see the warning",
+)
+CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset())
+"""No candidate exceeds the best one by more than ε, whatever the log's rule, if propensities are what they are said to
+be and rounds were not left out by their rewards.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class LogEvaluation(Tabular):
     """An evaluation of a file, with what was found about the file itself.
@@ -386,7 +419,7 @@ class LogEvaluation(Tabular):
     skipped:
         Faulty rows that were left out, by kind; `skipped_examples` describe the first of each kind.
     repeated:
-        Rewarded rounds without an id that are the same as an earlier one in every column.
+        Rewarded rounds without an id that have the same context, items, rewards and propensities as an earlier one.
     format:
         The name of the format that was read.
 
@@ -434,8 +467,8 @@ class LogEvaluation(Tabular):
         notes = list(self.evaluation.notes)
         if self.repeated:
             notes.append(
-                f"{self.repeated:,} rewarded rounds are the same as an earlier one in every column, and without an id "
-                "nothing tells whether they were logged twice: log an id"
+                f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an "
+                "earlier one, and without an id nothing tells whether they were logged twice: log an id"
             )
         if self.skipped:
             total = sum(self.skipped.values())

@@ -64,7 +64,7 @@ def clipped_gaps(
         The number of the candidate that the others are compared with.
     logging:
         The rule that drew the rounds' lists: `inclusion(X, items)`, as a `Mixture` has it. Every candidate is asked on
-        every round.
+        every round. A rule that gives shown items other probabilities than the log is refused.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -108,6 +108,15 @@ def _add(
     Q = np.asarray(logging.inclusion(decisions.contexts, flat), dtype=np.float64).reshape(shown.shape)
     if not ((Q >= 0) & (Q <= 1 + 1e-9)).all():
         raise InputError("logging.inclusion must give probabilities in [0, 1].")
+    logged = np.asarray(logging.inclusion(decisions.contexts, decisions.lists), dtype=np.float64)
+    off = ~np.isclose(logged, decisions.propensities, rtol=1e-6, atol=0.0)
+    if off.any():
+        t, k = np.argwhere(off)[0]
+        raise InputError(
+            f"logging must be the rule that drew these lists: it gives item {decisions.lists[t, k]} a probability of "
+            f"{logged[t, k]:.6g} where the log has {decisions.propensities[t, k]:.6g}. Give that rule, or state "
+            "min_propensity instead."
+        )
     matched = (shown[:, :, :, None] == decisions.lists[:, None, None, :]).any(axis=2)
     for tau, histograms in zip(LEVELS, found, strict=True):
         won = (matched * (rounds.rewards / np.maximum(decisions.propensities, tau))[:, None, :]).sum(axis=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,30 +16,78 @@ from comband.evaluation.answers import PropensityCheck
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class LeastPropensity:
+    """A bound from below on the propensities of all items that a candidate shows: stated, or read off the log.
+
+    Stakes may not depend on the data. What is read off the log is rounded down to a power of two, and bounds are those
+    of `ValueHistograms.upper_bounds` for powers, which hold for whichever the log suggests.
+
+    value:
+        As it was stated, or the smallest in the log.
+    stated:
+        Whether it was.
+    per_item:
+        By how much the propensity of an item exceeds it, where it is that of an item's pairs with places.
+
+    >>> LeastPropensity(0.3, stated=False).powers(2.0)  # 2/0.3 is at most 2·2²
+    (2.0, 2)
+    """
+
+    value: float
+    stated: bool
+    per_item: float = 1.0
+
+    def powers(self, most: float) -> tuple[float, int] | None:
+        """How `upper_bounds` is told that what is weighed by 1/Q, and at most `most` without, is no larger; None where
+        the bound of the histograms is known.
+        """
+        return None if self.stated else (most, 1 - math.frexp(min(self.value, 1.0))[1])  # 2^(e − 1) ≤ value < 2^e
+
+    @property
+    def of_items(self) -> float:
+        """The propensity of items, as a user states it."""
+        return self.value if self.per_item == 1 else min(self.value * self.per_item, 1.0)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ItemWeights:
-    """Σ_{y∈π(x)∩a} 1/Q(x, y) of every candidate: mean and bounds (P,) that all hold but once in a million logs."""
+    """Σ_{y∈π(x)∩a} 1/Q(x, y) of every candidate: mean and bounds (P,) that all hold but once in a million logs.
+
+    `most` are upper bounds that hold as surely where the smallest propensity is read off the log.
+    """
 
     means: Floats
     low: Floats
     high: Floats
+    most: Floats
     expected: float
     rounds: int
     min_propensity: float
 
     @classmethod
     def of(
-        cls, weights: ValueHistograms, sums: ExactValueSums, *, slots: int, min_propensity: float, alarm: float
+        cls, weights: ValueHistograms, sums: ExactValueSums, *, slots: int, least: LeastPropensity, alarm: float
     ) -> ItemWeights:
         """What the items of every candidate weigh in a sample."""
         n, found = weights.n_rounds, sums.rounded().sums
-        low, high = weights.bounds(threshold=2 * len(found) / alarm, largest=weights.bound)
-        return cls(found / max(n, 1), low, high, float(slots), n, min_propensity)
+        threshold = 2 * len(found) / alarm
+        low, high = weights.bounds(threshold=threshold, largest=weights.bound)
+        most = high
+        if not least.stated:
+            powers = least.powers(float(max(slots, 1)))
+            most = weights.upper_bounds(threshold=threshold, largest=weights.bound, powers=powers)
+        return cls(found / max(n, 1), low, high, most, float(slots), n, least.of_items)
 
     @property
     def uncovered(self) -> NDArray[np.bool_]:
         """Candidates whose items weigh too little."""
         return np.asarray(self.high < self.expected)
+
+    @property
+    def surely_uncovered(self) -> NDArray[np.bool_]:
+        """Those of them that weigh too little for the smallest propensity though it is read off the log."""
+        return np.asarray(self.most < self.expected)
 
     def reason(self, i: int) -> str:
         """Why candidate i cannot be judged."""

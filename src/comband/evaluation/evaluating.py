@@ -32,8 +32,8 @@ from comband.cluster import InProcess, Work, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
-from comband.evaluation.coverage import ItemWeights
-from comband.evaluation.extras import check_extras, with_extras, with_usual
+from comband.evaluation.coverage import ItemWeights, LeastPropensity
+from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
 from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
@@ -131,6 +131,7 @@ def evaluate(
     >>> answer.best.name, round(answer.best.value, 3), answer.epsilon
     ('one', 1.0, 0.0)
     """
+    check_kind(rounds)
     check_extras(rounds, places, min_propensity, logging, reward_model)
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
@@ -152,8 +153,6 @@ def evaluate(
         )
     if law is not None:
         raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
-    if not isinstance(rounds, (Rounds, Events)):
-        raise InputError(f"rounds must be Rounds or Events, got {type(rounds).__name__}.")
     if places is not None:
         return _evaluate_places(
             rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta
@@ -264,6 +263,7 @@ def _evaluate_pairs(
         min_propensity=min_propensity,
         delta=delta,
         slots=m,
+        per_item=1 / least_of_pairs(1.0, reading),
     )
     return replace(result, rewards=n_rewards)
 
@@ -557,21 +557,22 @@ def _evaluate(
     min_propensity: float | None,
     delta: float,
     slots: int | None = None,
+    per_item: float = 1.0,
 ) -> Evaluation:
-    """Values and bounds; `slots` m, if the rounds stand for others, which were checked."""
+    """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity."""
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
     part = Part(events, policies, shown, smallest=smallest, slots=slots)
-    m = 0 if part.sample is None else part.sample.slots
     return evaluate_parts(
         InProcess(),
         [part],
         policies.names,
-        slots=m,
+        slots=0 if part.sample is None else part.sample.slots,
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
+        per_item=per_item,
     )
 
 
@@ -586,8 +587,7 @@ def _check_rewards(events: Events, max_reward: float) -> None:
 
 
 def _smallest(rounds: Rounds | Events) -> float:
-    propensities = rounds.decisions.propensities if isinstance(rounds, Rounds) else rounds.propensities
-    return float(propensities.min()) if propensities.size else 1.0
+    return float((rounds.decisions if isinstance(rounds, Rounds) else rounds).propensities.min(initial=1.0))
 
 
 def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:
@@ -633,5 +633,5 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
 def item_weights(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> ItemWeights:
     """What the items of every candidate weigh on all of `rounds`; `check_logged_propensities` says what it means."""
     part, m = Part(Events.none(len(rounds)), policies, rounds, smallest=min_propensity), rounds.decisions.lists.shape[1]
-    look = first_look([part], 1.0, m / min_propensity)
-    return ItemWeights.of(look.weights, look.weight_sums, slots=m, min_propensity=min_propensity, alarm=ALARM)
+    look, least = first_look([part], 1.0, m / min_propensity), LeastPropensity(min_propensity, stated=True)
+    return ItemWeights.of(look.weights, look.weight_sums, slots=m, least=least, alarm=ALARM)

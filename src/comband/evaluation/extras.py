@@ -1,22 +1,37 @@
-"""What `evaluate` adds if it is given more: the rule that drew the lists, or a model of rewards."""
+"""What `evaluate` takes, and what it adds if it is given more: the rule that drew the lists, or a model of rewards."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 from comband.evaluation.answers import Evaluation
 from comband.evaluation.clipped import Logging, clipped_gaps
+from comband.evaluation.judging import notes_of
 from comband.evaluation.usual import usual_estimates
+from comband.frames import is_frame
 from comband.logs.reading import LogReading
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
-from comband.rounds import Rounds
+from comband.rounds import Events, Rounds
+from comband.totals import TotalRounds
 
 _CLIPPED = (
     "betting bounds, valid at any number of rounds; epsilon from differences with clipped weights, whatever could not "
     "be shown"
 )
+
+
+def check_kind(rounds: Any) -> None:
+    """Refuse what is no log, before anything is said about what goes with it."""
+    if isinstance(rounds, (Rounds, Events, TotalRounds)) or is_frame(rounds):
+        return
+    files = isinstance(rounds, (str, os.PathLike, LogReading))
+    raise InputError(
+        f"rounds must be Rounds or Events, got {type(rounds).__name__}"
+        + ("; files, and what read_log gave, are for evaluate_log." if files else ".")
+    )
 
 
 def check_extras(rounds: Any, places: Any, min_propensity: float | None, logging: Any, reward_model: Any) -> None:
@@ -40,6 +55,7 @@ def with_extras(
         best, most = answer.candidates[0].index, answer.max_reward
         gaps = clipped_gaps(rounds, policies, best, logging=logging, max_reward=most, delta=answer.delta)
         answer = answer.with_gaps(gaps, _CLIPPED)
+        answer = replace(answer, notes=notes_of(answer, stated=False))
     if reward_model is not None:
         usual = usual_estimates(rounds, policies, reward_model=reward_model, delta=answer.delta)
         answer = replace(answer, usual=usual)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from comband.cluster import Work
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import ValueSums
 from comband.evaluation.answers import Evaluation, Hint, ranked_candidates
-from comband.evaluation.coverage import ItemWeights, bounds_without_overlap
+from comband.evaluation.coverage import ItemWeights, LeastPropensity, bounds_without_overlap
+from comband.evaluation.normal import upper_quantile
 from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
 from comband.problem import InputError, check_fraction, check_positive
 
@@ -30,10 +30,11 @@ def evaluate_parts(
     max_reward: float,
     min_propensity: float | None,
     delta: float,
+    per_item: float = 1.0,
 ) -> Evaluation:
     """Values and bounds of the candidates `names` from the parts of a log, wherever these are: `evaluate` says how.
 
-    `slots` is m, the number of items that a round of the sample shows.
+    `slots` is m, the number of items that a round of the sample shows; `per_item` is as for `LeastPropensity`.
     """
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     known: Facts = work.total("counting", facts, parts, max_reward)
@@ -47,6 +48,7 @@ def evaluate_parts(
             f"min_propensity must not exceed that of any item that a candidate shows, got {min_propensity:g} where the "
             f"log has {known.shared:g}."
         )
+    least = LeastPropensity(float(min_propensity), stated, per_item)
     P, bound = len(names), max_reward / min_propensity
     look: FirstLook = work.total("values", first_look, parts, bound, max(slots, 1) / min_propensity)
     sums = look.sums.rounded()
@@ -55,17 +57,21 @@ def evaluate_parts(
     alarm = min(ALARM, delta / 100)
     weights = None
     if known.sampled is not None:
-        weights = ItemWeights.of(
-            look.weights, look.weight_sums, slots=slots, min_propensity=min_propensity, alarm=alarm
-        )
+        weights = ItemWeights.of(look.weights, look.weight_sums, slots=slots, least=least, alarm=alarm)
     uncovered = np.zeros(P, dtype=bool) if weights is None else weights.uncovered
     sides, rivals = 2 * P / (delta - alarm), max(P - 1, 1) / (delta - alarm)
     doubted = uncovered if stated else np.ones(P, dtype=bool)
     weighed = known.weighed if known.sampled is not None and doubted.any() else None
     compared: SecondLook = work.total("differences", second_look, parts, best, bound, max_reward, weighed)
-    gaps = np.zeros(P) if P == 1 else compared.differences.upper_bounds(threshold=rivals, largest=max_reward)
-    gaps[best] = 0.0
-    covered = float(gaps[~uncovered].max(initial=0.0))
+    known_before = np.zeros(P) if P == 1 else compared.differences.upper_bounds(threshold=rivals, largest=max_reward)
+    known_before[best] = 0.0
+    gaps = known_before
+    if P > 1 and not stated:
+        powers = least.powers(max_reward)
+        gaps = compared.differences.upper_bounds(threshold=rivals, largest=max_reward, powers=powers)
+        gaps[best] = 0.0
+    surely_uncovered = np.zeros(P, dtype=bool) if weights is None else weights.surely_uncovered
+    covered = float(gaps[~surely_uncovered].max(initial=0.0))
     low, high = look.values.bounds(threshold=sides, largest=max_reward)
     if compared.losses is not None and compared.both is not None:
         most, lead = bounds_without_overlap(
@@ -79,7 +85,12 @@ def evaluate_parts(
         )
         high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
     epsilon = float(gaps.max())
-    hints = [] if stated or not known.rewards else [Hint("min_propensity", float(min_propensity), covered)]
+    # Those that cannot be judged are bounded without overlap, whatever is stated.
+    beyond = float(gaps[uncovered].max(initial=0.0))
+    hints = []
+    if not stated and known.rewards:
+        then = max(float(known_before[~uncovered].max(initial=0.0)), beyond)
+        hints.append(Hint("min_propensity", least.of_items, then))
     sparsity = float(max(1, np.ceil(known.most - 1e-9)))
     if P > 1 and sparsity < max_reward and known.rewards:
         sparse: SecondLook = work.total(
@@ -87,7 +98,8 @@ def evaluate_parts(
         )
         tighter = sparse.differences.upper_bounds(threshold=rivals, largest=sparsity)
         tighter[best] = 0.0
-        hints.append(Hint("sparsity", sparsity, float(tighter[~uncovered].max(initial=0.0))))
+        then = max(float(tighter[~uncovered].max(initial=0.0)), min(beyond, sparsity))
+        hints.append(Hint("sparsity", sparsity, then, None if stated else least.of_items))
     hints = [hint for hint in hints if hint.epsilon < epsilon]
     means = np.minimum(sums.means, max_reward)
     low, high = np.minimum(low, means), np.maximum(high, means)
@@ -103,7 +115,7 @@ def evaluate_parts(
         rewarded_rounds=known.rewarded_rounds,
         rewards=known.rewards,
         max_reward=max_reward,
-        min_propensity=float(min_propensity),
+        min_propensity=least.of_items,
         guarantee="betting bounds, valid at any number of rounds; "
         + (
             "epsilon from differences on the same rounds"
@@ -114,20 +126,15 @@ def evaluate_parts(
         approximate_epsilon=_normal_epsilon(compared.differences, best, delta) if P > 1 else 0.0,
         hints=tuple(hints),
     )
-    return replace(result, notes=_notes(result, stated=stated))
+    return replace(result, notes=notes_of(result, stated=stated))
 
 
-def _notes(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
+def notes_of(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
+    """Whatever a reader should know; `stated` is whether a smallest propensity was."""
     notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
     if not stated and result.has_best:
-        notes.append(
-            "epsilon and intervals assume nothing about items that the log does not show; if every candidate's items "
-            f"had a propensity of at least {result.min_propensity:.4g}, the smallest in the log, epsilon is "
-            f"{result.covered_epsilon:.4g}: state what your logging ensures (min_propensity, --min-propensity)"
-        )
-    for hint in result.hints:
-        if hint.option == "sparsity":
-            notes.append(f"{hint}{'' if stated else ', with that propensity'}")
+        notes.append("epsilon and intervals assume nothing about items that the log does not show")
+    notes += map(str, result.hints)
     check = result.propensity_check
     if check is None:
         return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
@@ -139,7 +146,7 @@ def _normal_epsilon(differences: ValueHistograms, best: int, delta: float) -> fl
     n, counts, grid = differences.n_rounds, differences.counts, differences.grid
     means = counts @ grid / n
     variances = np.maximum(counts @ grid**2 / n - means**2, 0.0)
-    bounds = means + NormalDist().inv_cdf(1 - delta) * np.sqrt(variances / n)
+    bounds = means + upper_quantile(delta) * np.sqrt(variances / n)
     bounds[best] = 0.0
     return float(max(bounds.max(), 0.0))
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.evaluation.normal import upper_quantile
 from comband.frames import Tabular
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, as_floats, check_fraction
@@ -138,7 +138,7 @@ class UsualEstimates(Tabular):
 
     def interval(self, method: str) -> tuple[Floats, Floats]:
         """The approximate interval of a method, both ends (P,)."""
-        z = NormalDist().inv_cdf((1 + self.level) / 2)
+        z = upper_quantile(max(1 - self.level, 2.0**-53) / 2)  # no level below 1 is closer to it
         radius = z * self.standard_errors[method]
         return self.estimates[method] - radius, self.estimates[method] + radius
 
@@ -190,10 +190,10 @@ def usual_estimates(
     >>> {name: values.round(3).tolist() for name, values in usual_estimates(log, policies).estimates.items()}
     {'IPS': [0.0, 1.0], 'SNIPS': [0.0, 1.0]}
     """
-    check_policies(policies)
-    delta = check_fraction("delta", delta)
     if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed for a standard error, got {len(rounds)}.")
+    check_policies(policies)
+    delta = check_fraction("delta", delta)
     model = None if reward_model is None else _as_model(reward_model)
     m, P = rounds.decisions.lists.shape[1], len(policies)
     step = max(1, _CELLS // (P * m * m))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
+from comband._kernels.numbering import Numbered
 from comband.bits import Rows
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.exploration.base import Drawn, Seed, Standing, register
@@ -120,7 +121,7 @@ class DisagreementExplorer:
         for rows in blocks or [slice(0, 0)]:
             u = rng.random((rows.stop - rows.start, 2))
             predicted = self._predict(X if len(blocks) == 1 else take_contexts(X, rows))
-            parts.append(self._kernel(predicted, u, _nothing_asked(len(u))))
+            parts.append(self._kernel(predicted, u, nothing_asked(len(u))))
             if rows.stop > n - keep:
                 kept.append(predicted[max(0, n - keep - rows.start) :])
         lists, propensities, covered, _ = parts[0]
@@ -247,7 +248,8 @@ class DisagreementExplorer:
     @classmethod
     def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
         """How much each context of lists (n, S, m) needs."""
-        return np.asarray(disputed_counts(lists, leader, problem.n_actions), dtype=np.float64)
+        few = Numbered(lists, nothing_asked(len(lists)), problem.n_actions)
+        return np.asarray(disputed_counts(few.lists, leader, few.n_actions), dtype=np.float64)
 
     def _row_blocks(self, n: int) -> list[slice]:
         return row_blocks(n, len(self.candidates), self.problem.list_size)
@@ -283,9 +285,11 @@ class DisagreementExplorer:
         self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """As `_kernel`, in one thread; `numbers` are (n, 2) or (0, 2)."""
-        return disagreement_lists(
-            predicted, self.leader, self.attention, self._lowest, numbers, self.problem.n_actions, asked, self.own
+        few = Numbered(predicted, asked, self.problem.n_actions)
+        lists, propensities, covered, of_asked = disagreement_lists(
+            few.lists, self.leader, self.attention, self._lowest, numbers, few.n_actions, few.asked, self.own
         )
+        return few.items_of(lists), propensities, covered, of_asked
 
 
 _PIECE = 1 << 17  # actions of candidates' lists that a thread should have to look at
@@ -293,5 +297,6 @@ _NO_NUMBERS = np.empty((0, 2))
 _NO_ITEMS = read_only(np.empty((4096, 0), dtype=np.int32))
 
 
-def _nothing_asked(n: int) -> NDArray[np.int32]:
+def nothing_asked(n: int) -> NDArray[np.int32]:
+    """No items (n, 0), closed to writing."""
     return _NO_ITEMS[:n] if n <= len(_NO_ITEMS) else read_only(np.empty((n, 0), dtype=np.int32))

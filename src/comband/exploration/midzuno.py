@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels.numbering import Numbered
 from comband._kernels.totals import first_actions
 from comband.bits import Rows
 from comband.contexts import Contexts, n_contexts, take_contexts
@@ -215,10 +216,11 @@ class MidzunoExplorer:
     def _kernel(
         self, predicted: NDArray[np.int32], u: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.float64]]:
-        result: tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.float64]] = first_actions(
-            predicted, self.leader, self._attention, self._lowest, u, self.problem.n_actions, asked
+        few = Numbered(predicted, asked, self.problem.n_actions)
+        first, covered, of_asked = first_actions(
+            few.lists, self.leader, self._attention, self._lowest, u, few.n_actions, few.asked
         )
-        return result
+        return few.items_of(first[:, None])[:, 0], covered, of_asked
 
 
 def _round_means(values: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:

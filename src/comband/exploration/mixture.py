@@ -18,7 +18,7 @@ from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities
-from comband.problem import Problem
+from comband.problem import SMALLEST_PROPENSITY, Problem
 from comband.rounds import Events
 from comband.storage import Array, Part, Real, State, Text, check, require
 
@@ -269,5 +269,6 @@ class UniformMixtureExploration:
         policies, problem = standing.policies, standing.problem
         weights = np.zeros(len(policies))
         weights[standing.field] = 1 / len(standing.field)
-        # A mixture has a floor; this one is too small to matter.
-        return mixture_explorer(policies, standing.candidates, weights=weights, floor=1e-9, problem=problem)
+        # A mixture has a floor; this one is too small to matter, and large enough for any number of items.
+        floor = max(1e-9, 2 * SMALLEST_PROPENSITY / problem.uniform_propensity)
+        return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=problem)

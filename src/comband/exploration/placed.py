@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import contains
+from comband._kernels.numbering import Numbered
 from comband._kernels.places import examination_lists, examination_needs, pair_needs
 from comband._kernels.places import pair_lists as draw_pairs
 from comband.bits import Rows
 from comband.exploration.base import Standing, register
-from comband.exploration.disagreement import DisagreementExplorer
+from comband.exploration.disagreement import DisagreementExplorer, nothing_asked
 from comband.places import factors_of, item_lists, pair_lists
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
@@ -93,13 +94,16 @@ class ExaminationExplorer(DisagreementExplorer):
     @classmethod
     def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
         """How much each context of lists (n, S, m) needs."""
-        return np.asarray(examination_needs(lists, leader, factors_of(problem), problem.n_actions))
+        few = Numbered(lists, nothing_asked(len(lists)), problem.n_actions)
+        return np.asarray(examination_needs(few.lists, leader, factors_of(problem), few.n_actions))
 
     def _piece(
         self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         given = (self.leader, self.attention, self._lowest, self._theta)
-        return examination_lists(predicted, *given, numbers, self.problem.n_actions, asked)
+        few = Numbered(predicted, asked, self.problem.n_actions)
+        lists, propensities, covered, of_asked = examination_lists(few.lists, *given, numbers, few.n_actions, few.asked)
+        return few.items_of(lists), propensities, covered, of_asked
 
 
 @register
@@ -143,7 +147,8 @@ class PairExplorer(DisagreementExplorer):
     def needed(cls, lists: NDArray[np.int32], leader: int, problem: Problem) -> NDArray[np.float64]:
         """How much each context of lists of pairs (n, S, m) needs."""
         items = np.ascontiguousarray(item_lists(lists))
-        return np.asarray(pair_needs(items, leader, problem.n_actions // problem.list_size), dtype=np.float64)
+        few = Numbered(items, nothing_asked(len(items)), problem.n_actions // problem.list_size)
+        return np.asarray(pair_needs(few.lists, leader, few.n_actions), dtype=np.float64)
 
     def _listed(self, predicted: NDArray[np.int32]) -> NDArray[np.int32]:
         """All places of all items: a place that lacks something may take any item that has room."""
@@ -155,9 +160,9 @@ class PairExplorer(DisagreementExplorer):
     def _piece(
         self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        K = self.problem.n_actions // self.problem.list_size
-        items = np.ascontiguousarray(item_lists(predicted))
+        m = self.problem.list_size
+        few = Numbered(np.ascontiguousarray(item_lists(predicted)), asked, self.problem.n_actions // m, places=m)
         lists, propensities, covered, of_asked = draw_pairs(
-            items, self.leader, self.attention, self._lowest, numbers, K, asked
+            few.lists, self.leader, self.attention, self._lowest, numbers, few.n_actions, few.asked
         )
-        return pair_lists(lists), propensities, covered, of_asked
+        return pair_lists(few.items_of(lists)), propensities, covered, of_asked

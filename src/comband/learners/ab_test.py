@@ -27,7 +27,8 @@ class ABTest(CertifyingLearner):
         The promise: no candidate's value exceeds the selected one's by more than epsilon, with probability 1 − delta.
         With epsilon=None and max_rounds the smallest epsilon is sought that these rounds certify.
     max_rounds:
-        A budget; when it is spent the best epsilon that is certified by then is reported.
+        A budget of decisions, answered or not; when they are made the best epsilon that is certified by then is
+        reported.
     patience:
         How many later decisions a decision waits for its answer, before it counts as without reward; None: for ever.
     first_epoch, epoch_growth:

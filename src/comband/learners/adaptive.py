@@ -44,7 +44,8 @@ class AdaptiveComband(CertifyingLearner):
         (P,) what is known of the candidates beforehand, in units of reward per round, and the standard error of such a
         score (epsilon by default). They decide who leads at first; the promise never depends on them.
     max_rounds:
-        A budget; when it is spent the best epsilon that is certified by then is reported.
+        A budget of decisions, answered or not; when they are made the best epsilon that is certified by then is
+        reported.
     patience:
         How many later decisions a decision waits for its answer, before it counts as without reward; None: for ever.
     first_epoch, epoch_growth:
@@ -52,8 +53,8 @@ class AdaptiveComband(CertifyingLearner):
     period:
         The length of a rhythm (a day, a week), in rounds, over which values are averages; see `CertifyingLearner`.
     recent:
-        Count recent rounds only: evidence begins anew whenever so many have passed without a certificate; see
-        `CertifyingLearner`.
+        Count recent rounds only: evidence begins anew whenever so many have passed without a certificate, and delta is
+        spent over all such stretches; see `CertifyingLearner`.
     open_field:
         Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that.
     guards:

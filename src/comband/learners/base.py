@@ -88,8 +88,17 @@ class Learner(Atomic, ABC):
 
     @property
     def rounds(self) -> int:
-        """How many decisions have been answered."""
+        """How many rounds count so far: decisions that were answered; of a certifying learner, those in its evidence,
+        which are answered, or overdue and without reward, and so is every one before them.
+        """
         return self._ledger.answered
+
+    @property
+    def decisions_left(self) -> int | None:
+        """How many more decisions its budget allows, at least 0; None where there is none, or none that counts
+        decisions.
+        """
+        return None
 
     def ask(self, X: Contexts) -> Decisions:
         """A list for each context, with its propensities."""
@@ -98,17 +107,20 @@ class Learner(Atomic, ABC):
         with self._lock:
             if self._torn:
                 self._check_whole()
-            self._prepare(asking=True)
+            self._prepare()
             before, ledger = Checkpoint(self, *self._parts(asking=True)), self._ledger
             issued, numbers = ledger.issued, self._rng.bit_generator.state
             try:
                 decisions = self._decide(mine, issued)
                 self._issue(decisions)
                 ledger.issue(decisions, prints)
+                self._issued()
+                self._torn = False
             except BaseException:
-                ledger.withdraw(issued)
-                before.restore()
-                self._rng.bit_generator.state = numbers
+                if not self._torn:
+                    ledger.withdraw(issued)
+                    before.restore()
+                    self._rng.bit_generator.state = numbers
                 raise
         return decisions
 
@@ -121,7 +133,6 @@ class Learner(Atomic, ABC):
         checked = read_only(self._check_rewards(rewards, len(check_decisions(decisions))))
         with self._lock:
             self._check_whole()
-            self._prepare(asking=False)
             admission = self._ledger.admit(decisions, checked)
             rows = admission.rows
             before = Checkpoint(self, *self._parts())
@@ -214,15 +225,18 @@ class Learner(Atomic, ABC):
     def _issue(self, decisions: Decisions) -> None:
         """Told what is about to be given out."""
 
+    def _issued(self) -> None:
+        """Told when it is in the ledger; as `_learn` it may set `_torn` when nothing can fail any more."""
+
     def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
         """Objects of the learner's own whose attributes `_decide` (asking) or `_learn` replaces."""
         return ()
 
-    def _prepare(self, *, asking: bool) -> None:
-        """Do what was put off, if it is needed now; when it fails the call fails, and nothing has changed."""
+    def _prepare(self) -> None:
+        """What comes before decisions are made; when it fails the call fails, and nothing has changed."""
 
     def _conclude(self) -> None:
-        """What may follow an update, or be put off."""
+        """What may follow an update, or be put off until decisions are asked for."""
 
     def _failed_to_learn(self, admission: Admission) -> None:
         """Told when answers could not be taken in."""

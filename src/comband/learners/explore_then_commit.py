@@ -13,6 +13,7 @@ from comband.learners.base import Seed
 from comband.learners.weighted import Propensities, WeightedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem, check_count
+from comband.results import NO_REGRET
 from comband.rounds import Decisions, Rounds
 from comband.storage import Array, Maybe, State, Whole, require
 
@@ -29,6 +30,8 @@ def explore_rounds(problem: Problem, *, n_policies: int, horizon: int) -> int:
 
 class Greedy(WeightedPolicies):
     """All weight on the policy of highest estimated total, ties in an order drawn once; uniform before any reward."""
+
+    PROMISES_NOTHING = NO_REGRET
 
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
@@ -104,6 +107,9 @@ class ExploreThenCommit(Greedy):
             self.floor = 0.0
             self._committed_from = first_id
         return super()._decide(X, first_id)
+
+    def _rounds_learnt(self) -> int:
+        return int(np.count_nonzero(self._ledger.answered_from(0)[: self._committed_from]))
 
     def _learn(self, rounds: Rounds) -> None:
         super()._learn(rounds[np.flatnonzero(rounds.decisions.ids < self._committed_from)])

@@ -171,6 +171,7 @@ class Ledger:
     def state(self) -> State:
         """The record by name, for a file; see `comband.storage`."""
         self._write()
+        rewarded = sorted(self._rewarded)  # whatever came first
         return {
             "issued": self.issued,
             "answered": self.answered,
@@ -178,8 +179,8 @@ class Ledger:
             "done": self._rows(self._done),
             "makers": {"starts": self._starts, "numbers": self._makers},
             "rewarded": {
-                "ids": np.array(list(self._rewarded), dtype=np.int64),
-                "prints": np.array(list(self._rewarded.values()), dtype=np.uint64),
+                "ids": np.array(rewarded, dtype=np.int64),
+                "prints": np.array([self._rewarded[one] for one in rewarded], dtype=np.uint64),
             },
         }
 

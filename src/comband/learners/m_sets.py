@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
 from comband.policies.constant import ConstantPolicy
 from comband.problem import InputError, Problem, check_count, check_positive
-from comband.results import Candidate, Selection, Status
+from comband.results import REGRET_INSTEAD, Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.solvers.ftrl import Ftrl
 from comband.storage import Array, State, Whole, require
@@ -105,7 +106,7 @@ class SparseMSets(Learner):
             delta=0.0,
             rounds=self.rounds,
             runners_up=(),
-            guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
+            claims=(nothing(REGRET_INSTEAD),),
         )
 
     @alone

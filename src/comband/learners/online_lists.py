@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from comband.claims import nothing
 from comband.classifier import BanditListClassifier
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts
 from comband.estimates.importance import ValueSums
@@ -64,7 +65,10 @@ class OnlineListClassifier(Learner):
       rare label is learnt in few rounds. Both pass over labels whose answer in this very context is known already.
 
     Greedy lists alone starve labels that did badly in the first epochs, and uniform lists hardly ever hit. There is no
-    (ε, δ) promise over a class here, only the estimated value of what was learnt.
+    (ε, δ) promise over a class here, only the estimated value of what was learnt. Its interval rests on the decisions
+    of an epoch from the first one up to the first that had no answer when the epoch ended: whichever answers come
+    early, these are a fair sample. The k-th model's interval misses with probability 0.05/(k(k + 1)) at most, so all
+    that are ever shown hold together with probability 0.95.
 
     That is for learning much in few rounds. With `objective="reward"` it earns meanwhile: γ is `least_floor`, and the
     other lists are, by `exploit`, greedy or *optimistic* ones, the labels with the highest upper bounds of their rates.
@@ -139,6 +143,7 @@ class OnlineListClassifier(Learner):
         self._fitted: tuple[int, BanditListClassifier] | None = None  # how many rounds it saw, and the model
         self._checked: ValueSums | None = None
         self._epoch_start = 0
+        self._first_id = 0  # of the epoch's decisions
         self._next_epoch = self.first_epoch
 
     @property
@@ -164,17 +169,7 @@ class OnlineListClassifier(Learner):
     def result(self) -> Selection:
         """The current model, with the value of the one that was in use in the last finished epoch."""
         model, rho = self.model(), self.problem.max_reward
-        value, interval = 0.0, (0.0, rho)
-        note = "the value is not estimated yet: no epoch with a fitted model has ended"
-        if self._checked is not None:
-            # Draws depend on what was answered in the same epoch: values of a martingale, not independent ones.
-            bound, values = rho / self._least_chance(), self._checked
-            low, high = bernstein_sequence(
-                values.sums, values.n_rounds, values.squares, alpha=_DELTA, bound=bound, best_at=_BEST_AT * bound**2
-            )
-            value = min(float(self._checked.means[0]), rho)  # an unbiased estimate may pass the largest possible value
-            interval = (float(low[0]), float(min(high[0], rho)))
-            note = "the value is that of the model in use in the last finished epoch, on the rounds of that epoch"
+        value, interval, note = self._value()
         return Selection(
             policy=model.policy_,
             best=Candidate(0, "list classifier", value, interval),
@@ -182,7 +177,7 @@ class OnlineListClassifier(Learner):
             delta=_DELTA,
             rounds=self.rounds,
             runners_up=(),
-            guarantee="none but the trivial bound: the class is reached through a regression",
+            claims=(nothing("the class is reached through a regression"),),
             notes=(note,),
         )
 
@@ -205,7 +200,39 @@ class OnlineListClassifier(Learner):
         config = state.get("config") if isinstance(state, dict) else None
         if isinstance(config, dict) and "objective" not in config:  # a file from before there was a choice
             state = {**state, "config": {**config, "objective": "rounds"}}
+        learnt = state.get("learnt") if isinstance(state, dict) else None
+        if isinstance(learnt, dict) and "first_id" not in learnt:
+            # A file from before values went by the order of decisions: what it says of them may be no fair sample.
+            issued = state["ledger"].get("issued") if isinstance(state.get("ledger"), dict) else None
+            state = {**state, "learnt": {**learnt, "first_id": issued, "checked": None}}
         return super().from_state(state, classifier)
+
+    def _value(self) -> tuple[float, tuple[float, float], str]:
+        """The value of the model that was in use in the last finished epoch, its interval, and what that rests on."""
+        rho, values, epoch = self.problem.max_reward, self._checked, self.epoch - 1
+        if values is None:
+            return 0.0, (0.0, rho), "the value is not estimated yet: no epoch with a fitted model has ended"
+        if values.n_rounds == 0:
+            return (
+                0.0,
+                (0.0, rho),
+                f"the value is not estimated: the first decision of epoch {epoch} had no answer when that epoch ended, "
+                "and later decisions that were answered before it may be no fair sample; tell decisions without reward "
+                "too",
+            )
+        # Draws depend on what was answered in the same epoch: values of a martingale, not independent ones. Which is
+        # the last finished epoch depends on the answers: all epochs share δ.
+        bound, delta = rho / self._least_chance(), _DELTA / (epoch * (epoch + 1))
+        low, high = bernstein_sequence(
+            values.sums, values.n_rounds, values.squares, alpha=delta, bound=bound, best_at=_BEST_AT * bound**2
+        )
+        return (
+            min(float(values.means[0]), rho),  # an unbiased estimate may pass the largest possible value
+            (float(low[0]), float(min(high[0], rho))),
+            f"the value is that of the model in use in epoch {epoch}, the last finished one, on its first "
+            f"{values.n_rounds:,} decisions, up to the first that had no answer when it ended; the intervals of all "
+            f"epochs hold together with probability {1 - _DELTA:g}",
+        )
 
     def _least_chance(self) -> float:
         """The smallest probability of a label of the greedy list: (1 − γ)·exploit + γ·m/K at least, linear in γ."""
@@ -251,6 +278,7 @@ class OnlineListClassifier(Learner):
         "classifier": Text(),
         "epoch": Whole(0),
         "epoch_start": Whole(0),
+        "first_id": Whole(0),
         "rounds": Maybe(Part()),
         "checked": Maybe(Part()),
     }
@@ -260,6 +288,7 @@ class OnlineListClassifier(Learner):
             "classifier": repr(self.classifier),
             "epoch": self.epoch,
             "epoch_start": self._epoch_start,
+            "first_id": self._first_id,
             "rounds": self._log().state() if self._batches else None,
             "checked": None if self._checked is None else self._checked.state(),
         }
@@ -267,11 +296,12 @@ class OnlineListClassifier(Learner):
     def _restore(self, state: State) -> None:
         if repr(self.classifier) != state["classifier"]:
             raise InputError(f"it was saved with {state['classifier']}, but it is loaded with {self.classifier!r}.")
-        self.epoch, self._epoch_start = state["epoch"], state["epoch_start"]
+        self.epoch, self._epoch_start, self._first_id = state["epoch"], state["epoch_start"], state["first_id"]
         self._set_next_epoch()
         require(
             (self.epoch == 0) == (self._epoch_start == 0)
-            and self.epoch <= self._epoch_start <= self.rounds < self._next_epoch,
+            and self.epoch <= self._epoch_start <= self.rounds < self._next_epoch
+            and self._first_id <= self._ledger.issued,
             "its epochs do not fit its rounds.",
         )
         log = None if state["rounds"] is None else Rounds.from_state(state["rounds"])
@@ -280,7 +310,9 @@ class OnlineListClassifier(Learner):
             self._take_back(log)
         if state["checked"] is not None:
             self._checked = ValueSums.from_state(state["checked"], n_policies=1)
-            require(self._checked.n_rounds <= self.rounds, "its value must be that of its own rounds.")
+            require(
+                self.epoch > 1 and self._checked.n_rounds <= self.rounds, "its value must be that of its own rounds."
+            )
 
     def _take_back(self, log: Rounds) -> None:
         """All rounds so far, from a file."""
@@ -292,7 +324,8 @@ class OnlineListClassifier(Learner):
         require(
             len(np.unique(shown.ids)) == len(log)
             and 0 <= int(shown.ids.min(initial=0)) <= int(shown.ids.max(initial=0)) < self._ledger.issued
-            and 0 <= int(shown.epochs.min(initial=0)) <= int(shown.epochs.max(initial=0)) <= self.epoch,
+            and 0 <= int(shown.epochs.min(initial=0)) <= int(shown.epochs.max(initial=0)) <= self.epoch
+            and bool((shown.ids[shown.epochs < self.epoch] < self._first_id).all()),
             "its rounds must be its own, each once.",
         )
         self._batches = [log]
@@ -346,7 +379,7 @@ class OnlineListClassifier(Learner):
         self._fitted = (answered, self._fit(log))
         self._enter(self._fitted[1], log)
         self.epoch += 1
-        self._epoch_start = answered
+        self._epoch_start, self._first_id = answered, self._ledger.issued
         self._set_next_epoch()
 
     def _set_next_epoch(self) -> None:
@@ -383,9 +416,15 @@ class OnlineListClassifier(Learner):
         return scorers, max(self.least_floor, floor)
 
     def _check(self, rounds: Rounds) -> ValueSums:
-        """The value of the greedy list on rounds drawn after its model was fitted: unbiased."""
-        own = rounds[np.flatnonzero(rounds.decisions.epochs == self.epoch)]
-        return ValueSums.from_events(own.events(), self._mixture.policies, [0])
+        """The value of the greedy list on decisions made after its model was fitted, up to the first without answer.
+
+        Those that are answered need not be a fair sample (clicks are often told first); the first so many are.
+        """
+        ids = rounds.decisions.ids
+        own = np.flatnonzero((rounds.decisions.epochs == self.epoch) & (ids >= self._first_id))
+        own = own[np.argsort(ids[own])]
+        in_order = ids[own] == self._first_id + np.arange(len(own))
+        return ValueSums.from_events(rounds[own[in_order]].events(), self._mixture.policies, [0])
 
     def _fit(self, log: Rounds) -> BanditListClassifier:
         model: BanditListClassifier = clone(self.classifier)

@@ -11,6 +11,7 @@ from comband.contexts import Contexts
 from comband.estimates.importance import ValueSums
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
+from comband.learners.fixed_time import FixedTime
 from comband.learners.selector import Selector
 from comband.learners.two_phase.phases import events_of
 from comband.learners.two_phase.report import value_sums
@@ -18,7 +19,7 @@ from comband.places import design_problem, stretch
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_fraction
-from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate, Selection, Status, telling
+from comband.results import ANSWER_THEM, UNWATCHED, Candidate, Selection, Status, telling
 from comband.rounds import Decisions, Rounds
 from comband.storage import Part, State, require
 
@@ -44,7 +45,7 @@ class UniformExploration(Selector):
         The budget; `done` once so many decisions are answered.
     delta:
         The intervals hold for all candidates at once with probability 1 − delta, when `result` is read once, at the
-        end of the budget.
+        end of the budget; before it nothing is promised.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -94,18 +95,22 @@ class UniformExploration(Selector):
             Candidate(int(i), self.policies.names[i], float(means[i]), (float(low[i]), float(high[i])))
             for i in ranked[: 1 + _RUNNERS_UP]
         )
+        epsilon = self._epsilon(leader, low, high)
+        run = FixedTime(self.problem, self.policies, in_order, self.done)
+        bound = "empirical Bernstein intervals at a fixed number of rounds"
+        promise, cover = run.certificate(epsilon, delta=self.delta, basis=bound), run.cover(epsilon, delta=self.delta)
         notes = [] if in_order else [ANSWER_THEM]
         if not self.done:
             notes.append(f"only {self.rounds:,} of {self.n_rounds:,} planned rounds are in")
-        notes.append(UNWATCHED)
+        notes += [*(one.text for one in cover), UNWATCHED]
         return Selection(
             policy=self.policies[leader],
             best=best,
-            epsilon=self._epsilon(leader, low, high),
+            epsilon=epsilon,
             delta=self.delta,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee="empirical Bernstein intervals at a fixed number of rounds" if in_order else OUT_OF_ORDER,
+            claims=(promise, *cover),
             notes=tuple(notes),
         )
 
@@ -113,8 +118,7 @@ class UniformExploration(Selector):
     def status(self) -> Status:
         """Where the learner stands now; nothing is certified before the end of the budget."""
         leader = self._leader()
-        epsilon = telling(self._epsilon(leader, *self._intervals()), self.problem.max_reward)
-        certified = epsilon if self.done else None
+        certified = telling(self._epsilon(leader, *self._intervals()), self.problem.max_reward)
         return Status(self.rounds, self.policies.names[leader], len(self.policies), certified=certified)
 
     def _leader(self) -> int:
@@ -123,7 +127,7 @@ class UniformExploration(Selector):
         return int(np.random.default_rng(self.rounds).choice(np.flatnonzero(means == means.max())))
 
     def _intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if self._ledger.overtaken():
+        if self._ledger.overtaken() or not self.done:  # they are for one look, at the end
             return np.zeros(len(self.policies)), np.full(len(self.policies), self.problem.max_reward)
         low, high = self._values.bounds(bound=self._bound, delta=self.delta)
         return low, np.minimum(high, self.problem.max_reward)

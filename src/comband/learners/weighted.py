@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
+from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
@@ -18,7 +19,7 @@ from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
-from comband.results import Candidate, Selection, Status
+from comband.results import REGRET_INSTEAD, Candidate, Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.storage import Array, State, Whole, require
 
@@ -45,6 +46,9 @@ class WeightedPolicies(Selector):
     only the drawn policy is evaluated. Old weights are kept for that as long as a decision of theirs is open, up to
     256 MB; beyond it propensities are computed at once.
     """
+
+    PROMISES_NOTHING: ClassVar[str] = REGRET_INSTEAD
+    """Why nothing is promised of the policy that is named."""
 
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
@@ -80,13 +84,12 @@ class WeightedPolicies(Selector):
     @alone
     def result(self) -> Selection:
         """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
-        rho = self.problem.max_reward
+        rho, n = self.problem.max_reward, max(self._rounds_learnt(), 1)
         totals = self.estimated_totals
         # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
         ranked = np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))[: 1 + _RUNNERS_UP]
         best, *others = (
-            Candidate(int(i), self.policies.names[i], min(float(totals[i] / max(self.rounds, 1)), rho), (0.0, rho))
-            for i in ranked
+            Candidate(int(i), self.policies.names[i], min(float(totals[i] / n), rho), (0.0, rho)) for i in ranked
         )
         return Selection(
             policy=self.policies[best.index],
@@ -95,7 +98,7 @@ class WeightedPolicies(Selector):
             delta=0.0,
             rounds=self.rounds,
             runners_up=tuple(others),
-            guarantee="none beyond the range of the rewards: this learner bounds the regret of its whole run instead",
+            claims=(nothing(self.PROMISES_NOTHING),),
         )
 
     @alone
@@ -103,6 +106,10 @@ class WeightedPolicies(Selector):
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
         return Status(self.rounds, self.policies.names[leader], len(self.policies))
+
+    def _rounds_learnt(self) -> int:
+        """How many rounds the estimated totals are of."""
+        return self.rounds
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:
@@ -122,9 +129,8 @@ class WeightedPolicies(Selector):
         self._stale = False
         self._cumulative = self._support = None
 
-    def _prepare(self, *, asking: bool) -> None:
-        if asking:
-            self._refresh()  # overwrites the weights, so it is done for good, whether or not the decision fails
+    def _prepare(self) -> None:
+        self._refresh()  # overwrites the weights, so it is done for good, whether or not the decision fails
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         self._refresh()

@@ -46,7 +46,8 @@ class LogReading:
     smallest_propensity:
         Among all shown items of the log; of totals the smallest share of a list.
     repeated:
-        Rewarded rounds without an id that are the same as an earlier one in every column: logged twice, perhaps.
+        Rewarded rounds without an id that have the same context, items, rewards and propensities as an earlier one:
+        logged twice, perhaps.
     catalogue:
         What the actions 0, 1, … are called; None where items are their own numbers, and where propensities are per slot
         (actions are then pairs of item and slot).

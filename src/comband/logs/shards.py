@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from comband.catalogue import spelt_numbers
+from comband.frames import is_frame
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat
 from comband.logs.registry import find_format, rename_columns
@@ -79,10 +80,15 @@ class Shard:
 def find_files(log: Any) -> list[Path]:
     """The files of a log: those named, and those in folders and patterns, sorted by their names."""
     given = [log] if isinstance(log, (str, os.PathLike)) else log
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise InputError(f"a log must be a path, a pattern or several of them, got {type(log).__name__}.")
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable) or is_frame(given):
+        hint = "; read a data frame by read_log(frame, candidates), or give it to evaluate" if is_frame(given) else ""
+        raise InputError(f"a log must be a path, a pattern or several of them, got {type(log).__name__}{hint}.")
     files: list[Path] = []
     for part in given:
+        if not isinstance(part, (str, os.PathLike)):
+            raise InputError(
+                f"a log must be a path, a pattern or several of them, got {type(part).__name__} among them."
+            )
         path = Path(part)
         if path.is_dir():
             found = _files_in(path)

@@ -229,12 +229,18 @@ def _slices(n: int, step: int = 1 << 16) -> Iterator[slice]:
 
 def _write(path: str | Path, blocks: Iterator[Block]) -> None:
     """Write a log as a whole or not at all."""
-    suffix = Path(check_path(path)).suffix.lower()
+    suffix = check_ending(path)
     writers = {**dict.fromkeys(_PARQUET, _write_parquet), ".csv": _write_csv, ".jsonl": _write_jsonl}
-    if suffix not in writers:
-        raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
     with whole_file(path) as part:
         writers[suffix](part, blocks)
+
+
+def check_ending(path: str | Path) -> str:
+    """Return the ending of a file, by which its format is known, if it is one that can be written."""
+    suffix = Path(check_path(path)).suffix.lower()
+    if suffix not in (*_PARQUET, ".csv", ".jsonl"):
+        raise LogError(f"{path} should end in .parquet, .csv or .jsonl, so that its format is known.")
+    return suffix
 
 
 def _write_parquet(path: Path, blocks: Iterator[Block]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from comband.problem import InputError
+from comband.problem import InputError, refuse_masked
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,6 +125,7 @@ def check_matrix(X: Any, *, features: int | None = None) -> Any:
         matrix: Any = sp.csr_array(X)
         values = matrix.data
     else:
+        refuse_masked("contexts", X)
         try:
             matrix = np.asarray(X)
         except (TypeError, ValueError, OverflowError):

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.contexts import Contexts, n_contexts
 from comband.lists import check_lists
-from comband.problem import InputError, Problem, check_problem
+from comband.problem import InputError, Problem, check_problem, refuse_masked
 
 
 class ConstantPolicy:
@@ -26,6 +26,7 @@ class ConstantPolicy:
 
     def __init__(self, actions: ArrayLike, problem: Problem) -> None:
         self.problem = check_problem(problem, places=True)
+        refuse_masked("actions", actions)
         try:
             row = np.asarray(actions)[None]
         except (TypeError, ValueError, OverflowError):

@@ -38,10 +38,13 @@ class Cover:
     shares: tuple[float, ...]
     edges: tuple[tuple[float, float], ...]
 
-    def promise(self, *, epsilon: float, delta: float, max_reward: float) -> str:
-        """What a selection within ε of the best representative with probability 1 − δ means for the whole family."""
-        total = min(epsilon + max_reward * self.eta, max_reward)
-        return (
-            f"within ε + ρη = {total:.4g} of every {self.family} with probability 1 − δ − δ′ = "
-            f"{1 - delta - self.delta:g} (η = {self.eta:.3g}, from {self.n_contexts:,} contexts)"
-        )
+    def sentence(self, epsilon: float, max_reward: float) -> str:
+        """What a selection within ε of the best representative means for the whole family, where rewards depend on the
+        set of items alone and every representative is a candidate; with probability 1 − δ − δ′.
+        """
+        return f"within ε + ρη = {min(epsilon + max_reward * self.eta, max_reward):.4g} of every {self.family}"
+
+    @property
+    def basis(self) -> str:
+        """Where η comes from."""
+        return f"η = {self.eta:.3g}, from {self.n_contexts:,} contexts"

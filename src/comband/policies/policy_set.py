@@ -20,7 +20,7 @@ from comband.policies.grouping import Block, TableBlock, blocks_of, everyone
 from comband.policies.keyed import in_numbers
 from comband.policies.scored import BLOCK, ScoredPolicy, check_precision
 from comband.policies.tabulated import Tables
-from comband.problem import InputError, Problem, as_column, as_floats, check_problem
+from comband.problem import InputError, Problem, as_column, as_floats, check_problem, refuse_masked
 
 
 class PolicySet:
@@ -139,7 +139,12 @@ class PolicySet:
         fallback: Fallback = None,
         catalogue: Catalogue | None = None,
     ) -> PolicySet:
-        """P tabulated policies from lists (P, N, m) of item numbers; contexts are then the numbers 0 … N−1."""
+        """P tabulated policies from lists (P, N, m) of item numbers; contexts are then the numbers 0 … N−1. A masked
+        number stands for a place that is empty, as −1 does.
+        """
+        if isinstance(lists, np.ma.MaskedArray):
+            lists = lists.filled(-1)
+        refuse_masked("lists", lists)
         try:
             table = np.asarray(lists)
         except (TypeError, ValueError, OverflowError):

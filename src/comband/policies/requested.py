@@ -11,7 +11,7 @@ from comband.contexts import Contexts
 from comband.policies.base import Policy
 from comband.policies.fallback import Fallback, filled
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_problem
+from comband.problem import InputError, Problem, check_problem, refuse_masked
 
 
 class RequestedList:
@@ -31,7 +31,8 @@ class RequestedLists(PolicySet):
 
     Any learner takes such a set as it is. Rankers may run wherever they like; which list a candidate would have shown
     in a round is all that the evidence needs to know about it. Numbers of items need a meaning only within one context,
-    since candidates are compared on the same rounds: number the items of each request anew, and K = P·m is enough.
+    since candidates are compared on the same rounds: number the items of each request anew, and K = P·m is enough; the
+    numbers of a large catalogue, below 2³¹, cost no more.
 
     Learners that mix in uniform lists (`UniformLists`, more candidates than `AdaptiveComband.max_evaluated`) show items
     that no candidate asked for, which only makes sense where numbers do have a meaning of their own.
@@ -85,6 +86,7 @@ class RequestedLists(PolicySet):
 
     def tables(self, X: Contexts) -> NDArray[np.int32]:
         """The tables (n, P, m) of these contexts."""
+        refuse_masked("contexts", X)
         try:
             tables = np.asarray(X)
         except (TypeError, ValueError, OverflowError):
@@ -92,9 +94,11 @@ class RequestedLists(PolicySet):
         shape = (len(self), self.problem.list_size)
         fits = tables.ndim == 3 and tables.shape[1] >= shape[0] and tables.shape[2] == shape[1]
         if not fits or tables.dtype.kind not in "iu":
+            few = tables.ndim == 3 and tables.shape[1] < shape[0]
+            hint = "; where candidates join later, give tables rows for all there may ever be, −1 in those without one"
             raise InputError(
                 f"contexts must be tables (n, {shape[0]}, {shape[1]}) of the candidates' lists, got an array of shape "
-                f"{tables.shape} and dtype {tables.dtype}."
+                f"{tables.shape} and dtype {tables.dtype}{hint if few else ''}."
             )
         if tables.size and (int(tables.min()) < -1 or int(tables.max()) >= self.problem.n_actions):
             raise InputError(

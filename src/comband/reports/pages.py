@@ -173,9 +173,11 @@ def selection_page(
     True
     """
     comparison = result.comparison() if comparison is None else comparison
-    nothing = result.epsilon >= problem.max_reward
+    claim = result.claim
+    nothing = result.epsilon >= problem.max_reward or claim is None or not claim.holds
     promise = (
-        f"Nothing is certified yet, after {result.rounds:,} rounds."
+        f"Nothing is certified{'' if claim is None or claim.holds else f' ({_text(claim.text)})'}, after "
+        f"{result.rounds:,} rounds."
         if nothing
         else f"With probability {1 - result.delta:g} no candidate is better by more than "
         f"<strong>{result.epsilon:.3g}</strong>, after {result.rounds:,} rounds."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from comband.claims import Claim
 from comband.results import Dropped, Selection
 from comband.serve.learning import Learning
 
@@ -13,6 +14,7 @@ GUARDS = {
     "unanswered": "answers are not lost selectively",
     "change": "rewards come as often late in an epoch as early",
     "places": "places on the page do not matter beyond what was stated",
+    "orders": "differences between candidates stay the same over time",
 }
 
 
@@ -45,7 +47,7 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
             }
         )
     return {
-        "answer": sentence(names[leader], status.certified, learner.rounds, done, certified, spec.delta),
+        "answer": sentence(names[leader], comparison.claim, status.certified, learner.rounds, done, certified),
         "done": done,
         "is_certified": certified,
         "winner": names[leader] if done else None,
@@ -88,6 +90,7 @@ def _result(selection: Selection, final: bool) -> dict[str, Any]:
         "rounds": selection.rounds,
         "final": final,
         "guarantee": selection.guarantee,
+        "claims": [claim.as_dict() for claim in selection.claims],
         "text": str(selection),
         "runners_up": [one.name for one in selection.runners_up],
         "notes": list(selection.notes),
@@ -101,20 +104,23 @@ def point_of(view: dict[str, Any]) -> dict[str, Any]:
     return {name: view[name] for name in (*names, "reward", "epoch", "done", "time")}
 
 
-def sentence(leader: str, certified: float | None, rounds: int, done: bool, is_certified: bool, delta: float) -> str:
-    """The answer as a person would say it."""
+def sentence(
+    leader: str, claim: Claim | None, certified: float | None, rounds: int, done: bool, is_certified: bool
+) -> str:
+    """The answer as a person would say it; `certified` is None where nothing is promised that says anything."""
     if rounds == 0:
         return "No decision has been settled yet."
-    if is_certified and certified is not None:
-        return (
-            f"{leader} is the winner: with probability {1 - delta:g} no candidate is better by more than "
-            f"{certified:.3g} reward per decision (after {rounds:,} decisions)."
+    if claim is not None and not claim.holds:
+        return f"{leader} leads after {rounds:,} decisions; {claim.text}."
+    if claim is None or claim.delta is None or certified is None:
+        so_far = "nothing is certified yet"
+    else:
+        so_far = (
+            f"with probability {1 - claim.delta:g} no candidate is better by more than {certified:.3g} reward per "
+            "decision"
         )
-    so_far = (
-        "nothing is certified yet"
-        if certified is None
-        else f"no candidate is better by more than {certified:.3g} reward per decision, with probability {1 - delta:g}"
-    )
+        if is_certified:
+            return f"{leader} is the winner: {so_far} (after {rounds:,} decisions)."
     end = "The budget is spent: " if done else ""
     return f"{end}{leader} leads after {rounds:,} decisions; {so_far}."
 

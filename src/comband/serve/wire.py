@@ -316,6 +316,26 @@ class History(Struct):
     minutes: list[Minute]
 
 
+class PremiseChecked(Struct, kw_only=True):
+    """What a claim rests on; `failure` is empty where it holds."""
+
+    name: str
+    text: str
+    failure: str
+
+
+class Claimed(Struct, kw_only=True):
+    """A sentence, with the probability by which it may be wrong (null: an estimate, no promise) and what it rests on;
+    where a premise fails `text` says so instead.
+    """
+
+    kind: str
+    text: str
+    holds: bool
+    delta: float | None
+    premises: list[PremiseChecked]
+
+
 class Result(Struct, kw_only=True):
     """The answer, and what is promised: with probability 1 − delta no candidate's value exceeds that of `best` by more
     than `epsilon`. `final` says whether nothing will change it any more.
@@ -330,6 +350,7 @@ class Result(Struct, kw_only=True):
     rounds: int
     final: bool
     guarantee: str
+    claims: list[Claimed]
     text: str
     runners_up: list[str]
     notes: list[str]

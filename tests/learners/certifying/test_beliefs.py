@@ -50,7 +50,9 @@ def test_only_differences_of_scores_matter() -> None:
         ({"prior_scores": [0.1, 0.2]}, "one number for each of the 12 candidates"),
         ({"prior_scores": np.zeros((12, 1))}, "one number for each of the 12 candidates"),
         ({"prior_scores": [float("nan")] * 12}, "must be finite; that of candidate 0"),
-        ({"prior_scores": ["good"] * 12}, "must be numbers"),
+        ({"prior_scores": ["good"] * 12}, "must be a rectangular array of numbers"),
+        ({"prior_scores": [1e308, *[0.0] * 10, -1e308]}, r"must lie within ±1e\+100, got 1e\+308"),
+        ({"prior_scores": [-1.1e100, *[0.0] * 11]}, r"must lie within ±1e\+100, got -1.1e\+100"),
         ({"prior_scores": np.zeros(12), "prior_error": 0.0}, "prior_error"),
         ({"prior_scores": np.zeros(12), "prior_error": -1.0}, "prior_error"),
         ({"prior_error": 0.1}, "give these too, or leave it out"),
@@ -98,6 +100,32 @@ def test_before_a_certificate_the_best_guess_is_named() -> None:
     assert f"best guess: {guess.name}" in str(result)
     # One of those whose plain estimates are highest: shrinking changes the order of neighbours alone.
     assert guess.index in np.argsort(-ranking(one))[:4]
+
+
+@pytest.mark.parametrize("arrives", [0, 1500])
+def test_the_error_of_a_guess_is_that_of_the_rounds_in_which_it_was_a_candidate(arrives: int) -> None:
+    """The best candidate of all comes at once or later; the standard error is computed from the rounds since."""
+    problem, rates = cb.Problem(6, 1, 1), np.array([0.1, 0.1, 0.6, 0, 0, 0])
+    names, rng = ["first", "second", "new"], np.random.default_rng(3)
+    policies = [cb.TabulatedPolicy([[y]], problem) for y in range(3)]
+    n_first = 2 if arrives else 3
+    one = cb.AdaptiveComband(
+        problem, cb.PolicySet(policies[:n_first], names[:n_first]), epsilon=0.001, seed=4, open_field=True
+    )
+    earned: list[float] = []
+    for start in range(0, 2100, 100):
+        if arrives and start == arrives:
+            one.add(policies[2], name="new")
+        decisions = one.ask(np.zeros(100, dtype=int))
+        rewards = (rng.random(decisions.lists.shape) < rates[decisions.lists]).astype(float)
+        one.tell(decisions, rewards)
+        if start >= arrives:
+            earned += ((decisions.lists == 2) * rewards / decisions.propensities).sum(axis=1).tolist()
+    guess = one.result().guess
+    assert guess is not None
+    assert guess.name == "new"
+    assert guess.value == pytest.approx(np.mean(earned))
+    assert guess.error == pytest.approx(np.sqrt(np.square(earned).sum()) / len(earned))
 
 
 def test_a_certificate_leads_once_it_is_there() -> None:

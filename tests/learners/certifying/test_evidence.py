@@ -42,6 +42,19 @@ def close(a: Any, b: Any) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+def test_a_file_from_before_rewards_were_kept_by_epoch_goes_on() -> None:
+    learner, rng = LEARNERS["AdaptiveComband"](), np.random.default_rng(8)
+    for _ in range(10):
+        WORLD.play(learner, 60, rng)
+    assert learner.evidence.reward > 0
+    state = learner.state()
+    evidence = state["learnt"]["evidence"]
+    evidence["reward"] = float(evidence.pop("rewards").sum())
+    other = cb.AdaptiveComband.from_state(state, WORLD.policies)
+    assert other.evidence.reward == pytest.approx(learner.evidence.reward)
+    assert other.status().reward_lost == pytest.approx(learner.status().reward_lost)
+
+
 @pytest.mark.parametrize("halves", ["early and late", "odd and even", "any"])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_two_halves_add_up_to_the_whole(name: str, halves: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +130,7 @@ def test_uneventful_rounds_are_those_after_which_a_rival_is_certified() -> None:
     epochs: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
     rounds = 0
     while evidence.against(leader, 0.3, np.array([rival]))[0] < learner.verdict.threshold:
-        (block,) = evidence.blocks(epochs, np.ones(1, dtype=np.bool_), cb.Events.none())
+        (block,) = evidence.blocks(rounds, epochs, np.ones(1, dtype=np.bool_), cb.Events.none())
         evidence.add(block)
         rounds += 1
     assert needed <= rounds <= needed * 1.5 + 3

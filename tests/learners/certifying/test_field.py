@@ -46,6 +46,26 @@ def test_whom_evidence_has_excluded_can_be_withdrawn_for_nothing() -> None:
     assert Field(4, delta=0.05, is_open=False).thresholds(excluded) == pytest.approx(np.log(20))
 
 
+def test_fields_of_the_plan_are_counted() -> None:
+    field = Field(4, delta=0.05, is_open=True)
+    assert field.planned_fields == 1
+    field = field.changed(epoch=2, arrivals=1, withdrawn=[0], planned=True)  # one change
+    assert field.planned_fields == 2
+    field = field.changed(epoch=3, arrivals=1, withdrawn=[1], planned=False)
+    assert field.planned_fields == 2
+    assert field.changed(epoch=5, arrivals=0, withdrawn=[5], planned=True).planned_fields == 3
+
+
+def test_with_a_share_of_delta_all_levels_are_shares() -> None:
+    field = Field(4, delta=0.05, is_open=True).changed(epoch=1, arrivals=2, withdrawn=[2], planned=False)
+    against = np.array([0.0, 0.0, 3.8, 0.0, 0.0, 0.0])
+    for share in (1.0, 0.75, 5 / 36):
+        own = Field(4, delta=0.05 * share, is_open=True).changed(epoch=1, arrivals=2, withdrawn=[2], planned=False)
+        np.testing.assert_allclose(field.thresholds(against, share=share), own.thresholds(against), rtol=1e-12)
+    whole, part = (np.asarray(field.thresholds(against, share=share)) for share in (1.0, 0.75))
+    assert whole[0] < part[0] - np.log(3)  # one more is counted
+
+
 # ---- exactly ---------------------------------------------------------------------------------------------------------
 
 RIVALS, ROUNDS, STAKE, DELTA = 3, 6, 0.9, 0.3

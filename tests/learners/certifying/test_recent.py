@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import comband as cb
-from comband.estimates import ValueBets
+from comband.estimates import PairedEvidence, ValueBets
 from comband.learners.certifying import Entered, Guard, Moment
 from comband.learners.certifying.evidence import levels_of
+from comband.learners.certifying.stretches import share_of_stretch
 from tests.learners.small_worlds import small_world
 from tests.states import plain
 
@@ -61,8 +62,16 @@ def test_evidence_is_that_of_recent_rounds_alone() -> None:
         for moment in witness.seen:
             if moment.block.epoch >= evidence.since:
                 rounds += moment.block.n_rounds
-                if moment.block.paired is not None:
-                    expected[moment.epoch.candidates] += moment.block.paired.log_wealth
+                block, epoch = moment.block, moment.epoch
+                said = PairedEvidence.from_events(
+                    epoch.bets,
+                    block.inside,
+                    block.rows,
+                    block.weights,
+                    n_rounds=block.n_rounds,
+                    n_uncovered=len(block.uncovered),
+                )
+                expected[epoch.candidates] += said.log_wealth
         np.testing.assert_allclose(evidence.log_wealth, expected, atol=1e-9)
         assert evidence.counted == rounds <= 1500
         assert evidence.rounds == learner.rounds
@@ -109,8 +118,113 @@ def test_saved_and_loaded_over_restarts_it_goes_on_bit_for_bit(tmp_path: Path) -
         learners[1] = cb.AdaptiveComband.load(tmp_path / "learner.npz", WORLD.policies)
         assert plain(learners[0].state()["learnt"]) == plain(learners[1].state()["learnt"])
         restarts.add(learners[0].evidence.since)
+        assert learners[1].verdict.stretch == len(restarts)
     assert len(restarts) > 2
     assert learners[1].recent == 500
+
+
+def test_a_file_cannot_be_of_another_stretch() -> None:
+    learner, rng = learner_of(500), np.random.default_rng(6)
+    while learner.verdict.stretch < 3:
+        WORLD.play(learner, 90, rng)
+    state = learner.verdict.state()
+    for wrong in (1, learner.evidence.since + 2):
+        with pytest.raises(cb.InputError, match="its stretch must be one that its epochs have room for"):
+            learner.verdict.restore({**state, "stretch": wrong})
+    learner.verdict.restore(state)
+    learner.verdict.restarts = False
+    with pytest.raises(cb.InputError, match="its stretch must be one"):
+        learner.verdict.restore(state)
+
+
+# ---- what stretches may spend ----------------------------------------------------------------------------------------
+
+
+def test_shares_of_stretches_sum_to_one() -> None:
+    shares = [share_of_stretch(k) for k in range(1, 1001)]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1 - 1 / 1001**2, abs=1e-14)
+    assert shares[:2] == [3 / 4, 5 / 36]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_stretch_is_judged_at_its_share_of_delta(is_open: bool) -> None:
+    learner, rng = learner_of(1000, epsilon=1e-5, open_field=is_open), np.random.default_rng(3)
+    assert learner_of(None).verdict.delta == 0.05
+    for k in (1, 2, 3):
+        while learner.verdict.stretch < k:
+            WORLD.play(learner, 100, rng)
+        delta = 0.05 * (1 / k**2 - 1 / (k + 1) ** 2)
+        assert learner.verdict.delta == pytest.approx(delta)
+        assert learner.verdict.spent() == pytest.approx(0.05 * (1 - 1 / (k + 1) ** 2) / (2 if is_open else 1))
+        assert learner.verdict.threshold == pytest.approx(np.log((2 if is_open else 1) / delta))
+        for _ in range(8):
+            WORLD.play(learner, 100, rng)
+        expected = learner.evidence.values.bounds(delta=delta, max_reward=WORLD.problem.max_reward)
+        np.testing.assert_allclose(learner.intervals(), expected, rtol=1e-9)
+        assert (expected[0] > 0).any()
+        assert learner.result().delta == learner.comparison().delta == learner.verdict.field.delta == 0.05
+    if is_open:  # levels of withdrawals and arrivals are shares of the stretch's own
+        learner.withdraw(learner.field[0])
+        learner.add(cb.ConstantPolicy(np.arange(WORLD.problem.list_size), WORLD.problem), name="new")
+        assert learner.verdict.enough(np.array([1, len(learner.policies) - 1])) == pytest.approx(np.log(8 / delta))
+
+
+def test_some_stretch_is_wrong_with_probability_delta_at_most() -> None:
+    """Exactly, where bets of ⅓ on a fair coin are made for sixty rounds, again and again until they reach what the
+    verdict asks; with δ for each stretch almost every run would end so.
+    """
+    verdict = learner_of(200).verdict
+
+    def reaches(threshold: float) -> float:
+        """The probability that the wealth does so within a stretch."""
+        alive, hit = {0: 1.0}, 0.0  # by the number of rounds won less those lost, among rounds so far
+        for t in range(1, 61):
+            ahead: dict[int, float] = {}
+            for won, chance in alive.items():
+                for step in (-1, 1):
+                    ahead[won + step] = ahead.get(won + step, 0.0) + chance / 2
+            wealth = {d: (t + d) / 2 * np.log(4 / 3) + (t - d) / 2 * np.log(2 / 3) for d in ahead}
+            hit += sum(chance for d, chance in ahead.items() if wealth[d] >= threshold)
+            alive = {d: chance for d, chance in ahead.items() if wealth[d] < threshold}
+        return hit
+
+    never = never_at_delta = 1.0
+    for _ in range(200):
+        never *= 1 - reaches(verdict.threshold)
+        never_at_delta *= 1 - reaches(np.log(1 / 0.05))
+        verdict.restart()
+    assert 0.01 < 1 - never <= 0.05
+    assert 1 - never_at_delta > 0.95
+
+
+def ever_wrong_at_rest(seed: int, rounds: int) -> bool:
+    """Whether a candidate that another exceeds by .01 was ever certified to .005, or the better one dropped, in
+    stretches that are far too short.
+    """
+    learner = cb.AdaptiveComband(PROBLEM, TWO, epsilon=0.005, recent=600, seed=seed)
+    rng = np.random.default_rng([seed, 7])
+    for _ in range(rounds // 300):
+        played(learner, (0.31, 0.3), rng, n=300)
+        claim = learner.verdict.claim()
+        if not learner.verdict.alive[0] or (claim.leader == 1 and claim.epsilon < 0.01):
+            return True
+        if learner.done:
+            break
+    return False
+
+
+def test_wrong_claims_in_stretches_stay_below_delta() -> None:
+    runs = 16
+    assert sum(ever_wrong_at_rest(seed, 9_000) for seed in range(runs)) <= binom.isf(1e-6, runs, 0.05)
+
+
+@pytest.mark.slow
+def test_wrong_claims_in_a_thousand_runs_of_many_stretches_stay_below_delta() -> None:
+    runs = 1000
+    wrong = sum(ever_wrong_at_rest(seed, 30_000) for seed in range(runs))
+    print(f"stretches that are too short: {wrong} of {runs} runs ever wrong")
+    assert wrong <= binom.isf(1e-6, runs, 0.05)
 
 
 def test_too_few_rounds_are_refused() -> None:
@@ -124,9 +238,9 @@ PROBLEM = cb.Problem(2, 1, 1)
 TWO = cb.PolicySet([cb.ConstantPolicy([y], PROBLEM) for y in range(2)])
 
 
-def played(learner: cb.AdaptiveComband, chances: tuple[float, float], rng: np.random.Generator) -> None:
-    decisions = learner.ask(np.zeros(100, dtype=np.int64))
-    clicked = rng.random((100, 1)) < np.array(chances)[decisions.lists]
+def played(learner: cb.AdaptiveComband, chances: tuple[float, float], rng: np.random.Generator, n: int = 100) -> None:
+    decisions = learner.ask(np.zeros(n, dtype=np.int64))
+    clicked = rng.random((n, 1)) < np.array(chances)[decisions.lists]
     learner.tell(decisions, clicked.astype(float))
 
 
@@ -187,6 +301,25 @@ def wrong_of_averages(learner: cb.AdaptiveComband, gaps: NDArray[np.float64]) ->
             stakes = epoch.bets.grid[levels_of(epoch, rival)[0]]
             total += stakes / (1 - stakes * mu) * (gaps[first:last] - mu).sum()
     return bool((total > 1e-9).all())
+
+
+def test_the_winner_may_be_behind_on_average_over_the_run() -> None:
+    """The third is bad for 1,500 rounds, and then by far the best: it is dropped before, and nothing is said of the
+    time after that.
+    """
+    problem = cb.Problem(3, 1, 1)
+    three = cb.PolicySet([cb.ConstantPolicy([y], problem) for y in range(3)])
+    learner = cb.AdaptiveComband(problem, three, epsilon=0.02, seed=2)
+    rng, total, n = np.random.default_rng(2), np.zeros(3), 0
+    while not learner.done:
+        rates = np.array([0.30, 0.27, 0.05 if n < 1500 else 0.9])
+        decisions = learner.ask(np.zeros(250, dtype=np.int64))
+        learner.tell(decisions, (rng.random(decisions.lists.shape) < rates[decisions.lists]).astype(float))
+        total, n = total + 250 * rates, n + 250
+    result = learner.result()
+    assert result.index < 2
+    assert [one.index for one in learner.status().dropped if one.round <= 1500] == [2]
+    assert (total[2] - total[result.index]) / n > 10 * result.epsilon
 
 
 @pytest.mark.parametrize("kind", ["step", "days", "night falls"])

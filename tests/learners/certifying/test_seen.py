@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from comband.learners.certifying.seen import Seen
@@ -21,6 +22,19 @@ def block(rng: np.random.Generator, n: int, epoch: int, n_policies: int) -> tupl
         propensities=rng.random(n) * 0.8 + 0.1,
     )
     return events, rng.random((n, n_policies)) < 0.3
+
+
+def equal_events(n: int, epoch: int) -> Events:
+    return Events(
+        n_rounds=0,
+        ids=10_000 * epoch + np.arange(n),
+        epochs=np.full(n, epoch),
+        contexts=np.zeros((n, 1)),
+        rows=np.arange(n),
+        actions=np.zeros(n, dtype=np.int32),
+        rewards=np.ones(n),
+        propensities=np.full(n, 0.5),
+    )
 
 
 def test_scores_and_squares_are_sums_over_events() -> None:
@@ -100,5 +114,32 @@ def test_variances_where_several_events_speak_of_one_reward() -> None:
     expected = ((earned - earned.mean(axis=1, keepdims=True)) ** 2).sum(axis=0)
     found = seen.score_variances(np.arange(P), np.array([500]), per_reward=pairs)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    errors = [seen.value_error(p, 500) for p in range(P)]
+    errors = [seen.value_error(p, np.array([500]), 500) for p in range(P)]
     np.testing.assert_allclose(errors, np.sqrt((earned**2).sum(axis=0)), rtol=1e-12)
+
+
+def test_newcomers_are_as_uncertain_as_their_own_rounds_make_them() -> None:
+    """Two old candidates, one of which comes back, and a newcomer: of these the epoch 1 alone is known."""
+    n_rounds = np.array([900, 100])
+    seen = Seen(2)
+
+    seen.add(equal_events(90, 0), np.ones((90, 1), dtype=bool), np.array([0]))
+    seen.admit(np.array([0, 1, 2]), 1)
+    assert seen.value_error(2, n_rounds, 0) == np.inf
+    seen.add(equal_events(10, 1), np.ones((10, 3), dtype=bool), np.array([0, 1, 2]))
+    per_round = 2 * np.sqrt(0.1)  # one round in ten brings 1/0.5
+    assert seen.value_error(0, n_rounds, 1000) == pytest.approx(per_round / np.sqrt(1000))
+    assert seen.value_error(2, n_rounds, 100) == pytest.approx(per_round / np.sqrt(100))
+    assert seen.value_error(1, n_rounds, 400) == pytest.approx(per_round / np.sqrt(400))  # 300 are no more known
+
+
+def test_rounds_before_anybody_was_known_do_not_make_newcomers_more_uncertain() -> None:
+    """Variances go by rounds that somebody left has events of: those before `restart`, say, are of none."""
+    found = []
+    for before in (0, 5000):
+        seen = Seen(0)
+        for epoch, (n, inside) in enumerate([(40, [True, False]), (8, [True, False, True])], start=1):
+            seen.admit(np.arange(len(inside)), epoch)
+            seen.add(equal_events(n, epoch), np.tile(inside, (n, 1)), np.arange(len(inside)))
+        found.append(seen.score_variances(np.arange(3), np.array([before, 400, 80])))
+    np.testing.assert_array_equal(found[0], found[1])

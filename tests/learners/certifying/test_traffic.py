@@ -161,8 +161,8 @@ def test_production_is_kept_after_a_save(place: int, tmp_path: Path) -> None:
     assert learner.verdict.alive[place]
 
 
-def test_enough_is_enough() -> None:
-    """Done stays done, though the estimate falls again; and what is forgotten is not counted."""
+def test_enough_is_enough(tmp_path: Path) -> None:
+    """Done stays done, though the estimate falls again, in a file too; and what is forgotten is not counted."""
     world = small_world("clustered", 4)
     best = world.policies.names[int(world.values.argmax())]
     learner = cb.AdaptiveComband(world.problem, world.policies, epsilon=0.005, production=best, max_loss=20.0, seed=4)
@@ -177,6 +177,9 @@ def test_enough_is_enough() -> None:
     status = learner.status()
     assert status.loss is not None
     assert status.loss < 20
+    assert not Traffic(learner.policies.names.index(best), max_loss=20.0).spent(learner.evidence)
+    learner.save(tmp_path / "learner.npz")
+    assert cb.AdaptiveComband.load(tmp_path / "learner.npz", world.policies).done
     with pytest.raises(cb.InputError, match="recent forgets"):
         cb.AdaptiveComband(
             world.problem, world.policies, epsilon=0.1, production=best, max_loss=20.0, recent=1000, seed=4

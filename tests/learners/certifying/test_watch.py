@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import comband as cb
 from comband.exploration import ArmsExploration, UniformListsExploration
 from comband.learners.certifying import Asked, Began, CertifyingLearner, Entered, Guard, Moment, Told, Unanswered
+from comband.learners.certifying.evidence import Block
+from comband.learners.certifying.watch import ChangeGuard
 from comband.storage import State, Whole, check
 from tests.learners.small_worlds import small_world
+from tests.states import plain
 
 WORLD = small_world("clustered", 3)
 
@@ -170,3 +175,70 @@ def test_learners_differ_by_one_argument(tmp_path: Path) -> None:
                 lists.append(decisions.lists)
             np.testing.assert_array_equal(*lists)
         assert plain.result().epsilon == named.result().epsilon
+
+
+# ---- a rhythm that is stated -----------------------------------------------------------------------------------------
+
+
+def warned(seed: int, *, period: int, later: float = 1.0) -> bool:
+    """Whether there is a warning in eight days of 600 rounds whose nights bring a fourth of the clicks; from the fifth
+    on clicks are multiplied by `later`.
+    """
+    problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+    policies = cb.PolicySet.from_lists([[[0]], [[1]], [[2]]], problem)
+    learner = cb.AdaptiveComband(
+        problem, policies, epsilon=0.001, delta=1e-6, period=period, first_epoch=4800, seed=seed
+    )
+    rng, rates = np.random.default_rng([seed, 14]), np.array([0.40, 0.36, 0.34, 0.0])
+    for batch in range(8 * 6):
+        decisions = learner.ask(np.zeros(100, dtype=np.int64))
+        rate = rates[decisions.lists] * (1.0 if batch % 6 < 3 else 0.25) * (later if batch >= 24 else 1.0)
+        learner.tell(decisions, (rng.random(rate.shape) < rate).astype(float))
+    return bool(learner.status().warnings)
+
+
+def test_a_rhythm_that_is_stated_is_no_change() -> None:
+    # 12 runs, several guards at level .001: 4 alarms or more have a probability below 1e-6 (binomial with .005).
+    assert sum(warned(seed, period=600) for seed in range(12)) < 4
+    assert all(warned(seed, period=1) for seed in range(3))
+    assert all(warned(seed, period=600, later=0.3) for seed in range(3))
+
+
+def enter(guard: Guard, epoch: SimpleNamespace, decisions: NDArray[np.int64], rewarded: NDArray[np.int64]) -> None:
+    """Rounds with a reward of the leader in some of them, in stretches of successive ones."""
+    for part in np.split(decisions, np.flatnonzero(np.diff(decisions) > 1) + 1):
+        ids = np.intersect1d(part, rewarded)
+        inside, ones = np.tile([True, False], (len(ids), 1)), np.ones(len(ids))
+        block = Block(1, int(part[0]), len(part), part[:0], ids, ones, np.arange(len(ids)), inside, ones, None)
+        guard.observe(Entered(block, epoch, True, 0, part, part[:0]))  # type: ignore[arg-type]
+
+
+def test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at() -> None:
+    """Others still decide with an older plan in the second period of four."""
+    guard = ChangeGuard(period=100)
+    epoch = SimpleNamespace(bets=SimpleNamespace(leader=0))
+    guard.observe(Began(epoch, 450))  # type: ignore[arg-type]
+    ids = np.arange(1000, 1400)
+    own = ids[(ids < 1130) | (ids >= 1150)]
+    enter(guard, epoch, own, own[::3])
+    assert guard.rounds == 300
+    assert guard.drift.state()["planned"] == 400
+    whole = own[(own < 1100) | (own >= 1200)]
+    np.testing.assert_array_equal(whole[guard.state()["in_favour"]], np.intersect1d(own[::3], whole))
+    again = ChangeGuard(period=100)
+    again.restore(guard.state())
+    for one in (guard, again):
+        enter(one, epoch, np.arange(1400, 1600), np.array([1400, 1599]))
+    assert plain(guard.state()) == plain(again.state())
+    assert guard.rounds == 500
+    assert guard.state()["in_favour"][-2:].tolist() == [300, 499]
+
+
+def test_rounds_of_older_plans_are_left_out_without_a_period_too() -> None:
+    guard = ChangeGuard()
+    epoch = SimpleNamespace(bets=SimpleNamespace(leader=0))
+    guard.observe(Began(epoch, 450))  # type: ignore[arg-type]
+    enter(guard, epoch, np.array([5, 6, 9, 10]), np.array([6, 10]))
+    enter(guard, epoch, np.array([12, 13]), np.array([12]))
+    assert guard.rounds == 6
+    assert guard.state()["in_favour"].tolist() == [1, 3, 4]

@@ -5,15 +5,15 @@ from comband.learners.certifying.evidence import Block, Evidence
 from comband.learners.certifying.learner import CertifyingLearner
 from comband.learners.certifying.moments import Asked, Began, Entered, Guard, Moment, Told, Unanswered
 from comband.learners.certifying.queue import Queue
-from comband.learners.certifying.verdict import Claim, Verdict
+from comband.learners.certifying.verdict import Certified, Verdict
 from comband.learners.certifying.watch import Watch
 
 __all__ = [
     "Asked",
     "Began",
     "Block",
+    "Certified",
     "CertifyingLearner",
-    "Claim",
     "Entered",
     "Epoch",
     "Epochs",

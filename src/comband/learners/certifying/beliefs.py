@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.estimates.shrinkage import Shrunk, shrink
 from comband.learners.certifying.evidence import Evidence
-from comband.problem import InputError, check_positive
+from comband.problem import InputError, as_floats, check_positive
 
+_LARGEST_SCORE = 1e100  # squares of differences, and sums of them over all candidates, stay numbers
 _LEAST = 0.1  # of epsilon: candidates are thought to differ by so much at least
 
 
@@ -50,11 +51,8 @@ class Beliefs:
 
 
 def check_scores(scores: ArrayLike, n_policies: int) -> NDArray[np.float64]:
-    """One finite number for each candidate."""
-    try:
-        given = np.array(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("prior_scores must be numbers, one for each candidate.") from None
+    """One finite number for each candidate, whose square is a number too."""
+    given = as_floats("prior_scores", scores)
     if given.shape != (n_policies,):
         raise InputError(
             f"prior_scores must be one number for each of the {n_policies:,} candidates, in their order; got an array "
@@ -65,5 +63,10 @@ def check_scores(scores: ArrayLike, n_policies: int) -> NDArray[np.float64]:
         raise InputError(
             f"prior_scores must be finite; that of candidate {bad} is {given[bad]}. Where a candidate has no score, "
             "give the mean of the others."
+        )
+    if np.abs(given).max(initial=0.0) > _LARGEST_SCORE:
+        raise InputError(
+            f"prior_scores must lie within ±{_LARGEST_SCORE:g}, got {given[np.abs(given).argmax()]:g}: they are in "
+            "units of reward per round, and only their differences matter."
         )
     return given

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.learners.certifying.verdict import Claim, Verdict
+from comband.claims import Claim
+from comband.learners.certifying.verdict import Certified, Verdict
 from comband.results import Candidate, ComparedCandidate, Comparison
 
 
-def compared(verdict: Verdict, names: tuple[str, ...], claim: Claim, most: int | None = None) -> Comparison:
+def compared(
+    verdict: Verdict, names: tuple[str, ...], claim: Certified, most: int | None = None, *, promise: Claim | None = None
+) -> Comparison:
     """The claim's leader beside all others, or the `most` of largest estimated value.
 
     A candidate that was dropped is no more estimated than when it was, from its own rounds; one that is left is by its
@@ -37,7 +40,9 @@ def compared(verdict: Verdict, names: tuple[str, ...], claim: Claim, most: int |
             value = float(np.clip(means[i], bottom, top))
             behind = min(value - winner.value, 0.0)
             rows.append(ComparedCandidate(i, names[i], value, (float(bottom), float(top)), behind, 0.0, dropped=when))
-    return Comparison.of(rows, epsilon=claim.epsilon, delta=verdict.delta, target=verdict.epsilon or None)
+    return Comparison.of(
+        rows, epsilon=claim.epsilon, delta=verdict.claimed_delta, target=verdict.epsilon or None, claim=promise
+    )
 
 
 def estimated(

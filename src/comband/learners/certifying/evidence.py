@@ -2,50 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from itertools import pairwise, zip_longest
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.betting import OFFSETS, STAKES, PairedEvidence, credits_at
+from comband.estimates.betting import OFFSETS, STAKES, credits_at, enter_bets
 from comband.estimates.grids import grown, log_mean_exp
 from comband.estimates.sequences import ValueBets
 from comband.estimates.totals import TotalValueBets
 from comband.learners.certifying.epochs import Epoch
 from comband.learners.certifying.seen import Propensities, Seen
 from comband.problem import InputError, Problem
-from comband.rounds import Events
-from comband.storage import Array, Part, Real, State, Whole, check, require
+from comband.rounds import Events, events_of_rounds
+from comband.storage import Array, Part, State, Whole, check, require
 
 _credits = lru_cache(maxsize=64)(credits_at)
+_NONE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Block:
-    """What some rounds of one epoch say, before it counts.
+    """What successive rounds of one epoch say, before it counts.
 
-    ids (C,) of the rewarded rounds; rows (E,), which of them each event belongs to; inside (E, S), for which candidates
-    it counts (bits, or numbers for one event per round), and weights (E,), by how much. paired is None where the
-    rounds, uneventful, leave the wealths alone.
+    first_id, n_rounds: their decisions; uncovered (U,), those in which the epoch's bounds do not hold; ids (C,) of the
+    rewarded ones, and all of their rewards; rows (E,), which of the rewarded rounds each event that counts belongs to;
+    inside (E, S), for which candidates it does (bits, or numbers for one event per round), and weights (E,), by how
+    much.
     """
 
     epoch: int
+    first_id: int
+    n_rounds: int
+    uncovered: NDArray[np.int64]
     ids: NDArray[np.int64]
+    rewards: NDArray[np.float64]
     rows: NDArray[np.int64]
     inside: NDArray[np.bool_] | NDArray[np.float64]
     weights: NDArray[np.float64]
-    paired: PairedEvidence | None
-    n_rounds: int
-    n_uncovered: int
-    reward: float
     kept: Events | None
+
+    @property
+    def decisions(self) -> NDArray[np.int64]:
+        """All of them, by number."""
+        return np.arange(self.first_id, self.first_id + self.n_rounds)
+
+    @property
+    def eventful(self) -> bool:
+        """Whether the wealths are others afterwards."""
+        return len(self.rows) > 0 or len(self.uncovered) > 0
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """(U,) after how many of the events each uncovered round comes."""
+        return np.searchsorted(self.ids[self.rows], self.uncovered) if len(self.uncovered) else self.uncovered
+
+    def one_by_one(self) -> Iterator[Block]:
+        """Its eventful rounds, each a block of its own."""
+        for i in np.unique(np.concatenate([self.ids[self.rows], self.uncovered])):
+            mine = self.ids[self.rows] == i
+            yield replace(
+                self,
+                rows=self.rows[mine],
+                inside=self.inside[mine],
+                weights=self.weights[mine],
+                uncovered=self.uncovered[self.uncovered == i],
+            )
 
 
 class Evidence:
     """Log-wealths against each candidate's being the best, bets on values, and the events they come from.
+
+    Rounds are added one after the other, in the order of decisions: what is known after the first n of them is the same
+    to the last bit, whichever of them came in together.
 
     `a + b` has seen the rounds of both: exactly, up to the rounding of sums, if the epochs are the same ones (explorers
     and bets fixed before either saw a round) and no round is in both. Whoever merges parts that different processes
@@ -91,12 +124,26 @@ class Evidence:
         self.seen = Seen(n_policies)
         self.n_rounds: list[int] = []  # of each epoch
         self.n_uncovered: list[int] = []
-        self.reward = 0.0
+        self.rewards: list[float] = []
 
     def _no_values(self) -> ValueBets | TotalValueBets:
-        if self.problem.feedback == "total":
-            return TotalValueBets.zero(len(self.log_wealth), self.problem, unit=self.unit)
-        return ValueBets.zero(len(self.log_wealth), unit=self.unit)
+        n_policies, unit = len(self.log_wealth), self.unit
+        total = self.problem.feedback == "total"
+        values = (
+            TotalValueBets.zero(n_policies, self.problem, unit=unit) if total else ValueBets.zero(n_policies, unit=unit)
+        )
+        values.n_first = self.n_first
+        return values
+
+    @property
+    def reward(self) -> float:
+        """All rewards seen."""
+        return sum(self.rewards)
+
+    def earned_while(self, candidate: int) -> float:
+        """The rewards of the rounds in which this was a candidate, of those that count."""
+        epochs = range(self.since, len(self.rewards))
+        return sum(self.rewards[k] for k in epochs if candidate in self.epochs[k].candidates)
 
     @property
     def rounds(self) -> int:
@@ -112,81 +159,83 @@ class Evidence:
         """How many rounds of epoch k are in."""
         return self.n_rounds[k] if k < len(self.n_rounds) else 0
 
-    def blocks(self, epochs: NDArray[np.int64], covered: NDArray[np.bool_], events: Events) -> list[Block]:
-        """What rounds say, epoch by epoch: `epochs` and `covered` (n,) are those of their decisions, in order. The
-        candidates are asked where rewards were seen, and nothing is changed.
+    def blocks(
+        self, first_id: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], events: Events
+    ) -> list[Block]:
+        """What rounds say, a block for as long as the epoch is the same: `epochs` and `covered` (n,) are those of their
+        decisions, from `first_id` on, and `events` are in the same order. The candidates are asked where rewards were
+        seen, and nothing is changed.
         """
         single = epochs[0] == epochs[-1] and not (epochs != epochs[0]).any()
-        if len(events) == 0 and single and covered.all():
-            k, nothing = int(epochs[0]), np.empty(0)
-            inside = np.empty((0, len(self.epochs[k].candidates)), dtype=np.bool_)
-            return [Block(k, events.ids, events.rows, inside, nothing, None, len(epochs), 0, 0.0, None)]
-        of_event, counts = events.epochs[events.rows], events.covered[events.rows]
+        if single:
+            return [self._block(int(epochs[0]), first_id, covered, events)]
+        ends = np.concatenate([[0], 1 + np.flatnonzero(np.diff(epochs)), [len(epochs)]])
+        rewarded = np.searchsorted(events.ids, first_id + ends)
         blocks = []
-        for k in epochs[:1] if single else np.unique(epochs):
-            epoch, here = self.epochs[k], epochs == k
-            n, n_uncovered = int(here.sum()), int((here & ~covered).sum())
-            mine = of_event == k
-            chosen = np.flatnonzero(mine & counts)
-            rows = events.rows[chosen]
-            paired = kept = None
-            inside, weights = np.empty((0, len(epoch.candidates)), dtype=np.bool_), np.empty(0)
-            if len(rows) or n_uncovered:
-                inside, divisors = epoch.explorer.inside(events, chosen), epoch.explorer.divisors(events, chosen)
-                if inside.dtype != np.bool_:  # numbers: one event of a round stands for all
-                    one = inside.any(axis=1)
-                    chosen, rows, inside, divisors = chosen[one], rows[one], inside[one], divisors[one]
-                weights = events.rewards[chosen] / divisors
-                paired = PairedEvidence.from_events(
-                    epoch.bets,
-                    inside,
-                    rows,
-                    weights,
-                    n_rounds=n,
-                    n_uncovered=n_uncovered,
-                    max_reward=self.problem.max_reward,
-                )
-                kept = _events_to_keep(events, chosen, divisors)
-            reward = float(events.rewards[mine].sum())
-            blocks.append(Block(int(k), events.ids, rows, inside, weights, paired, n, n_uncovered, reward, kept))
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
+            mine = events_of_rounds(events, np.arange(rewarded[i], rewarded[i + 1]))[0]
+            blocks.append(self._block(int(epochs[start]), first_id + start, covered[start:stop], mine))
         return blocks
+
+    def _block(self, k: int, first_id: int, covered: NDArray[np.bool_], events: Events) -> Block:
+        """What successive rounds of epoch k say."""
+        n, uncovered = len(covered), _NONE if covered.all() else first_id + np.flatnonzero(~covered)
+        epoch, rows, kept = self.epochs[k], events.rows, None
+        inside: NDArray[np.bool_] | NDArray[np.float64] = np.empty((0, len(epoch.candidates)), dtype=np.bool_)
+        weights = np.empty(0)
+        if len(events):
+            chosen = np.flatnonzero(events.covered[rows])
+            inside, divisors = epoch.explorer.inside(events, chosen), epoch.explorer.divisors(events, chosen)
+            if inside.dtype != np.bool_:  # numbers: one event of a round stands for all
+                one = inside.any(axis=1)
+                chosen, inside, divisors = chosen[one], inside[one], divisors[one]
+            rows, weights = rows[chosen], events.rewards[chosen] / divisors
+            kept = _events_to_keep(events, chosen, divisors)
+        return Block(k, first_id, n, uncovered, events.ids, events.rewards, rows, inside, weights, kept)
 
     def add(self, block: Block) -> None:
         """Enter the rounds of one epoch."""
         while len(self.n_rounds) <= block.epoch:
             self.n_rounds.append(0)
             self.n_uncovered.append(0)
-        candidates = self.epochs[block.epoch].candidates
-        if block.epoch < self.since:
-            self.n_rounds[block.epoch] += block.n_rounds
-            self.n_uncovered[block.epoch] += block.n_uncovered
-            self.reward += block.reward
-            return
-        if block.paired is not None:
-            all_of_them = len(candidates) == len(self.log_wealth)  # then adding in place is several times faster
-            whom = slice(None) if all_of_them else candidates
-            if block.epoch == self.open:
-                self.log_wealth[whom] += block.paired.log_wealth
-            else:
-                self._add_to_leader(self.epochs[block.epoch].leader, whom, block.paired.log_wealth)
-        _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
+            self.rewards.append(0.0)
         self.n_rounds[block.epoch] += block.n_rounds
-        self.n_uncovered[block.epoch] += block.n_uncovered
-        self.reward += block.reward
+        self.n_uncovered[block.epoch] += len(block.uncovered)
+        for reward in block.rewards.tolist():
+            self.rewards[block.epoch] += reward
+        if block.epoch < self.since:
+            return
+        if block.eventful:
+            if block.epoch == self.open:
+                self._enter(block, self.log_wealth)
+            else:
+                self._add_to_leader(self.epochs[block.epoch].leader, block)
+        _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
         if block.kept is not None:
-            self.seen.add(block.kept, block.inside, candidates)
+            self.seen.add(block.kept, block.inside, self.epochs[block.epoch].candidates)
 
-    def _add_to_leader(self, leader: int, whom: Any, log_wealth: NDArray[np.float64]) -> None:
+    def _enter(self, block: Block, log_wealth: NDArray[np.float64]) -> None:
+        """Add what its rounds say to log-wealths (P, J), in place."""
+        epoch = self.epochs[block.epoch]
+        all_of_them = len(epoch.candidates) == len(log_wealth)  # then adding in place is several times faster
+        part = log_wealth if all_of_them else log_wealth[epoch.candidates]
+        said = (block.inside, block.rows, block.weights)
+        enter_bets(part, epoch.bets, *said, uncovered=block.places, max_reward=self.problem.max_reward)
+        if not all_of_them:
+            log_wealth[epoch.candidates] = part
+
+    def _add_to_leader(self, leader: int, block: Block) -> None:
         part = self.of_leaders.get(leader)
         if part is None:
             part = self.of_leaders[leader] = np.zeros_like(self.log_wealth)
-        if leader in self.withdrawn:
-            before = np.minimum(part[whom], 0.0)
-            part[whom] += log_wealth
-            self.log_wealth[whom] += np.minimum(part[whom], 0.0) - before
-        else:
-            part[whom] += log_wealth
-            self.log_wealth[whom] += log_wealth
+        if leader not in self.withdrawn:
+            self._enter(block, part)
+            self._enter(block, self.log_wealth)
+            return
+        for one in block.one_by_one():
+            before = np.minimum(part, 0.0)
+            self._enter(one, part)
+            self.log_wealth += np.minimum(part, 0.0) - before
 
     def end_epoch(self) -> None:
         """The open epoch is over, and the next one that begins is open."""
@@ -208,8 +257,7 @@ class Evidence:
         """
         self.since = self.open = len(self.epochs)
         self.log_wealth, self.of_leaders = np.zeros_like(self.log_wealth), {}
-        n_first, self.values = self.values.n_first, self._no_values()
-        self.values.n_first, self.seen = n_first, Seen(0)
+        self.values, self.seen = self._no_values(), Seen(0)
 
     def change(self, arrivals: int, withdrawn: Sequence[int]) -> None:
         """Newcomers, of which nothing is known, and who is withdrawn; between two epochs. Arrays are replaced."""
@@ -244,7 +292,7 @@ class Evidence:
         for i, part in enumerate((self, other)):
             counts[i, :, : len(part.n_rounds)] = part.n_rounds, part.n_uncovered
         total.n_rounds, total.n_uncovered = counts.sum(axis=0).tolist()
-        total.reward = self.reward + other.reward
+        total.rewards = [sum(both) for both in zip_longest(self.rewards, other.rewards, fillvalue=0.0)]
         return total
 
     def against(
@@ -341,6 +389,10 @@ class Evidence:
             seen.score_variances(candidates, n_rounds, unit=self.unit, per_reward=self.per_reward),
         )
 
+    def value_error(self, candidate: int) -> float:
+        """The standard error of a candidate's estimated value, from the rounds in which it was one."""
+        return self.seen.value_error(candidate, self._all_rounds(), int(self.values.n_rounds[candidate]))
+
     def _all_rounds(self) -> NDArray[np.int64]:
         """How many rounds of each epoch are in."""
         n_rounds = np.zeros(len(self.epochs), dtype=np.int64)
@@ -366,7 +418,7 @@ class Evidence:
         "seen": Seen.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
         "n_uncovered": Array("i8", ("epochs",), 0),
-        "reward": Real(0),
+        "rewards": Array("f8", ("epochs",), 0),
     }
 
     def state(self) -> State:
@@ -383,7 +435,7 @@ class Evidence:
             "seen": self.seen.state(),
             "n_rounds": np.array(self.n_rounds, dtype=np.int64),
             "n_uncovered": np.array(self.n_uncovered, dtype=np.int64),
-            "reward": self.reward,
+            "rewards": np.array(self.rewards, dtype=np.float64),
         }
 
     @classmethod
@@ -412,7 +464,7 @@ class Evidence:
         evidence.values.n_first = n_first
         evidence.seen = Seen.from_state(state["seen"], n_policies)
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
-        evidence.reward = state["reward"]
+        evidence.rewards = state["rewards"].tolist()
         require(
             evidence.since <= evidence.open < len(epochs)
             and {epoch.leader for epoch in epochs} >= evidence.of_leaders.keys()
@@ -421,6 +473,15 @@ class Evidence:
             "rounds must be those of its epochs.",
         )
         return evidence
+
+
+def rewards_by_epoch(state: State) -> State:
+    """The state, if it is from before rewards were kept by epoch as if each had had its share of them."""
+    n_rounds, reward = state.get("n_rounds"), state.get("reward")
+    if "rewards" in state or not isinstance(n_rounds, np.ndarray) or not isinstance(reward, int | float):
+        return state
+    others = {name: value for name, value in state.items() if name != "reward"}
+    return {**others, "rewards": reward * (n_rounds / max(n_rounds.sum(), 1))}
 
 
 def levels_of(epoch: Epoch, which: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -440,13 +501,13 @@ def stake_unit(problem: Problem) -> float:
 def _add_values(values: ValueBets | TotalValueBets, epoch: Epoch, block: Block, max_reward: float) -> None:
     """Enter a block into the bets on values."""
     cells, bound = (epoch.candidates, block.inside, block.rows, block.weights), epoch.value_bound
-    n, uncovered = block.n_rounds, block.n_uncovered
+    n, uncovered = block.n_rounds, block.places
     if isinstance(values, TotalValueBets):
         smallest = getattr(epoch.explorer, "smallest_list", None)
         list_bound = None if smallest is None else max_reward / smallest
-        values.add(*cells, bound=bound, list_bound=list_bound, n_rounds=n, n_uncovered=uncovered)
+        values.add(*cells, bound=bound, list_bound=list_bound, n_rounds=n, uncovered=uncovered)
     else:
-        values.add(*cells, bound=bound, max_reward=max_reward, n_rounds=n, n_uncovered=uncovered)
+        values.add(*cells, bound=bound, max_reward=max_reward, n_rounds=n, uncovered=uncovered)
 
 
 def _events_to_keep(events: Events, chosen: NDArray[np.int64], divisors: NDArray[np.float64]) -> Events | None:

@@ -35,7 +35,14 @@ field takes planned changes only: b_0 = δ. An open one takes any: b_0 = δ/2, b
 sum to δ. After i changes that is about 2·log i above log 1/δ, where a union over all candidates would be log P.
 
 What is claimed in one stretch of the plan is right with probability 1 − δ, for each stretch; where nothing is planned
-there is one stretch, for all times.
+there is one stretch, for all times. Of j stretches all is right with probability 1 − jδ (`Field.planned_fields`).
+Where evidence begins anew every so many rounds, each beginning has its share of δ for all of this:
+`comband.learners.certifying.stretches`.
+
+A change is planned if all of it is settled without looking at what this experiment has brought: when it comes, who
+goes, and *what the newcomer is*. A calendar that says "retrain the model every Monday" settles the first two. If the
+model is then fitted to this experiment's own rounds, it depends on the data, on whatever day it comes. Such a newcomer
+is an arrival like any other in an open field, where it has the level d_i.
 """
 
 from __future__ import annotations
@@ -86,6 +93,14 @@ class Field:
         """How many there were at the start."""
         return int((self.arrived == 0).sum())
 
+    @property
+    def planned_fields(self) -> int:
+        """How many fields the plan has made so far: one, and one more with each planned change. All that was ever
+        claimed is right with probability 1 − δ for each of them.
+        """
+        came, went = self.arrived[(self.arrived > 0) & (self.number == 0)], self.gone[~self.present & ~self.chosen]
+        return 1 + len(np.union1d(came, went))
+
     def changed(self, *, epoch: int, arrivals: int, withdrawn: Sequence[int], planned: bool) -> Field:
         """The field from this epoch on, with so many newcomers at the end and without some."""
         field = Field(0, delta=self.delta, is_open=self.is_open)
@@ -99,22 +114,33 @@ class Field:
         field.chosen[list(withdrawn)] = not planned
         return field
 
-    def thresholds(self, log_evidence: NDArray[np.float64]) -> float | NDArray[np.float64]:
-        """log 1/level for each policy (P,), or one for all; `log_evidence` (P,) is that against being the best."""
+    def thresholds(self, log_evidence: NDArray[np.float64], *, share: float = 1.0) -> float | NDArray[np.float64]:
+        """log 1/level for each policy (P,), or one for all; `log_evidence` (P,) is that against being the best, and
+        `share` is how much of δ may be spent on it.
+        """
         if not self.is_open:
-            return float(np.log(1 / self.delta))
+            return float(np.log(1 / (self.delta * share)))
         counted = log_evidence[self.chosen & (self.number == 0)]
         w = 0
-        while (counted < np.log(1 / self.level(w))).sum() > w:
+        while (counted < np.log(1 / self.level(w, share))).sum() > w:
             w += 1
-        result = np.full(len(self), np.log(1 / self.level(w)))
+        result = np.full(len(self), np.log(1 / self.level(w, share)))
         late = self.number > 0
-        result[late] = np.log(4 * self.number[late] * (self.number[late] + 1) / self.delta)
+        result[late] = np.log(4 * self.number[late] * (self.number[late] + 1) / (self.delta * share))
         return result
 
-    def level(self, w: int) -> float:
-        """b_w."""
-        return self.delta / 2 if w == 0 else self.delta / (4 * w * (w + 1))
+    def level(self, w: int, share: float = 1.0) -> float:
+        """b_w, of a share of δ."""
+        delta = self.delta * share
+        return delta / 2 if w == 0 else delta / (4 * w * (w + 1))
+
+    def spent(self) -> float:
+        """The sum of the levels that changes so far have brought into use."""
+        if not self.is_open:
+            return self.delta
+        arrivals = np.arange(1, int(self.number.max(initial=0)) + 1)
+        withdrawals = range(int(self.chosen.sum()) + 1)
+        return sum(map(self.level, withdrawals)) + float((self.delta / (4 * arrivals * (arrivals + 1))).sum())
 
     SCHEMA: ClassVar = {
         "open": Flag(),

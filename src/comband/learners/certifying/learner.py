@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from dataclasses import asdict
+from functools import cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband.claims import reading_options
 from comband.contexts import Contexts, n_contexts
 from comband.exploration.adaptive import DisagreementExploration
 from comband.exploration.base import Exploration, check_objective
@@ -17,13 +20,14 @@ from comband.exploration.midzuno import MidzunoExploration
 from comband.learners.atomic import Checkpoint, alone
 from comband.learners.base import Seed
 from comband.learners.certifying.beliefs import Beliefs
+from comband.learners.certifying.claims import CERTIFICATE
 from comband.learners.certifying.epochs import Epochs
-from comband.learners.certifying.evidence import Evidence
+from comband.learners.certifying.evidence import Evidence, rewards_by_epoch
 from comband.learners.certifying.field import NEVER
 from comband.learners.certifying.moments import Asked, Entered, Guard, Told, Unanswered
 from comband.learners.certifying.parts import Parts
 from comband.learners.certifying.planner import first_aim
-from comband.learners.certifying.queue import Queue
+from comband.learners.certifying.queue import Queue, Settled
 from comband.learners.certifying.traffic import EVERYBODY, Traffic
 from comband.learners.certifying.verdict import Verdict
 from comband.learners.certifying.watch import Watch
@@ -35,7 +39,7 @@ from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_flag, check_fraction, check_positive
 from comband.results import CertificationStatus, Comparison, Selection
 from comband.rounds import Decisions, Rounds, check_decisions
-from comband.storage import State
+from comband.storage import Flag, State, require
 
 
 class CertifyingLearner(Selector):
@@ -48,8 +52,14 @@ class CertifyingLearner(Selector):
     has reached 1/δ for every other one that is left.
 
     A decision enters the evidence in the order in which decisions were made, once it and all before it are answered,
-    or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
-    bias the result. With a patience, a candidate's value is what comes in within it.
+    or have waited for `patience` further decisions (then it counts as without reward, and an answer that comes later is
+    late): answers that come early cannot bias the result. With a patience, a candidate's value is what comes in within
+    it.
+
+    What is shown next depends on which answers came between which decisions, and on nothing else: not on the order or
+    the parts in which they were told. Rounds are added up in the order of decisions; candidates are dropped, and epochs
+    begin, when decisions are asked for, or before that when all decisions are in the evidence, so that no answer can
+    come in between. For a certificate anybody may look at any time (`done`, `result`, `status`).
 
     Its parts can be looked at: `epochs`, `queue`, `evidence`, `verdict`, `watch`.
 
@@ -73,7 +83,8 @@ class CertifyingLearner(Selector):
         reward per round, and the standard error of such a score (epsilon if it is not given). They decide who leads and
         what is staked at first, and lose their say where rounds contradict them: the promise never depends on them.
     max_rounds:
-        A budget; when it is spent the best epsilon that is certified by then is reported.
+        A budget of decisions; when so many were made, answered or not, the learner is done, and reports the best
+        epsilon that is certified by then. Answers to them may still be told, and count.
     patience:
         How many later decisions a decision waits for its answer; None: for ever. Batches must not be larger.
     first_epoch, epoch_growth:
@@ -84,8 +95,10 @@ class CertifyingLearner(Selector):
         No batch may reach into the next period.
     recent:
         Count recent rounds only: whenever so many have passed without a certificate (and the period is over), evidence
-        begins anew, and whoever was dropped is a candidate again. Values are then averages over the rounds that count,
-        and what is claimed in one such stretch is right with probability 1 − delta. None: all rounds count.
+        begins anew, and whoever was dropped is a candidate again. Values are then averages over the rounds that count.
+        With probability 1 − delta no claim of any stretch is wrong: the k-th has delta·(1/k² − 1/(k + 1)²), so that
+        the first takes about a tenth more rounds than without; see `comband.learners.certifying.stretches`. None: all
+        rounds count.
     open_field:
         Whether candidates may come and go (`add`, `withdraw`, `replace`) in ways that depend on the data. Half of delta
         is set aside for that; otherwise changes must be planned. See `comband.learners.certifying.field`.
@@ -187,10 +200,12 @@ class CertifyingLearner(Selector):
             guards=guards,
             tie_seed=int(self._rng.integers(2**63)),
             open_field=self.open_field,
+            restarts=self.recent is not None,
         )
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
-        self._over = False  # whether as much reward may be lost as is allowed; then for good
-        self._moved = False  # whether evidence has come since it was seen if a new epoch is due
+        self._over = False  # whether as much reward may be lost as is allowed; once seen, for good
+        self._up_to_date: tuple[int, int] | None = None  # after how many decisions and rounds; see `_move_on`
+        CERTIFICATE.check(self.options())
         self._all.begin_epoch(first_id=0)
 
     # ---- its parts, to look at ---------------------------------------------------------------------------------------
@@ -211,8 +226,10 @@ class CertifyingLearner(Selector):
         return self._all.evidence
 
     @property
+    @alone
     def verdict(self) -> Verdict:
         """Who is out, and what is certified."""
+        self._look()
         return self._all.verdict
 
     @property
@@ -220,39 +237,64 @@ class CertifyingLearner(Selector):
         """The guards."""
         return self._all.watch
 
+    def options(self) -> frozenset[str]:
+        """The names of the settings that differ from their defaults, and of how page and candidates are read: what a
+        claim must know of (`comband.learners.certifying.claims`).
+        """
+        traffic, further = self._all.planner.traffic, self._all.watch.further
+        settings = {**self._config(), "guards": further, **asdict(traffic)}
+        defaults = {**_DEFAULTS, **_defaults(type(self))}
+        used = {name for name, value in settings.items() if value != defaults.get(name, ...)}
+        used = used - {"epsilon"} | ({"no epsilon"} if self.epsilon is None else set())
+        return reading_options(self.problem, self.policies) | used
+
     # ---- the protocol ------------------------------------------------------------------------------------------------
 
     @property
     @alone
     def done(self) -> bool:
-        """Whether the promise is kept, or the budget spent: that of rounds, or that of reward that may be lost."""
-        spent = self.max_rounds is not None and self.rounds >= self.max_rounds
-        spent = spent or self._over
-        return self._all.verdict.certified is not None or spent
+        """Whether the promise is kept, or the budget spent: that of decisions, or that of reward that may be lost."""
+        self._look()
+        return self._all.verdict.certified is not None or self._over or self.decisions_left == 0
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are in the evidence: decisions that, like all before them, are answered or overdue."""
+        return self._all.queue.front
+
+    @property
+    def decisions_left(self) -> int | None:
+        """How many more decisions `max_rounds` allows, at least 0; None where that is not set."""
+        return None if self.max_rounds is None else max(self.max_rounds - self._ledger.issued, 0)
 
     @alone
     def result(self) -> Selection:
         """The certified candidate; before that, the leader with the epsilon that is certified so far."""
-        if self.rounds == 0:
+        if self.rounds == self._ledger.answered == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
-        return self._all.report(self.rounds).selection()
+        self._look()
+        return self._all.report(self.rounds, self.options()).selection()
 
     @alone
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
-        return self._all.report(self.rounds).status()
+        self._look()
+        return self._all.report(self.rounds, self.options()).status()
 
     @alone
     def comparison(self, most: int | None = None) -> Comparison:
         """The leader beside all other candidates, or the `most` best of them: differences and their bounds."""
         if most is not None:
             check_count("most", most)
-        return self._all.report(self.rounds).comparison(most)
+        self._look()
+        return self._all.report(self.rounds, self.options()).comparison(most)
 
     @alone
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own."""
-        return self._all.evidence.values.bounds(delta=self.delta, max_reward=self.problem.max_reward)
+        """Ends (P,), (P,) of intervals that hold all values at all times, with probability 1 − delta of their own:
+        those of the candidates at the start and of all who came later, and in all stretches of `recent` together.
+        """
+        return self._all.evidence.values.bounds(delta=self._all.verdict.delta, max_reward=self.problem.max_reward)
 
     @alone
     def adopt(self, drawn: Decisions) -> Decisions:
@@ -260,6 +302,7 @@ class CertifyingLearner(Selector):
         that does not depend on rewards; tell what is returned, which is numbered and signed here.
 
         A plan that is no longer the current one is still valid: its bets were fixed before its contexts were drawn.
+        With a period, all decisions of one must be drawn with the same plan, and no batch may reach into the next one.
         Where places are "pairs" the lists are of items, each in its place, as the learner's own are.
         """
         self._drawn = check_decisions(drawn)
@@ -279,7 +322,8 @@ class CertifyingLearner(Selector):
         """A further candidate, from the next decision on; its evidence begins there. None for candidates whose lists
         come with the request.
 
-        `planned` says that who comes and when does not depend on what this experiment has brought so far.
+        `planned` says that who comes, and when, does not depend on what this experiment has brought so far. A model
+        that was trained on its rounds does, on whatever day it comes: that needs an open field.
         """
         self._change([(policy, name)], [], planned=planned)
 
@@ -320,7 +364,7 @@ class CertifyingLearner(Selector):
             policies.check(self.problem)
             withdrawn = [self.policies.names.index(name) for name in leaving]
             parts.change(policies, withdrawn, planned=planned, first_id=issued)
-            self._class, self._testimony = policies, None
+            self._class, self._testimony, self._up_to_date = policies, None, None
             if self.prior_scores is not None:
                 self.prior_scores = parts.planner.beliefs.scores.tolist()
         except BaseException:
@@ -330,11 +374,13 @@ class CertifyingLearner(Selector):
     # ---- asking and telling ------------------------------------------------------------------------------------------
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
+        parts = self._all
+        self._move_on()
         if self._drawn is not None:
-            adopted = self._all.adopt(self._drawn, X, first_id)
+            adopted = parts.adopt(self._drawn, X, first_id)
             return unplaced(adopted) if self.problem.places == "pairs" else adopted
-        parts, number = self._all, len(self._all.epochs) - 1
-        parts.queue.check_size(n_contexts(X), first_id)
+        number = len(parts.epochs) - 1
+        parts.queue.check_batch(n_contexts(X), first_id, number)
         epoch = parts.epochs.current
         keep = parts.recent.room(len(epoch.candidates))
         drawn = epoch.explorer.draw(X, self._rng, first_id=first_id, epoch=number, keep=keep)
@@ -344,59 +390,87 @@ class CertifyingLearner(Selector):
         return unplaced(drawn.decisions) if self.problem.places == "pairs" else drawn.decisions
 
     def _learn(self, rounds: Rounds) -> None:
-        parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
+        parts = self._all
         placed = rounds if self.problem.places is None else placed_rounds(rounds, self.problem.places, share=True)
         shown = placed if self.problem.places == "pairs" else rounds
-        parts.watch.observe(Told(shown.decisions, epochs, rounds.rewards))
+        parts.watch.observe(Told(shown.decisions, parts.epochs, rounds.rewards))
         settled = parts.queue.settle(placed)
-        if settled is None:
-            return
+        if settled is not None:
+            self._enter(settled)
+
+    def _enter(self, settled: Settled) -> None:
+        """Rounds enter the evidence, as a whole or not at all."""
+        parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
         if settled.unanswered:
             parts.watch.observe(Unanswered(settled.unanswered, epochs))
-        blocks = evidence.blocks(settled.epochs, settled.covered, settled.events)
-        first = parts.queue.front - len(settled.epochs)
+        blocks = evidence.blocks(settled.first_id, settled.epochs, settled.covered, settled.events)
+        n_rounds = {block.epoch: evidence.rounds_of(block.epoch) for block in blocks}
         for block in blocks:
-            n_rounds, current = evidence.rounds_of(block.epoch) + block.n_rounds, block.epoch == len(epochs) - 1
-            which = np.flatnonzero(settled.epochs == block.epoch)
-            uncovered = which[~settled.covered[which]]
-            parts.watch.observe(
-                Entered(block, epochs[block.epoch], current, n_rounds, first + which, first + uncovered)
-            )
-        self._torn = self._moved = True  # candidates and guards have answered: nothing fails from here on
+            n_rounds[block.epoch] += block.n_rounds
+            epoch, current = epochs[block.epoch], block.epoch == len(epochs) - 1
+            parts.watch.observe(Entered(block, epoch, current, n_rounds[block.epoch], block.decisions, block.uncovered))
+        self._torn = True  # candidates and guards have answered: nothing fails from here on
         for block in blocks:
             evidence.add(block)
-        if parts.verdict.may_change() or any(block.paired is not None for block in blocks):
-            parts.verdict.judge()
+        parts.verdict.note(eventful=any(block.eventful for block in blocks))
 
-    def _prepare(self, *, asking: bool) -> None:
-        if not self._moved:
+    def _look(self) -> None:
+        """See whether there is a certificate, or too much may be lost: at any time."""
+        self._all.verdict.look()
+        self._over = self._over or self._all.planner.traffic.spent(self._all.evidence)
+
+    def _issued(self) -> None:
+        queue = self._all.queue
+        settled = queue.settle_overdue() if queue.front < queue.oldest else None
+        if settled is not None:
+            self._enter(settled)
+
+    def _conclude(self) -> None:
+        if self._all.queue.front == self._ledger.issued:  # no answer can come before the next decision
+            # If candidates fail now, the answers are in all the same; `ask` tries again, and fails if it must.
+            with suppress(Exception):
+                self._move_on()
+
+    def _move_on(self) -> None:
+        """Drop whom the evidence excludes, and begin the next epoch if it is due. Doing it again changes nothing."""
+        parts, now = self._all, self._now
+        if self._up_to_date == now:
             return
-        parts, verdict = self._all, self._all.verdict
-        issued, left = self._ledger.issued, int(np.count_nonzero(verdict.alive))
-        whole = issued % self.period == 0
+        parts.verdict.judge()
+        issued, left = now[0], int(np.count_nonzero(parts.verdict.alive))
         old = self.recent is not None and issued - parts.epochs[parts.evidence.since].first_id >= self.recent
-        if verdict.certified is None and whole and (old or parts.epochs.due(parts.queue.front, left)):
+        whole = issued % self.period == 0
+        if parts.verdict.certified is None and whole and (old or parts.epochs.due(now[1], left)):
             before = Checkpoint(self, *parts.changing(epoch=True))
             try:
                 (parts.restart if old else parts.begin_epoch)(first_id=issued)
             except BaseException:
                 before.restore()
                 raise
-        self._moved = not whole
+            parts.verdict.judge()  # with another leader, the one before may be out
+        self._up_to_date = now
 
-    def _conclude(self) -> None:
-        self._over = self._over or self._all.planner.traffic.spent(self._all.evidence)
-        # If candidates fail now, the answers are in all the same; `ask` and `tell` try again, and fail if they must.
-        with suppress(Exception):
-            self._prepare(asking=False)
+    @property
+    def _now(self) -> tuple[int, int]:
+        """How many decisions there are, and how many rounds."""
+        return self._ledger.issued, self._all.queue.front
 
     def _failed_to_learn(self, admission: Admission) -> None:
         self._all.queue.note_failed(admission.ids[admission.rows])
 
     def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
-        return self._all.changing(asking=asking)
+        moving = asking and self._up_to_date != self._now
+        return self._all.changing(asking=asking, moving=moving)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
+        """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
+        learnt = state.get("learnt") if isinstance(state, dict) else None
+        if isinstance(learnt, dict) and isinstance(learnt.get("evidence"), dict):
+            state = {**state, "learnt": {**learnt, "evidence": rewards_by_epoch(learnt["evidence"])}}
+        return super().from_state(state, policies, **objects)
 
     def _config(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name not in _OBJECTS}
@@ -407,15 +481,26 @@ class CertifyingLearner(Selector):
     def _indices_in(self, state: State) -> NDArray[np.int64]:
         return np.flatnonzero(state["learnt"]["field"]["gone"] == NEVER)
 
-    _SCHEMA: ClassVar = Parts.SCHEMA
+    _SCHEMA: ClassVar = {**Parts.SCHEMA, "over": Flag()}
 
     def _state(self) -> State:
-        return self._all.state()
+        return {**self._all.state(), "over": self._over}
 
     def _restore(self, state: State) -> None:
         self._all.restore(state, self._ledger)
-        self._over = self._all.planner.traffic.spent(self._all.evidence)
-        self._moved = True
+        self._over = state["over"]
+        require(
+            not self._over or self._all.planner.traffic.max_loss is not None,
+            "reward can be spent where there is a limit to it.",
+        )
 
 
+@cache
+def _defaults(kind: type) -> dict[str, Any]:
+    """The settings of a learner that have a default."""
+    parameters = inspect.signature(kind).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not one.empty}
+
+
+_DEFAULTS = {"guards": (), **asdict(EVERYBODY)}
 _OBJECTS = {"problem", "policies", "seed", "exploration", "traffic", "guards"}  # no plain values: not saved

@@ -45,8 +45,8 @@ class Parts:
         The learner's record of its decisions.
     beliefs:
         What is thought of the candidates.
-    open_field:
-        Whether candidates may come and go in ways that depend on the data.
+    open_field, restarts:
+        Whether candidates may come and go in ways that depend on the data, and whether evidence may begin anew.
     tie_seed:
         Decides ties between candidates that might lead.
     """
@@ -71,6 +71,7 @@ class Parts:
         guards: Sequence[Guard],
         tie_seed: int,
         open_field: bool,
+        restarts: bool,
     ) -> None:
         # Lists may be of pairs of item and place, and so may be events: see `comband.places`.
         self._problem = problem
@@ -80,7 +81,9 @@ class Parts:
         self.queue = Queue(ledger, patience=patience, period=period)
         self.evidence = Evidence(self._of_events, len(policies), self.epochs, per_reward=pairs_per_reward(problem))
         field = Field(len(policies), delta=delta, is_open=open_field)
-        self.verdict = Verdict(self.evidence, policies.names, epsilon=epsilon, field=field, kept=traffic.production)
+        self.verdict = Verdict(
+            self.evidence, policies.names, epsilon=epsilon, field=field, kept=traffic.production, restarts=restarts
+        )
         self.watch = Watch(self._of_lists.n_actions, guards, problem=problem, names=policies.names, period=period)
         self.recent = RecentContexts(self._policies, self._of_lists)
         self.planner = Planner(
@@ -151,22 +154,35 @@ class Parts:
             contexts=X,
             covered=drawn.covered.copy(),
         )
+        self.queue.check_batch(len(decisions), first_id, number)
         epoch = self.epochs[number]
         self.watch.observe(Asked(decisions, epoch))
         self.queue.append(decisions)
         self.recent.add(X, None, epoch.candidates)
         return decisions
 
-    def report(self, rounds: int) -> Report:
-        """All of it in words, after so many answers."""
-        return Report(self._policies, self.planner, self.epochs, self.verdict, self.queue, self.watch, rounds)
+    def report(self, rounds: int, options: frozenset[str]) -> Report:
+        """All of it in words, after so many rounds, with these options."""
+        return Report(
+            self._problem,
+            options,
+            self._policies,
+            self.planner,
+            self.epochs,
+            self.verdict,
+            self.queue,
+            self.watch,
+            rounds,
+        )
 
-    def changing(self, *, epoch: bool = False, asking: bool = False) -> tuple[object, ...]:
-        """The objects whose attributes are replaced by what may fail, when an epoch begins or else when decisions are
-        made and answers taken in; what enters the evidence is altered when nothing can fail any more.
+    def changing(self, *, epoch: bool = False, asking: bool = False, moving: bool = False) -> tuple[object, ...]:
+        """The objects whose attributes are replaced by what may fail: when an epoch begins, or else when decisions are
+        made (asking; an epoch may begin before if the learner is moving on) and answers taken in. What enters the
+        evidence is altered when nothing can fail any more.
         """
         mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, self.verdict)
-        return *(mine if epoch else (self.queue,)), self.recent, *self.watch.parts(asking=asking)
+        mine = (*(mine if epoch or moving else ()), *(() if epoch else (self.queue,)))
+        return *mine, self.recent, *self.watch.parts(asking=asking and not moving and self.queue.patience is None)
 
     SCHEMA: ClassVar = {
         "field": Field.SCHEMA,
@@ -229,9 +245,7 @@ class Parts:
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
         )
         check_evidence(self.evidence)
-        self.verdict = Verdict(
-            self.evidence, policies.names, epsilon=self.verdict.epsilon, field=field, kept=self.verdict.kept
-        )
+        self.verdict = self.verdict.on(self.evidence, field)
         self.verdict.restore(state["verdict"])
         self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
         self.queue.restore(
@@ -243,7 +257,7 @@ class Parts:
             per_reward=per_reward,
         )
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
-        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1), front=self.queue.front)
+        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)
         recent, kept = self.recent.contexts, [self.evidence.seen.events.contexts, *self.queue.contexts]
         require(

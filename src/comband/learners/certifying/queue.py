@@ -20,14 +20,15 @@ from comband.storage import Array, Many, Part, State, Whole, check, require
 class Settled:
     """Rounds that enter the evidence, in the order of decisions.
 
-    epochs, covered:
-        (n,) of their decisions.
+    first_id, epochs, covered:
+        Of their decisions, from the first on: (n,) epochs, and whether each is covered.
     events:
         Their rewards.
     unanswered:
         Batches of decisions, and which rows of them were never answered in time.
     """
 
+    first_id: int
     epochs: NDArray[np.int64]
     covered: NDArray[np.bool_]
     events: Events
@@ -39,7 +40,9 @@ class Queue:
     or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
     bias the result.
 
-    Who was answered is the ledger's to know; it is asked.
+    An answer's age is the number of decisions that were made since, when it is told, whoever else was told before: what
+    is older than the patience is late, and counts as if it had not come. So the same answers, told after the same
+    numbers of decisions, lead to the same state in whatever order and in whatever parts they are told.
 
     Parameters
     ----------
@@ -60,23 +63,37 @@ class Queue:
         )  # told in vain: not overdue, however long they wait
         self._epochs = np.empty(0, dtype=np.int64)  # of decisions from the front on
         self._covered = np.empty(0, dtype=np.bool_)
-        self._held = Events.none()  # answered, but behind an unanswered one
+        self._answered = np.empty(0, dtype=np.bool_)  # in time
+        self._held = Events.none()  # answered, but behind an unanswered one; in the order of decisions
         self._open: list[Decisions] = []  # batches with decisions that may stay without answer
+
+    @property
+    def oldest(self) -> int:
+        """The first decision that is not overdue: answers to those before it are late."""
+        return 0 if self.patience is None else max(self.ledger.issued - self.patience, 0)
 
     @property
     def waiting(self) -> int:
         """How many decisions are neither answered nor overdue."""
-        return int((~self.ledger.answered_from(self.front)).sum())
+        return int(self._blocking().sum())
 
     @property
     def behind(self) -> int:
         """How many answers do not count yet, because an older decision has none."""
-        return int(self.ledger.answered_from(self.front).sum())
+        return int(self._answered.sum())
 
-    def check_size(self, n: int, first_id: int) -> None:
-        """Refuse a batch of which some would be overdue before anybody could answer, or that reaches into the next
-        period.
+    def check_batch(self, n: int, first_id: int, epoch: int) -> None:
+        """Refuse a batch of which some would be overdue before anybody could answer, that reaches into the next
+        period, or that is of another epoch than what the period began with: its rounds enter together, and bets of one
+        epoch must see all of a rhythm or nothing.
         """
+        begun = int(self._epochs[-1]) if first_id % self.period else epoch
+        if n and begun != epoch:
+            raise InputError(
+                "all decisions of a period must be drawn with one epoch's plan: this one, with "
+                f"{-first_id % self.period:,} to go, began with that of epoch {begun}, got epoch {epoch}; adopt what "
+                "was drawn with the former until the period is over."
+            )
         room = self.period - first_id % self.period
         if self.period > 1 and n > room:
             raise InputError(
@@ -91,39 +108,54 @@ class Queue:
 
     def append(self, decisions: Decisions) -> None:
         """Decisions that were just made."""
-        self._epochs = np.concatenate([self._epochs, decisions.epochs])
-        self._covered = np.concatenate([self._covered, decisions.covered])
+        answered = np.zeros(len(decisions), dtype=np.bool_)
+        if len(self._epochs) == 0:  # the usual case
+            self._epochs, self._covered, self._answered = decisions.epochs, decisions.covered, answered
+        else:
+            self._epochs = np.concatenate([self._epochs, decisions.epochs])
+            self._covered = np.concatenate([self._covered, decisions.covered])
+            self._answered = np.concatenate([self._answered, answered])
         if self.patience is not None and len(decisions):
             self._open.append(decisions)
 
     def settle(self, rounds: Rounds) -> Settled | None:
         """Take in answers that the ledger is about to note, and let go of what may enter the evidence now."""
-        ids, front = rounds.decisions.ids, self.front
+        ids = rounds.decisions.ids
         rewarded = bool(np.count_nonzero(rounds.rewards))
         if self._is_all(ids) and (not rewarded or len(ids) == 1 or bool((ids[1:] > ids[:-1]).all())):
-            settled = Settled(self._epochs, self._covered, rounds.events() if rewarded else self._held, [])
-            self._epochs, self._covered = self._epochs[:0].copy(), self._covered[:0].copy()
-            self.front += len(ids)
-            return settled
-        current = ids >= front
-        self.late += int((~current).sum())
-        if len(self.failed):
+            return self._let_go(len(ids), rounds.events() if rewarded else self._held, [])
+        in_time = ids >= max(self.front, self.oldest)
+        if len(self.failed):  # they came in time, and had to be told again
+            in_time |= np.isin(ids, self.failed)
             self.failed = self.failed[~np.isin(self.failed, ids)]
-        answered = self.ledger.answered_from(front)
-        answered[ids[current] - front] = True
+        self.late += int((~in_time).sum())
+        answered = self._answered.copy()
+        answered[ids[in_time] - self.front] = True
+        self._answered = answered
         if rewarded:
-            self._held = self._held + (rounds if current.all() else rounds[current]).events()
-        n = self._n_settled(answered)
+            self._held = _in_order(self._held + (rounds if in_time.all() else rounds[in_time]).events())
+        return self.settle_overdue()
+
+    def settle_overdue(self) -> Settled | None:
+        """Let go of what may enter the evidence now, after no further answer."""
+        first = np.flatnonzero(self._blocking())
+        n = int(first[0]) if len(first) else len(self._answered)
+        n -= (self.front + n) % self.period
         if n == 0:
             return None
         events = self._held
         if len(events):
-            events, self._held = _split(events, front + n)
-        self.missing += n - int(answered[:n].sum())
-        unanswered = self._unanswered(front + np.flatnonzero(~answered[:n]))
-        self._open = [batch for batch in self._open if batch.ids[-1] >= front + n]
-        settled = Settled(self._epochs[:n], self._covered[:n], events, unanswered)
+            events, self._held = _split(events, self.front + n)
+        answered = self._answered[:n]
+        self.missing += n - int(answered.sum())
+        unanswered = self._unanswered(self.front + np.flatnonzero(~answered))
+        self._open = [batch for batch in self._open if batch.ids[-1] >= self.front + n]
+        return self._let_go(n, events, unanswered)
+
+    def _let_go(self, n: int, events: Events, unanswered: list[tuple[Decisions, NDArray[np.int64]]]) -> Settled:
+        settled = Settled(self.front, self._epochs[:n], self._covered[:n], events, unanswered)
         self._epochs, self._covered = self._epochs[n:].copy(), self._covered[n:].copy()
+        self._answered = self._answered[n:].copy()
         self.front += n
         return settled
 
@@ -143,18 +175,14 @@ class Queue:
     def note_failed(self, ids: NDArray[np.int64]) -> None:
         """Answers that could not be taken in because something failed."""
         if self.patience is not None:
-            self.failed = np.union1d(self.failed, ids[ids >= self.front])
+            self.failed = np.union1d(self.failed, ids[ids >= max(self.front, self.oldest)])
 
-    def _n_settled(self, answered: NDArray[np.bool_]) -> int:
-        """How many decisions from the front on may enter the evidence."""
-        blocking = ~answered
-        if self.patience is not None:
-            ids = np.arange(self.front, self.front + len(blocking))
-            overdue = (ids < self.ledger.issued - self.patience) & ~np.isin(ids, self.failed)
-            blocking &= ~overdue
-        first = np.flatnonzero(blocking)
-        n = int(first[0]) if len(first) else len(blocking)
-        return n - (self.front + n) % self.period
+    def _blocking(self) -> NDArray[np.bool_]:
+        """Which decisions from the front on have no answer, and still wait for it."""
+        blocking = ~self._answered
+        blocking[: max(self.oldest - self.front, 0)] = False
+        blocking[self.failed - self.front] = True
+        return blocking
 
     def _unanswered(self, ids: NDArray[np.int64]) -> list[tuple[Decisions, NDArray[np.int64]]]:
         parts = []
@@ -173,6 +201,7 @@ class Queue:
         "front": Whole(0),
         "epochs": Array("i8", ("n",), 0),
         "covered": Array("?", ("n",)),
+        "answered": Array("?", ("n",)),
         "held": Part(),
         "open": Many(Part()),
         "failed": Array("i8", ("failed",), 0, rising=True),
@@ -186,6 +215,7 @@ class Queue:
             "front": self.front,
             "epochs": self._epochs,
             "covered": self._covered,
+            "answered": self._answered,
             "held": self._held.state(),
             "open": [decisions.state() for decisions in self._open],
             "failed": self.failed,
@@ -209,15 +239,17 @@ class Queue:
         check(state, self.SCHEMA)
         self.front, self.missing, self.late = state["front"], state["missing"], state["late"]
         self._epochs, self._covered, self.failed = state["epochs"], state["covered"], state["failed"]
+        self._answered = answered = state["answered"]
         self._held = Events.from_state(state["held"])
         self._open = [Decisions.from_state(part) for part in state["open"]]
         front, issued, held = self.front, self.ledger.issued, self._held
         require(front + len(self._epochs) == issued, "there must be an epoch for every decision.")
-        answered = self.ledger.answered_from(front)
         require(
-            issued - self.ledger.answered == self.missing - self.late + int((~answered).sum())
-            and self.late <= self.missing <= front
-            and (self.patience is not None or self.missing == len(self.failed) == 0)
+            self.ledger.answered == front - self.missing + int(answered.sum()) + self.late
+            and not (answered & ~self.ledger.answered_from(front)).any()
+            and self.late <= self.missing + int((~answered).sum())
+            and self.missing <= front
+            and (self.patience is not None or self.missing == self.late == len(self.failed) == 0)
             and front <= int(self.failed.min(initial=front)) <= int(self.failed.max(initial=front)) <= issued
             and not answered[self.failed[self.failed < issued] - front].any(),
             "decisions, answers and rounds must be as many as each other.",
@@ -225,7 +257,7 @@ class Queue:
         held.check(problem if of_events is None else of_events, ids=(front, issued), per_item=per_reward)
         require(
             int(self._epochs.max(initial=0)) < n_epochs
-            and not (np.diff(self._epochs) < 0).any()
+            and not (np.diff(held.ids) < 0).any()
             and int(held.arms.max(initial=-1)) < len(policies)
             and bool(answered[held.ids - front].all())
             and np.array_equal(self._epochs[held.ids - front], held.epochs)
@@ -247,8 +279,15 @@ class Queue:
             )
 
 
+def _in_order(events: Events) -> Events:
+    """The same, in the order of decisions."""
+    return events_of_rounds(events, np.argsort(events.ids, kind="stable"))[0]
+
+
 def _split(events: Events, first_id: int) -> tuple[Events, Events]:
-    """Events of decisions below `first_id`, in the order of decisions, and the others."""
-    early = np.flatnonzero(events.ids < first_id)
-    early = early[np.argsort(events.ids[early], kind="stable")]
-    return events_of_rounds(events, early)[0], events_of_rounds(events, np.flatnonzero(events.ids >= first_id))[0]
+    """Events of decisions below `first_id`, and the others."""
+    n = int(np.searchsorted(events.ids, first_id))
+    if n == events.n_rewarded:
+        return events, Events.none()
+    whole = np.arange(events.n_rewarded)
+    return events_of_rounds(events, whole[:n])[0], events_of_rounds(events, whole[n:])[0]

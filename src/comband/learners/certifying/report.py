@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from comband.claims import Claim
+from comband.learners.certifying.claims import COVER, GUARDS, Run, certificate, claims
 from comband.learners.certifying.compared import compared, estimated
-from comband.learners.certifying.epochs import Epochs
-from comband.learners.certifying.planner import Planner
-from comband.learners.certifying.queue import Queue
-from comband.learners.certifying.verdict import Claim, Verdict
-from comband.learners.certifying.watch import Watch
-from comband.policies.policy_set import PolicySet
+from comband.learners.certifying.verdict import Certified
 from comband.results import (
     CertificationStatus,
     Comparison,
@@ -26,24 +21,15 @@ from comband.text import visible
 _RUNNERS_UP = 3
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Report:
-    """A learner's parts, put into words; `rounds` are those that were answered."""
-
-    policies: PolicySet
-    planner: Planner
-    epochs: Epochs
-    verdict: Verdict
-    queue: Queue
-    watch: Watch
-    rounds: int
+class Report(Run):
+    """A run, put into words."""
 
     def selection(self) -> Selection:
         """The certified candidate; before that, the one of whom most is certified if that says something, and else the
         best guess, with the epsilon that is certified of it.
         """
         verdict, names = self.verdict, self.policies.names
-        evidence, problem = verdict.evidence, verdict.evidence.problem
+        evidence = verdict.evidence
         guess = self.guess()
         claim, notes = self._named(guess)
         scores = evidence.scores(verdict.alive)
@@ -59,31 +45,33 @@ class Report:
         notes += self._notes()
         if self.watch.places.note:
             notes.append(self.watch.places.note)
-        if self.policies.cover is not None:
-            notes.append(
-                self.policies.cover.promise(epsilon=claim.epsilon, delta=verdict.delta, max_reward=problem.max_reward)
-            )
+        made = claims(self, epsilon=claim.epsilon)
+        notes += [one.text for one in made if one.kind == COVER.name]
         return Selection(
             policy=self.policies[claim.leader],
             best=best,
             epsilon=claim.epsilon,
-            delta=verdict.delta,
+            delta=verdict.claimed_delta,
             rounds=self.rounds,
             runners_up=tuple(runners_up),
-            guarantee="from differences on the same rounds, by betting, valid at any time"
-            if claim.epsilon < problem.max_reward
-            else "trivial: nothing is certified yet",
+            claims=made,
             notes=tuple(notes),
-            warnings=self.watch.warnings,
+            warnings=self.warnings(made[0]),
             guess=guess,
         )
+
+    def warnings(self, promise: Claim) -> tuple[str, ...]:
+        """What the guards say, and what else takes the certificate away."""
+        others = (one.failure for one in promise.premises if one.failure and one.name != GUARDS.name)
+        return (*self.watch.warnings, *others)
 
     def comparison(self, most: int | None = None) -> Comparison:
         """The one that is named beside all others, or the `most` of largest estimated value."""
         claim, _ = self._named(self.guess())
-        return compared(self.verdict, self.policies.names, claim, most)
+        promise = certificate(self, epsilon=claim.epsilon)
+        return compared(self.verdict, self.policies.names, claim, most, promise=promise)
 
-    def _named(self, guess: Guess) -> tuple[Claim, list[str]]:
+    def _named(self, guess: Guess) -> tuple[Certified, list[str]]:
         """What is certified of the one to be named, and a note if more is certified of another one."""
         verdict, evidence = self.verdict, self.verdict.evidence
         most = verdict.claim()
@@ -94,7 +82,7 @@ class Report:
         ):
             return most, []
         rivals = verdict.rivals(guess.index)
-        own = Claim(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
+        own = Certified(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
         if most.epsilon >= evidence.problem.max_reward:
             return own, []
         return own, [
@@ -112,30 +100,32 @@ class Report:
         if thought[np.searchsorted(candidates, i)] < thought.max():
             i = int(candidates[thought.argmax()])
         value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
-        return Guess(i, names[i], value, evidence.seen.value_error(i, evidence.counted))
+        return Guess(i, names[i], value, evidence.value_error(i))
 
     def status(self) -> CertificationStatus:
         """Where the learner stands now."""
         verdict, evidence = self.verdict, self.verdict.evidence
         claim = verdict.claim()
-        lost = float(evidence.values.means[claim.leader] * evidence.rounds - evidence.reward)
+        own = int(evidence.values.n_rounds[claim.leader])
+        lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
+        promise = certificate(self, epsilon=claim.epsilon)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
-            certified=telling(claim.epsilon, evidence.problem.max_reward),
+            certified=telling(claim.epsilon, evidence.problem.max_reward) if promise.holds else None,
             survivors=int(verdict.alive.sum()),
             dropped=tuple(verdict.dropped),
             expected=self.expected(),
             forecast=forecast,
             reward_lost=lost,
-            to_lose=lost / evidence.rounds * forecast if lost > 0 else 0.0,
+            to_lose=lost / own * forecast if lost > 0 else 0.0,
             loss=None if loss is None else loss.estimate,
             loss_error=None if loss is None else loss.error,
             waiting=self.queue.waiting,
             missing=self.queue.missing,
             late=self.queue.late,
-            warnings=self.watch.warnings,
+            warnings=self.warnings(promise),
         )
 
     def expected(self) -> float | None:
@@ -188,9 +178,12 @@ class Report:
                 notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
         behind = queue.behind
         if behind:
+            in_time = "set a patience"
+            if queue.patience is not None:
+                in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
             notes.append(
                 f"{behind:,} answers do not count yet, because decision {queue.front} before them has none: tell it "
-                "too (zeros if it stays without answer), or set a patience"
+                f"too (zeros if it stays without answer), or {in_time}"
             )
         if len(queue.failed):
             notes.append(

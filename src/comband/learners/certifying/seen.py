@@ -185,14 +185,19 @@ class Seen:
             variances[mine] = np.maximum(own[chosen] + (common[::per_reward] ** 2).sum(), 0.0)[mine]
             if first > since.min():  # a few rounds do not tell a variance: it is no less than that of others
                 others = float(variances[since == since.min()].mean())
-                variances[mine] = np.maximum(variances[mine], others * n_rounds.sum() / max(n_rounds[first:].sum(), 1))
+                variances[mine] = np.maximum(
+                    variances[mine], others * n_rounds[since.min() :].sum() / max(n_rounds[first:].sum(), 1)
+                )
         return variances
 
-    def value_error(self, candidate: int, n_rounds: int) -> float:
-        """The standard error of the mean over so many rounds of what a column earned, by importance weighting."""
-        if len(self) == 0:
-            return float("inf")
-        return float(np.sqrt((self._earned(candidate) ** 2).sum())) / n_rounds
+    def value_error(self, candidate: int, n_rounds: NDArray[np.int64], own: int) -> float:
+        """The standard error of the mean over `own` rounds of what a column earned, by importance weighting; infinite
+        before it has earned anything. `n_rounds` are those of each epoch; the column's events are of those since its
+        own first one, which say what a round adds to the variance.
+        """
+        known = int(n_rounds[self.since[np.searchsorted(self.columns, candidate)] :].sum())
+        squares = float((self._earned(candidate) ** 2).sum())
+        return float(np.sqrt(squares) / np.sqrt(known * own)) if squares > 0 else float("inf")
 
     def loss_error(self, candidate: int, n_rounds: int) -> float:
         """The standard error of the mean over so many rounds of what a column earned more than was earned."""

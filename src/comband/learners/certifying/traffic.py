@@ -9,7 +9,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_number, check_positive
 from comband.text import visible
 
-_SURE = 1.645  # standard errors: a normal variable stays below in 95 of 100 cases
+SURE = 1.645  # standard errors: a normal variable stays below in 95 of 100 cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Loss:
     @property
     def most(self) -> float:
         """The upper limit, by a normal approximation: no promise."""
-        return self.estimate + _SURE * self.error
+        return self.estimate + SURE * self.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from comband.estimates.grids import log_mean_exp
 from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import Field
 from comband.learners.certifying.possible import largest_possible
+from comband.learners.certifying.stretches import share_of_stretch
 from comband.results import Dropped
 from comband.storage import Array, Maybe, Real, State, Whole, check, require
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Certified:
     """No candidate exceeds the leader by more than epsilon."""
 
     leader: int
@@ -34,7 +35,12 @@ class Verdict:
     """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ, or what a field that changes asks.
 
     All claims, of all leaders and at all times, hold on one event of probability 1 − δ; see
-    `comband.estimates.betting`, and `comband.learners.certifying.field` for candidates that come and go.
+    `comband.estimates.betting`, and `comband.learners.certifying.field` for candidates that come and go. Where evidence
+    may begin anew (`restarts`), that is so over all stretches together: the current one, number `stretch`, has its
+    share of `field.delta`, which is `delta`; see `comband.learners.certifying.stretches`.
+
+    Whoever asks may look for a certificate at any time (`look`), and one that was seen stays. Who is dropped has a say
+    in what is shown next: that is judged (`judge`) at moments that do not depend on how answers were told.
 
     Parameters
     ----------
@@ -46,6 +52,8 @@ class Verdict:
         The promise, with its δ, and whom it is about.
     kept:
         Who is not dropped, whatever the evidence, because visitors go on seeing it; None: nobody.
+    restarts:
+        Whether evidence may begin anew.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -59,17 +67,30 @@ class Verdict:
     """
 
     def __init__(
-        self, evidence: Evidence, names: tuple[str, ...], *, epsilon: float, field: Field, kept: int | None = None
+        self,
+        evidence: Evidence,
+        names: tuple[str, ...],
+        *,
+        epsilon: float,
+        field: Field,
+        kept: int | None = None,
+        restarts: bool = False,
     ) -> None:
         self.evidence, self.names, self.epsilon, self.field, self.kept = evidence, names, epsilon, field, kept
-        self.delta = field.delta
+        self.restarts = restarts
+        self.stretch = 1
         self.alive = field.present
-        self._thresholds: float | NDArray[np.float64] = field.thresholds(np.zeros(len(names)))
+        self._thresholds: float | NDArray[np.float64] = self._levels_at(np.zeros(len(names)))
         self.dropped: list[Dropped] = []
-        self.certified: Claim | None = None  # once and for all
-        self.best_before: Claim | None = None  # of the epochs that are over
+        self.certified: Certified | None = None  # once and for all
+        self.best_before: Certified | None = None  # of the epochs that are over
         self._slowest = -1
-        self._nothing_until = 0.0  # rounds; see `may_change`
+        self._nothing_until = 0.0  # rounds; see `may_be_certified`
+        self._moved = True  # whether log-wealths may be others than when it was last judged
+
+    def on(self, evidence: Evidence, field: Field) -> Verdict:
+        """One of the same promise on other evidence, of which nothing is judged yet."""
+        return Verdict(evidence, self.names, epsilon=self.epsilon, field=field, kept=self.kept, restarts=self.restarts)
 
     @property
     def threshold(self) -> float:
@@ -81,15 +102,46 @@ class Verdict:
         thresholds = self._thresholds
         return np.full(len(which), thresholds) if isinstance(thresholds, float) else thresholds[which]
 
+    @property
+    def share(self) -> float:
+        """How much of δ the current stretch may spend."""
+        return share_of_stretch(self.stretch) if self.restarts else 1.0
+
+    @property
+    def delta(self) -> float:
+        """The probability allowed for a wrong claim in the current stretch; `field.delta` is that of all of them."""
+        return self.field.delta * self.share
+
+    def _levels_at(self, against: NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The log-evidence that suffices, when so much (P,) speaks against being the best."""
+        return self.field.thresholds(against, share=self.share)
+
     def _look_at_levels(self) -> None:
         """What suffices may depend on the evidence against those who were withdrawn."""
         if self.field.chosen.any():
-            self._thresholds = self.field.thresholds(log_mean_exp(self.evidence.log_wealth))
+            self._thresholds = self._levels_at(log_mean_exp(self.evidence.log_wealth))
 
     @property
     def candidates(self) -> NDArray[np.int64]:
         """Who is left."""
         return np.flatnonzero(self.alive)
+
+    def spent(self) -> float:
+        """The probability with which anything that was claimed so far may be wrong: the levels in use, of all stretches
+        so far.
+        """
+        shares = sum(map(share_of_stretch, range(1, self.stretch + 1))) if self.restarts else 1.0
+        return self.field.spent() * shares * self.field.planned_fields
+
+    @property
+    def claimed_delta(self) -> float:
+        """The probability with which anything that is ever claimed may be wrong: δ, for each field of the plan."""
+        return min(self.field.delta * self.field.planned_fields, 1.0)
+
+    @property
+    def interval_delta(self) -> float:
+        """The same for intervals of values, which have δ of their own, and are cut to what is certified."""
+        return min(self.field.delta + self.claimed_delta, 1.0)
 
     def rivals(self, leader: int) -> NDArray[np.int64]:
         """Who is left besides."""
@@ -97,9 +149,15 @@ class Verdict:
         alive[leader] = False
         return np.flatnonzero(alive)
 
-    def may_change(self) -> bool:
-        """Whether rounds without any reward, as many as came since the last judgement, may have changed anything."""
-        return self.evidence.rounds >= self._nothing_until
+    def note(self, *, eventful: bool) -> None:
+        """Rounds have entered the evidence, and changed log-wealths or not."""
+        if eventful:
+            self._moved, self._nothing_until = True, 0.0
+
+    @property
+    def may_be_certified(self) -> bool:
+        """Whether rounds, as many as came since the last look, may have led to a certificate."""
+        return self.certified is None and self.evidence.rounds >= self._nothing_until
 
     @property
     def leader(self) -> int:
@@ -108,6 +166,20 @@ class Verdict:
 
     def judge(self) -> None:
         """Drop whom the evidence excludes, and see whether all others are certified."""
+        if self._moved:
+            self._drop()
+        self.look()
+
+    def look(self) -> None:
+        """See whether the leader is certified; if so, whom the evidence excludes is dropped, for all is over."""
+        if not self.may_be_certified:
+            return
+        self._look_at_levels()
+        self._certify()
+        if self.certified is not None:
+            self._drop()
+
+    def _drop(self) -> None:
         evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
         self._look_at_levels()
         against = evidence.against_being_best(self.alive, self._thresholds)
@@ -115,32 +187,34 @@ class Verdict:
         out[leader] = False  # late answers of older epochs may reach it: that counts when another leads
         if self.kept is not None:
             out[self.kept] = False
-        for i in np.flatnonzero(out):
-            self.dropped.append(Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])))
-        self.alive &= ~out
-        if self.certified is None and not self._slowest_is_open(leader):
+        dropped = [
+            Dropped(int(i), self.names[i], rounds, self.names[leader], float(against[i])) for i in np.flatnonzero(out)
+        ]
+        self.alive, self.dropped, self._moved = self.alive & ~out, self.dropped + dropped, False
+
+    def _certify(self) -> None:
+        evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
+        if not self._slowest_is_open(leader):
             rivals = self.rivals(leader)
             reached = evidence.against(leader, self.epsilon, rivals)
             enough = self.enough(rivals)
             if (reached >= enough).all():
                 smallest = evidence.claim(leader, rivals, enough)
-                self.certified = Claim(leader, min(smallest, self.epsilon))
+                self.certified = Certified(leader, min(smallest, self.epsilon))
             else:
                 self._slowest = int(rivals[(reached - enough).argmin()])
-        if self.certified is not None:
-            self._nothing_until = np.inf
-        else:
+        if self.certified is None:
             threshold = float(self.enough(np.array([self._slowest]))[0])
             needed = evidence.uneventful_rounds(leader, self._slowest, self.epsilon, threshold)
             self._nothing_until = rounds + 0.999999 * needed - 1
 
-    def claim(self) -> Claim:
+    def claim(self) -> Certified:
         """A candidate and its certified epsilon: the smallest that was ever certified for one that is left."""
         if self.certified is not None:
             return self.certified
         leader = self.leader
         rivals = self.rivals(leader)
-        now = Claim(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
+        now = Certified(leader, self.evidence.claim(leader, rivals, self.enough(rivals)))
         best = self.best_before
         return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now
 
@@ -150,7 +224,7 @@ class Verdict:
         """
         self.names, self.field = names, field
         against = log_mean_exp(self.evidence.log_wealth)
-        self._thresholds = field.thresholds(against)
+        self._thresholds = self._levels_at(against)
         out = np.zeros(len(names), dtype=np.bool_)
         out[[one.index for one in self.dropped]] = True
         out &= field.present & (against >= self._thresholds)
@@ -159,19 +233,20 @@ class Verdict:
         self.alive = field.present & ~out
         self.dropped = [one for one in self.dropped if out[one.index]]
         self.certified = self.best_before = None
-        self._slowest, self._nothing_until = -1, 0.0
+        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
 
     def restart(self) -> None:
         """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
+        self.stretch += 1
         self.alive, self.dropped = self.field.present, []
         self.certified = self.best_before = None
-        self._thresholds = self.field.thresholds(np.zeros(len(self.names)))
-        self._slowest, self._nothing_until = -1, 0.0
+        self._thresholds = self._levels_at(np.zeros(len(self.names)))
+        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
 
     def end_epoch(self) -> None:
         """Keep the claim of an epoch that is over."""
         self.best_before = self.claim()
-        self._nothing_until = 0.0
+        self._nothing_until, self._moved = 0.0, True
 
     def _slowest_is_open(self, leader: int) -> bool:
         """Whether the rival that was slowest at the last look is still not certified: then no other need be asked."""
@@ -188,8 +263,9 @@ class Verdict:
             "leaders": Array("i8", ("D",), 0, "P-1"),
             "log_evidence": Array("f8", ("D",)),
         },
-        "certified": Maybe(Claim.SCHEMA),
-        "best_before": Maybe(Claim.SCHEMA),
+        "certified": Maybe(Certified.SCHEMA),
+        "best_before": Maybe(Certified.SCHEMA),
+        "stretch": Whole(1),
     }
 
     def state(self) -> State:
@@ -206,6 +282,7 @@ class Verdict:
             },
             "certified": None if self.certified is None else self.certified.state(),
             "best_before": None if self.best_before is None else self.best_before.state(),
+            "stretch": self.stretch,
         }
 
     def restore(self, state: State) -> None:
@@ -219,7 +296,14 @@ class Verdict:
         ]
         self.alive = self.field.present
         self.alive[gone["candidates"]] = False
-        self._thresholds = self.field.thresholds(log_mean_exp(evidence.log_wealth))
+        self.stretch = state["stretch"]
+        require(
+            self.stretch <= evidence.since + 1
+            and (self.stretch == 1) == (evidence.since == 0)
+            and (self.restarts or self.stretch == 1),
+            "its stretch must be one that its epochs have room for.",
+        )
+        self._thresholds = self._levels_at(log_mean_exp(evidence.log_wealth))
         require(
             int((~self.alive).sum()) == len(self.dropped) + int((~self.field.present).sum())
             and bool(self.alive[current.leader])
@@ -230,7 +314,7 @@ class Verdict:
             "candidates must be dropped once each, by evidence, and never the leader.",
         )
         self.certified, self.best_before = (
-            None if claim is None else Claim(claim["leader"], float(claim["epsilon"]))
+            None if claim is None else Certified(claim["leader"], float(claim["epsilon"]))
             for claim in (state["certified"], state["best_before"])
         )
         largest, rho = largest_possible(evidence), evidence.problem.max_reward

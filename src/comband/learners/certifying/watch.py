@@ -89,35 +89,37 @@ class UnansweredGuard(_ExposuresGuard):
 
 
 class ChangeGuard(Guard):
-    """Whether rewards for and against the leader come as often late in an epoch as early."""
+    """Whether rewards for and against the leader come as often late in an epoch as early.
 
-    def __init__(self) -> None:
-        self.drift = DriftGuard()
-        # Decisions of the current epoch with a reward that speaks for its leader, and with one that speaks against it.
+    With a `period` whole ones are compared. Epochs begin with one, and rounds enter by whole ones; of a period in which
+    others still decided with older plans nothing is looked at.
+    """
+
+    def __init__(self, *, period: int = 1) -> None:
+        self.drift = DriftGuard(period=period)
+        self.rounds = 0  # of the current epoch that were looked at
+        # Which of them had a reward that speaks for the leader, and which one that speaks against it.
         self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
-        self.entered = 0  # rounds of whatever epoch since the current one began
 
     def observe(self, moment: Moment) -> None:
         """Rounds of the current epoch, in the order of decisions."""
         if isinstance(moment, Began):
             self._in_favour = self._opposed = np.empty(0, dtype=np.int64)
-            self.entered = 0
+            self.rounds = 0
             self.drift.begin(moment.planned_rounds)
         elif isinstance(moment, Entered) and moment.current:
-            block, epoch = moment.block, moment.epoch
-            first = epoch.first_id
+            # Decisions that others still drew with older plans are not counted: the epoch's own rounds are numbered
+            # as if there had been none.
+            block, own = moment.block, _of_whole_periods(moment.decisions, self.drift.period)
             if len(block.rows):
-                # Decisions that others still drew with older plans are not counted: the epoch's own rounds are
-                # numbered as if there had been none.
-                before = self.entered - (moment.n_rounds - block.n_rounds) - (first - epoch.start)
-                ids = block.ids - max(before, 0)
-                led, opposed = _for_and_against(block.inside, epoch.bets.leader)
-                self._in_favour = np.concatenate([self._in_favour, np.unique(ids[block.rows[led]])])
-                self._opposed = np.concatenate([self._opposed, np.unique(ids[block.rows[opposed]])])
-            if self.drift.is_due(moment.n_rounds):
-                self.drift.update(self._in_favour - first, self._opposed - first, moment.n_rounds)
-        if isinstance(moment, Entered):
-            self.entered += moment.block.n_rounds
+                led, opposed = _for_and_against(block.inside, moment.epoch.bets.leader)
+                self._in_favour, self._opposed = (
+                    np.concatenate([before, self.rounds + _places_in(own, block.ids[block.rows[which]])])
+                    for before, which in ((self._in_favour, led), (self._opposed, opposed))
+                )
+            self.rounds += len(own)
+            if self.drift.is_due(self.rounds):
+                self.drift.update(self._in_favour, self._opposed, self.rounds)
 
     @property
     def warning(self) -> str:
@@ -130,19 +132,25 @@ class ChangeGuard(Guard):
 
     SCHEMA: ClassVar = {
         "drift": DriftGuard.SCHEMA,
+        "rounds": Whole(0),
         "in_favour": Array("i8", ("favour",), 0, rising=True),
         "opposed": Array("i8", ("opposed",), 0, rising=True),
     }
 
     def state(self) -> State:
-        """The e-process, and the decisions of the current epoch with a reward."""
-        return {"drift": self.drift.state(), "in_favour": self._in_favour, "opposed": self._opposed}
+        """The e-process, and the rounds of the current epoch with a reward."""
+        return {
+            "drift": self.drift.state(),
+            "rounds": self.rounds,
+            "in_favour": self._in_favour,
+            "opposed": self._opposed,
+        }
 
     def restore(self, state: State) -> None:
         """The inverse of `state`."""
         check(state, self.SCHEMA)
-        self.drift = DriftGuard.from_state(state["drift"])
-        self._in_favour, self._opposed = state["in_favour"], state["opposed"]
+        self.drift = DriftGuard.from_state(state["drift"], period=self.drift.period)
+        self.rounds, self._in_favour, self._opposed = state["rounds"], state["in_favour"], state["opposed"]
 
 
 class PlacesGuard(Guard):
@@ -275,7 +283,11 @@ class Watch:
         for guard in guards:
             if not isinstance(guard, Guard):
                 raise InputError(f"guards must be a sequence of Guard, got {type(guard).__name__} in it.")
-        self.draws, self.unanswered, self.change = DrawsGuard(n_actions), UnansweredGuard(n_actions), ChangeGuard()
+        self.draws, self.unanswered, self.change = (
+            DrawsGuard(n_actions),
+            UnansweredGuard(n_actions),
+            ChangeGuard(period=period),
+        )
         self.further = tuple(guards)
         self.places, self.orders = PlacesGuard(problem), OrdersGuard(problem, names, period=period)
         own = (self.draws, self.unanswered, self.change, self.places, self.orders)
@@ -319,10 +331,8 @@ class Watch:
             "further": [guard.state() for guard in self.further],
         }
 
-    def restore(self, state: State, epochs: Epochs, n_rounds: int, *, front: int) -> None:
-        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched; `front` are the
-        rounds of all epochs.
-        """
+    def restore(self, state: State, epochs: Epochs, n_rounds: int) -> None:
+        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched."""
         K, m, P = self.draws.exposure.n_actions, self.places.problem.list_size, len(self.orders.names)
         check(state, self.SCHEMA, K=K, m=m, P=P)
         further = state["further"]
@@ -334,17 +344,31 @@ class Watch:
         own = (state[name] for name in ("draws", "unanswered", "change", "places", "orders"))
         for guard, part in zip(self.guards, (*own, *further), strict=True):
             guard.restore(part)
-        self.change.entered = front - epochs.current.start
-        change, first = state["change"], epochs.current.first_id
+        change = self.change
         require(
-            change["drift"]["stretch"] == len(epochs) - 1
-            and change["drift"]["planned"] == epochs.planned_rounds()
-            and change["drift"]["looked"] <= n_rounds,
+            state["change"]["drift"]["stretch"] == len(epochs) - 1
+            and state["change"]["drift"]["planned"] == change.drift.whole(epochs.planned_rounds())
+            and state["change"]["drift"]["looked"] <= change.rounds <= n_rounds
+            and (change.drift.period > 1 or change.rounds == n_rounds)
+            and change.drift.whole(change.rounds) == change.rounds,
             "the drift guard must watch the current epoch.",
         )
-        for ids in (change["in_favour"], change["opposed"]):
-            within = len(ids) == 0 or first <= int(ids[0]) <= int(ids[-1]) < first + n_rounds
+        for places in (state["change"]["in_favour"], state["change"]["opposed"]):
+            within = int(places.max(initial=-1)) < change.rounds
             require(within, "rewards for and against the leader must be those of its epoch.")
+
+
+def _of_whole_periods(ids: NDArray[np.int64], period: int) -> NDArray[np.int64]:
+    """Those decisions of whose period all are there."""
+    if period == 1:
+        return ids
+    _, inverse, counts = np.unique(ids // period, return_inverse=True, return_counts=True)
+    return np.asarray(ids[counts[inverse] == period])
+
+
+def _places_in(ids: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where some decisions stand among others, in order and once each; those that are not there are left out."""
+    return np.flatnonzero(np.isin(ids, some))
 
 
 def _for_and_against(

@@ -122,6 +122,8 @@ class TwoPhase(Selector):
         self._values: ValueSums | None = None
         self._design: Design | None = None
         self._certificate: HeldOutCertificate | None = None
+        # Whether what the design was made from is a fair sample; asked behind oracles alone, and so in no file.
+        self._explored_in_order = True
 
     @abstractmethod
     def _check_problem(self) -> None:
@@ -231,6 +233,9 @@ class TwoPhase(Selector):
             if self._phases.explored.n_rounds >= self.n_explore:
                 issued = self._ledger.issued
                 self._phases = replace(self._phases, first_verify=issued, first_estimate=issued)
+                answered = self._ledger.answered_from(0)
+                answered[explored.decisions.ids] = True
+                self._explored_in_order = bool(answered[: int(answered.sum())].all())
                 self._make_design()
             return
         # Held out are the next n_verify decisions, whenever they are answered: those answered first may be no sample.
@@ -307,8 +312,10 @@ class TwoPhase(Selector):
         )
 
     def _enough_explored(self) -> bool:
-        """Whether N₁ was kept, by a route whose constants are proved, and the design solved as the proof asks."""
-        design, proved = self._design, self.route in ("gradient", "refined")
+        """Whether N₁ was kept, by a route whose constants are proved and with rounds that were answered in the order of
+        decisions, and the design solved as the proof asks.
+        """
+        design, proved = self._design, self.route in ("gradient", "refined") and self._explored_in_order
         if design is None or self.epsilon is None or self.n_policies is None or not proved:
             return False
         plan = self._plan()

@@ -15,6 +15,7 @@ from comband.estimates.importance import ValueSums
 from comband.estimates.pairs import PairSums
 from comband.estimates.totals import total_values
 from comband.held_out import HeldOutCertificate
+from comband.learners.fixed_time import FixedTime
 from comband.learners.two_phase.phases import Phases
 from comband.learners.two_phase.selection import PacSelection
 from comband.oracles.base import Oracle
@@ -23,7 +24,7 @@ from comband.places import design_problem, event_problem, examined_events, stret
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, Problem
-from comband.results import ANSWER_THEM, OUT_OF_ORDER, UNWATCHED, Candidate
+from comband.results import ANSWER_THEM, UNWATCHED, Candidate
 from comband.rounds import Events
 from comband.theory.letters import PacRoute, sparsity_of
 
@@ -41,7 +42,8 @@ class Report:
     values:
         Sums of phase 2 for a class that is listed.
     ensured:
-        Whether the theorem's N₁ was kept, so that the design's certificate holds in the world.
+        Whether the theorem's N₁ was kept, by rounds that are a fair sample, so that the design's certificate holds in
+        the world.
     in_order:
         Whether the rounds that the answer rests on were answered in the order of decisions.
     """
@@ -72,15 +74,19 @@ class Report:
         if isinstance(self.policies, PolicySet):
             known = self.policies
             leader = self._best_listed(events, known)
-            epsilon, guarantee = self._paired_epsilon(events, known, leader, floor)
+            epsilon, basis = self._paired_epsilon(events, known, leader, floor)
         else:
             if len(events) == 0:
                 raise InputError("no positive reward has been seen, so the oracle has nothing to choose by.")
             known = self._found(events)
             leader = 0
-            epsilon, guarantee = self._theory_epsilon()
-        if not self.in_order:
-            epsilon, guarantee = self.problem.max_reward, OUT_OF_ORDER
+            epsilon, basis = self._theory_epsilon()
+        listed = self.policies if isinstance(self.policies, PolicySet) else None
+        planned = self._finished if listed is None else begun  # paired bounds hold at all numbers of rounds at once
+        if not (self.in_order and planned):
+            epsilon = self.problem.max_reward
+        run = FixedTime(self.problem, listed, self.in_order, planned)
+        promise, cover = run.certificate(epsilon, delta=self.delta, basis=basis), run.cover(epsilon, delta=self.delta)
         sums = value_sums(events, known, self.problem) if self.values is None else self.values
         candidates = self._candidates(known, sums, leader, floor)
         calls = (0 if self.design is None else self.design.oracle_calls) + (self.certificate is not None)
@@ -91,8 +97,8 @@ class Report:
             delta=self.delta,
             rounds=rounds,
             runners_up=candidates[1 : 1 + _RUNNERS_UP],
-            guarantee=guarantee,
-            notes=self._notes(epsilon),
+            claims=(promise, *cover),
+            notes=(*self._notes(), *(one.text for one in cover), UNWATCHED),
             candidates=candidates,
             design=self.design,
             measured_variance=float(sums.variances.max()),
@@ -104,6 +110,11 @@ class Report:
             n_explore=self.phases.explored.n_rounds,
             n_estimate=self.phases.estimated.n_rounds,
         )
+
+    @property
+    def _finished(self) -> bool:
+        """Whether the planned rounds of phase 2 are in."""
+        return self.n_estimate is not None and self.phases.estimated.n_rounds >= self.n_estimate
 
     def _best_listed(self, events: Events, policies: PolicySet) -> int:
         events, policies = estimating(events, policies, self.problem)
@@ -127,7 +138,7 @@ class Report:
         pairs = PairSums.from_events(*estimating(events, policies, self.problem), leader)
         gaps = pairs.bounds(bound=self._range(floor), delta=self.delta)
         epsilon = min(float(gaps.max()), self.problem.max_reward)
-        return epsilon, "paired betting bound at a fixed number of rounds"
+        return epsilon, "paired betting bound, at any number of rounds of phase 2"
 
     def _theory_epsilon(self) -> tuple[float, str]:
         """ε against a class behind an oracle, and what it rests on."""
@@ -137,7 +148,7 @@ class Report:
         if self.n_policies is None:
             return trivial, "none but the trivial one: n_policies, the size of the class, was not given"
         if self.phases.estimated.n_rounds == 0 or design is None:
-            return trivial, "none but the trivial one: phase 2 has not begun"
+            return trivial, ""
         moment, delta = None, self.delta / 2
         if self.certificate is not None:
             moment = certified_moment(self.problem, self.certificate, floor=self.floor)
@@ -161,14 +172,15 @@ class Report:
         share = min(1.0, len(known) / self.n_policies) if self.n_policies else 1.0
         low, high = sums.bounds(bound=self._range(floor), delta=self.delta * share)
         high = np.minimum(high, self.problem.max_reward)
-        if not self.in_order or self.n_policies is None:  # a policy found by search, among nobody knows how many
+        # A policy found by search may be one of any number; and these intervals are for one look, at the end.
+        if not self.in_order or self.n_policies is None or not self._finished:
             low, high = np.zeros_like(low), np.full_like(high, self.problem.max_reward)
         ranked = np.lexsort((-sums.means, np.arange(len(known)) != leader))
         return tuple(
             Candidate(int(i), known.names[i], float(sums.means[i]), (float(low[i]), float(high[i]))) for i in ranked
         )
 
-    def _notes(self, epsilon: float) -> tuple[str, ...]:
+    def _notes(self) -> list[str]:
         explored, verified, estimated = (
             part.n_rounds for part in (self.phases.explored, self.phases.verified, self.phases.estimated)
         )
@@ -177,9 +189,11 @@ class Report:
             notes.append(f"{verified:,} of {self.n_verify:,} decisions held out of the design are in")
         if estimated == 0:
             notes.append(f"phase 2 has not begun: this rests on {explored:,} of {self.n_explore:,} uniform rounds")
-        elif self.n_estimate is None or estimated < self.n_estimate:
+        elif not self._finished:
             planned = "an unknown number of" if self.n_estimate is None else f"{self.n_estimate:,}"
-            notes.append(f"only {estimated:,} of {planned} planned rounds of phase 2 are in")
+            notes.append(
+                f"only {estimated:,} of {planned} planned rounds of phase 2 are in; values have no intervals before"
+            )
         if self.phases.late:
             notes.append(f"{self.phases.late:,} uniform rounds were answered after the design was made, and left aside")
         if not isinstance(self.policies, PolicySet) and not self.policies.exact:
@@ -187,10 +201,7 @@ class Report:
                 "the oracle is approximate: the policy is the best it found, not the best of the class; that none is "
                 "better cannot be promised, only its own value"
             )
-        if isinstance(self.policies, PolicySet) and self.policies.cover is not None:
-            rho = self.problem.max_reward
-            notes.append(self.policies.cover.promise(epsilon=epsilon, delta=self.delta, max_reward=rho))
-        return (*notes, UNWATCHED)
+        return notes
 
 
 def value_sums(events: Events, policies: PolicySet, problem: Problem) -> ValueSums:

@@ -31,8 +31,9 @@ class PacSelection(Selection):
         What is promised, with probability 1 − delta.
     runners_up:
         The next best candidates by estimate.
-    guarantee, notes, warnings:
-        Which bound the promise rests on; whatever else a reader should know; signs that something does not hold.
+    claims, notes, warnings:
+        What is promised, with what that rests on; whatever else a reader should know; signs that something does not
+        hold.
     guess:
         None: the selected one is the one that looks best.
     n_explore, n_estimate:
