@@ -1482,6 +1482,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "known if known is not None else (set(), None)",
         "what a replaced day had brought stays in the sums",
         ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
+    ),
     # ---- sentences and their premises --------------------------------------------------------------------------------
     Mutant(
         "learners/certifying/claims.py",
