@@ -106,7 +106,7 @@ def test_items_that_were_never_possible_are_not_judged(stated: float | None) -> 
     assert "DO NOT FIT" in alone.notes[0]
     assert not alone.claim.holds
     assert "With probability" not in f"{alone.promise} {alone.headline()} {alone.comparison().headline()}"
-    assert alone.promise == "No promise: the propensities do not fit: see the warning."
+    assert alone.promise.endswith(": never. No promise: for no candidate do the propensities fit.")
 
 
 def _weights_of_outcomes(n: int, chances: list[float]) -> Iterator[tuple[NDArray[np.int64], float]]:

@@ -559,7 +559,7 @@ TWO_PHASES: dict[str, tuple[Any, ...]] = {
     "solver": (..., "corrective", "frank-wolfe"),
     "n_policies": (..., None, 4),
     "n_verify": (..., None, 5),
-    "route": (..., "gradient", "refined", "printed", "held-out"),
+    "route": (..., "gradient", "joint", "refined", "printed", "held-out", "online"),
     "seed": (..., 0),
 }
 HORIZON: dict[str, tuple[Any, ...]] = {"horizon": (5, 100, 10**6, 10**150), "seed": (..., 0)}
@@ -573,6 +573,15 @@ LEARNERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "PacComband": TWO_PHASES,
     "SingleLabelComband": TWO_PHASES,
     "UniformExploration": {"n_rounds": (5, 100, 10**150), "delta": (..., 0.05, 1e-150), "seed": (..., 0)},
+    "OnlineComband": {
+        **WHEN,
+        "epsilon": (0.1, 0.1, 1e-9, 0.9),
+        "delta": (..., 0.05, 1e-150),
+        "batch_size": (..., 1, 5, 1000, 10**150),
+        "early_stop": (..., True, False),
+        "exploration": (..., "fewest rounds", "learnt", "uniform lists"),
+        "seed": (..., 0),
+    },
     "Exp4": {**HORIZON, **WHEN, "step_size": (..., None, 0.1, 1e9), "floor": (..., None, 0.5, 0.0, 1e-12)},
     "Exp4CombSparse": {**HORIZON, **WHEN, "barrier": (..., "safe", "sharp", "printed", 0.5, 1e-150)},
     "EpsilonGreedy": {**HORIZON, **WHEN, "epsilon": (..., None, 0.1, 1.0, 1e-12)},
@@ -662,7 +671,7 @@ THEORY: dict[str, tuple[Any, ...]] = {
     "epsilon": (0.1, 1e-9, 1e-12),
     "delta": (0.05, 1e-150, 0.999),
     "floor": (..., 0.5, 1.0, 1e-12),
-    "route": (..., "gradient", "refined", "printed", "held-out"),
+    "route": (..., "gradient", "joint", "refined", "printed", "held-out", "online"),
     "accuracy": (..., None, 0.1, 1e-9),
     "contraction_constant": (..., 1.0, 1e-9, 1e9),
     "second_moment": (..., None, 1.0, 1e-9, 1e9),

@@ -19,8 +19,11 @@ PROBLEM = cb.Problem(n_actions=20, list_size=3, sparsity=1)
 
 
 def test_theorems_are_the_theory_module() -> None:
-    arms, uniform, paper = by_theorem(PROBLEM, n_policies=10, click_rate=0.3, epsilon=0.1, delta=0.05)
-    assert paper.rounds == cb.theory.pac_comband(PROBLEM, n_policies=10, epsilon=0.1, delta=0.05).n_rounds
+    arms, uniform, online, paper = by_theorem(PROBLEM, n_policies=10, click_rate=0.3, epsilon=0.1, delta=0.05)
+    promise = {"n_policies": 10, "epsilon": 0.1, "delta": 0.05}
+    assert paper.rounds == cb.theory.pac_comband(PROBLEM, route="joint", **promise).n_rounds  # type: ignore[call-overload]
+    learnt = cb.theory.online_comband(PROBLEM, exploration="learnt", **promise)  # type: ignore[arg-type]
+    assert online.rounds == learnt.n_rounds
     assert uniform.rounds == cb.theory.uniform_exploration(PROBLEM, n_policies=10, epsilon=0.1, delta=0.05)
     assert arms.rounds == ab_test_rounds(PROBLEM, click_rate=0.3, n_policies=10, epsilon=0.1, delta=0.05)
 
@@ -54,14 +57,18 @@ def test_plan_prints_a_table_and_json() -> None:
     small = ["plan", "--items", "20", "--slots", "3", "--candidates", "4", "--click-rate", "0.4", "--runs", "1"]
     table = CliRunner().invoke(app, [*small, "--epsilon", "0.3", "--max-rounds", "2000"])
     assert table.exit_code == 0, table.stderr
-    rows = [line.split("  ")[0] for line in table.stdout.splitlines()[1:8]]
+    rows = [line.split("  ")[0] for line in table.stdout.splitlines()[1:9]]
     simulated = ["adaptive", "mixture of candidates", "uniform lists", "A/B/n"]
-    assert rows == [*simulated, "A/B/n", "uniform lists", "PAC-COMBAND (the paper)"]
+    assert rows == [*simulated, "A/B/n", "uniform lists", "learnt online", "PAC-COMBAND (the paper)"]
+    assert "rounds at most, uniform lists: the smaller of learnt exploration and uniform lists" in table.stdout
     assert "a worst-case guarantee, enough in every shop with that click rate, not a forecast" in table.stdout
     plain = CliRunner().invoke(app, ["plan", "--runs", "0", "--json"])
     answer = json.loads(plain.stdout)
     assert answer["epsilon"] == pytest.approx(0.02)
     assert answer["forecasts"][0]["days"] == answer["forecasts"][0]["rounds"] / 10_000
+    assert answer["chosen_by_theorem"] == "learnt online"
+    half = json.loads(CliRunner().invoke(app, ["plan", "--items", "10", "--runs", "0", "--json"]).stdout)
+    assert half["chosen_by_theorem"] == "uniform lists"
     assert CliRunner().invoke(app, ["plan", "--epsilon", "-1"]).exit_code == 1
 
 
@@ -73,7 +80,7 @@ def test_plans_from_totals() -> None:
         told = CliRunner().invoke(app, [*sizes, "--feedback", feedback, "--runs", "2", "--json"])
         assert told.exit_code == 0, told.output
         shown[feedback] = {(f["method"], f["basis"]): f["rounds"] for f in json.loads(told.stdout)["forecasts"]}
-    assert set(shown["items"]) - set(shown["total"]) == {("uniform lists", "theorem")}
+    assert set(shown["items"]) - set(shown["total"]) == {("uniform lists", "theorem"), ("learnt online", "theorem")}
     paper = cb.theory.pac_comband(cb.Problem(12, 2, 1, "total"), n_policies=4, epsilon=0.2, delta=0.05).n_rounds
     assert shown["total"]["PAC-COMBAND (the paper)", "theorem"] == paper
     assert shown["total"]["adaptive", "simulation"] > shown["items"]["adaptive", "simulation"]

@@ -42,6 +42,7 @@ from comband.learners import Exp4 as Exp4
 from comband.learners import Exp4CombSparse as Exp4CombSparse
 from comband.learners import ExploreThenCommit as ExploreThenCommit
 from comband.learners import Learner as Learner
+from comband.learners import OnlineComband as OnlineComband
 from comband.learners import OnlineListClassifier as OnlineListClassifier
 from comband.learners import PacComband as PacComband
 from comband.learners import Selector as Selector

@@ -96,18 +96,31 @@ def ab_test_rounds(problem: Problem, *, n_policies: int, click_rate: float, epsi
 
 
 def by_theorem(problem: Problem, *, n_policies: int, click_rate: float, epsilon: float, delta: float) -> list[Forecast]:
-    """What is enough in every world, so no forecast: the baselines, and last the paper's algorithm.
+    """What is enough in every world, so no forecast: the baselines, exploration that is learnt online, and last the
+    paper's algorithm.
 
-    Its schedule is that of `theory.pac_comband`, by the gradient route. From totals there is none for uniform lists.
+    The schedule of learnt exploration is that of `OnlineComband` in batches of one, without uniform lists; that of the
+    paper's algorithm is `theory.pac_comband`, by the joint route. From totals there are only A/B/n and the paper's, by
+    the gradient route.
     """
     P = check_count("n_policies", n_policies)
-    paper = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta).n_rounds
+    items = problem.feedback == "items"
+    paper = theory.pac_comband(
+        problem, n_policies=P, epsilon=epsilon, delta=delta, route="joint" if items else "gradient"
+    ).n_rounds
     arms = ab_test_rounds(problem, n_policies=P, click_rate=click_rate, epsilon=epsilon, delta=delta)
     forecasts = [Forecast("A/B/n", "theorem", arms)]
-    if problem.feedback == "items":
-        uniform = theory.uniform_exploration(problem, n_policies=P, epsilon=epsilon, delta=delta)
-        forecasts.append(Forecast("uniform lists", "theorem", uniform))
+    if items:
+        online = theory.pac_comband(problem, n_policies=P, epsilon=epsilon, delta=delta, route="online")
+        forecasts.append(Forecast("uniform lists", "theorem", online.n_uniform))
+        forecasts.append(Forecast("learnt online", "theorem", online.n_online))
     return [*forecasts, Forecast("PAC-COMBAND (the paper)", "theorem", paper)]
+
+
+def chosen_by_theorem(forecasts: list[Forecast]) -> Forecast | None:
+    """What `OnlineComband` does: learnt exploration or uniform lists, whichever needs fewer rounds; not from totals."""
+    ways = [one for one in forecasts if one.basis == "theorem" and one.method in ("uniform lists", "learnt online")]
+    return min(ways, key=lambda one: one.rounds or 0, default=None)
 
 
 def by_simulation(

@@ -18,6 +18,7 @@ from comband.experiments.catalogue import (
     leading_term,
     list_classification,
     lower_bound,
+    optimal_rate,
     regret,
     single_label,
     total_certification,
@@ -255,3 +256,17 @@ def test_total_certification_notices_wrong_certificates(monkeypatch: pytest.Monk
     chosen = [{**s, "P": 5, "epsilon": 1e-6, "most": 600} for s in _settings(total_certification.CLAIM.quick)]
     records = _records(total_certification.CLAIM, chosen, 8)
     assert _verdict(total_certification.CLAIM, "Share of certificates that are wrong", records) == "not supported"
+
+
+def test_the_optimal_rate_needs_weights_that_are_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that stay with one candidate: the estimates of the others spread beyond the bound."""
+
+    class Stuck(cb.OnlineComband):
+        def _solve(self) -> None:
+            self._p[:] = np.eye(len(self._p))[0]
+
+    claim, text = optimal_rate.CLAIM, "Largest spread W"
+    chosen = _settings(claim.quick, vary="K", K=60)
+    assert _verdict(claim, text, _records(claim, chosen, 1)) == "supported"
+    monkeypatch.setattr(optimal_rate, "OnlineComband", Stuck)
+    assert _verdict(claim, text, _records(claim, chosen, 1)) == "not supported"

@@ -53,6 +53,11 @@ FLAKY_MAKERS: dict[str, Callable[[], Any]] = {
         cb.Exp4CombSparse(PROBLEM, FLAKY, propensities="when rewarded")
     ),
     "Exp4": lambda: cb.Exp4(PROBLEM, FLAKY, horizon=200),
+    "OnlineComband": lambda: cb.OnlineComband(PROBLEM, FLAKY, epsilon=0.3, exploration="learnt"),
+    "OnlineComband, one at a time, propensities always": lambda: cb.OnlineComband(
+        PROBLEM, FLAKY, epsilon=0.3, propensities="always", exploration="learnt"
+    ),
+    "OnlineComband, uniform lists": lambda: cb.OnlineComband(PROBLEM, FLAKY, epsilon=0.3, exploration="uniform lists"),
     "EpsilonGreedy": lambda: cb.EpsilonGreedy(PROBLEM, FLAKY, horizon=200),
     "ExploreThenCommit": lambda: cb.ExploreThenCommit(PROBLEM, FLAKY, horizon=200),
     "AdaptiveComband": lambda: cb.AdaptiveComband(PROBLEM, FLAKY, epsilon=0.05, first_epoch=30),

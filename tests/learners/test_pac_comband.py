@@ -315,7 +315,9 @@ def test_held_out_rounds_certify_the_design_before_phase_2() -> None:
     assert theory.pac_comband(problem, n_policies=100, epsilon=0.1, delta=1e-6, route="printed").n_rounds > 1e17
     options: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-6, "route": "held-out", "seed": 1}
     plan = theory.pac_comband(problem, n_policies=100, epsilon=0.1, delta=1e-6, route="held-out")
-    assert plan.n_verify == theory.held_out_rounds(problem, n_policies=100, delta=5e-7) == plan.n_explore
+    planned = theory.held_out_plan(problem, n_policies=100, epsilon=0.1, delta=1e-6)
+    assert (plan.n_verify, plan.n_estimate) == planned[:2]
+    assert plan.n_explore == plan.n_verify
     for known in (policies, Hidden(policies)):
         learner = cb.PacComband(problem, known, n_policies=100, **options)
         assert (learner.n_explore, learner.n_verify, learner.n_estimate) == (plan.n_explore, plan.n_verify, None)
@@ -380,12 +382,13 @@ def test_held_out_rounds_are_the_next_decisions_whenever_they_are_answered() -> 
 def test_n1_of_the_gradient_route_makes_the_promise_behind_an_oracle_unconditional() -> None:
     problem = cb.Problem(4, 2, 1)
     world, policies = random_world(0, problem, n_contexts=10, n_policies=8)
-    learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
-    enough = play(learner, world, batch_size=5000)
-    assert "gradient route ensures" in enough.guarantee
-    assert enough.epsilon <= 0.3
-    assert enough.interval != (0.0, 1.0)
-    early = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
+    for route in ("gradient", "joint"):
+        learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8, route=route)
+        enough = play(learner, world, batch_size=5000)
+        assert f"{route} route ensures" in enough.guarantee
+        assert enough.epsilon <= 0.3
+        assert enough.interval != (0.0, 1.0)
+    early = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8, route="gradient")
     cb.run(early, world, batch_size=200, max_rounds=early.n_explore + 400)
     assert early.result().n_estimate > 0
     assert early.result().claims[0].failures == (TOO_EARLY,)
@@ -400,7 +403,7 @@ def test_a_design_from_rounds_that_were_answered_first_ensures_nothing() -> None
     world, policies = random_world(0, problem, n_contexts=10, n_policies=8)
     found = []
     for first in (False, True):
-        learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8)
+        learner = cb.PacComband(problem, Hidden(policies), epsilon=0.3, delta=0.1, n_policies=8, route="gradient")
         batch = world.sample(3 * learner.n_explore, np.random.default_rng(1))
         decisions = learner.ask(batch.contexts)
         rewards = batch.answer(decisions.lists)
@@ -410,6 +413,33 @@ def test_a_design_from_rounds_that_were_answered_first_ensures_nothing() -> None
         found.append(play(learner, world, batch_size=5000).guarantee)
     assert "gradient route ensures" in found[0]
     assert "if the design's certificate holds" in found[1]
+
+
+def test_behind_an_oracle_the_design_is_verified_unless_something_else_is_asked_for() -> None:
+    problem = cb.Problem(4, 2, 1)
+    _, policies = random_world(0, problem, n_contexts=10, n_policies=8)
+    promise: dict[str, Any] = {"epsilon": 0.3, "delta": 0.1}
+    hidden = cb.PacComband(problem, Hidden(policies), n_policies=8, **promise)
+    assert (hidden.route, hidden.n_estimate) == ("held-out", None)
+    assert hidden.n_verify == theory.held_out_plan(problem, n_policies=8, **promise)[0]
+    assert cb.PacComband(problem, Hidden(policies), n_policies=8, n_explore=50, **promise).route == "gradient"
+    assert cb.PacComband(problem, policies, **promise).route == "gradient"
+    with pytest.raises(cb.InputError, match='route="online" has no two phases: use OnlineComband'):
+        cb.PacComband(problem, policies, route="online", **promise)  # type: ignore[arg-type]
+
+
+def test_listed_candidates_are_told_what_needs_fewer_rounds() -> None:
+    problem = cb.Problem(8, 2, 1)
+    world, policies = random_world(0, problem, n_contexts=10, n_policies=8)
+    learner = cb.PacComband(problem, policies, epsilon=0.3, delta=0.1)
+    online = theory.online_comband(problem, n_policies=8, epsilon=0.3, delta=0.1, early_stop=True)
+    assert learner.advice is not None
+    assert f"OnlineComband promises the same within {online.n_rounds:,} rounds" in learner.advice
+    assert learner.advice in play(learner, world, batch_size=5000).notes
+    assert cb.PacComband(problem, policies, epsilon=0.3, n_explore=10, n_estimate=10).advice is None
+    assert cb.PacComband(problem, Hidden(policies), epsilon=0.3, n_policies=8).advice is None
+    totals = cb.Problem(8, 2, 1, feedback="total")
+    assert cb.PacComband(totals, policies, epsilon=0.3).advice is None
 
 
 def test_parameters_from_theory() -> None:

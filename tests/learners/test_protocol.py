@@ -28,6 +28,15 @@ MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "Exp4CombSparse, propensities when rewarded": lambda seed: cb.Exp4CombSparse(
         PROBLEM, POLICIES, horizon=600, propensities="when rewarded", seed=seed
     ),
+    "OnlineComband": lambda seed: cb.OnlineComband(
+        PROBLEM, POLICIES, epsilon=0.2, batch_size=100, exploration="learnt", seed=seed
+    ),
+    "OnlineComband, one at a time, propensities always": lambda seed: cb.OnlineComband(
+        PROBLEM, POLICIES, epsilon=0.3, propensities="always", exploration="learnt", seed=seed
+    ),
+    "OnlineComband, uniform lists": lambda seed: cb.OnlineComband(
+        PROBLEM, POLICIES, epsilon=0.2, exploration="uniform lists", seed=seed
+    ),
     "Exp4": lambda seed: cb.Exp4(PROBLEM, POLICIES, horizon=600, seed=seed),
     "EpsilonGreedy": lambda seed: cb.EpsilonGreedy(PROBLEM, POLICIES, horizon=600, seed=seed),
     "ExploreThenCommit": lambda seed: cb.ExploreThenCommit(PROBLEM, POLICIES, horizon=600, seed=seed),
@@ -39,7 +48,8 @@ MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "ABTest, eliminating": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.05, eliminate=True, seed=seed),
 }
 # These decide by what was told before, so what is told between two batches changes the second.
-ADAPTIVE = {"Exp4CombSparse", "Exp4CombSparse, propensities when rewarded", "Exp4", "EpsilonGreedy"}
+ADAPTIVE = {"OnlineComband", "OnlineComband, one at a time, propensities always"}
+ADAPTIVE |= {"Exp4CombSparse", "Exp4CombSparse, propensities when rewarded", "Exp4", "EpsilonGreedy"}
 
 
 class TestEverySelector(SelectorSuite):

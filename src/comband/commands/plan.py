@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from comband.commands.common import console, print_json, print_table, stoppable, working
-from comband.planning import Forecast, by_simulation, by_theorem
+from comband.planning import Forecast, by_simulation, by_theorem, chosen_by_theorem
 from comband.problem import InputError, Problem, check_choice, check_count, check_epsilon, check_positive
 
 
@@ -114,7 +114,15 @@ def plan(
                 forecasts.append(forecast)
     forecasts += worst
     if as_json:
-        print_json({"epsilon": target, "delta": delta, "forecasts": [_row(f, daily) for f in forecasts]})
+        chosen = chosen_by_theorem(worst)
+        print_json(
+            {
+                "epsilon": target,
+                "delta": delta,
+                "forecasts": [_row(f, daily) for f in forecasts],
+                "chosen_by_theorem": None if chosen is None else chosen.method,
+            }
+        )
     elif target is None:
         _print_epsilons(forecasts, rate, delta)
     else:
@@ -148,6 +156,12 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
             f"{1 - 2.0 ** (1 - runs):.3g}."
         )
     out.print("By theorem: a worst-case guarantee, enough in every shop with that click rate, not a forecast.")
+    chosen = chosen_by_theorem(forecasts)
+    if chosen is not None:
+        out.print(
+            f"OnlineComband takes {chosen.rounds or 0:,} rounds at most, {chosen.method}: the smaller of learnt "
+            "exploration and uniform lists, which is known before any data."
+        )
 
 
 def _print_epsilons(forecasts: list[Forecast], click_rate: float, delta: float) -> None:

@@ -18,6 +18,7 @@ from comband.learners import (
     ABTest,
     AdaptiveComband,
     Learner,
+    OnlineComband,
     PacComband,
     UniformExploration,
     UniformLists,
@@ -49,6 +50,16 @@ LEARNERS: dict[str, Make] = {
     "mixture": _certifying(UniformMixture),
     "lists": _certifying(UniformLists),
     "ab-test": _certifying(ABTest),
+    "online": lambda problem, policies, epsilon, rounds, delta, seed: OnlineComband(
+        # Propensities go into the log.
+        problem,
+        policies,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=_BATCH,
+        propensities="always",
+        seed=seed,
+    ),
     "uniform": lambda problem, policies, epsilon, rounds, delta, seed: UniformExploration(
         problem, policies, n_rounds=rounds, delta=delta, seed=seed
     ),

@@ -10,6 +10,7 @@ from comband.learners.exp4 import Exp4 as Exp4
 from comband.learners.exp4_comb_sparse import Exp4CombSparse as Exp4CombSparse
 from comband.learners.explore_then_commit import ExploreThenCommit as ExploreThenCommit
 from comband.learners.m_sets import SparseMSets as SparseMSets
+from comband.learners.online_comband import OnlineComband as OnlineComband
 from comband.learners.online_lists import OnlineListClassifier as OnlineListClassifier
 from comband.learners.pac_comband import PacComband as PacComband
 from comband.learners.selector import Selector as Selector

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from comband import theory
 from comband.learners.two_phase import TwoPhase
 from comband.places import theory_problem
@@ -48,9 +50,10 @@ class PacComband(TwoPhase):
         How many decisions after phase 1 are held out of the design, to certify it (`Design.certify`) before phase 2
         begins; they show uniform lists too. None unless told, or unless the route is "held-out".
     route:
-        Where parameters that are left out come from (`theory.pac_comband`): "gradient" (default), "refined" or
+        Where parameters that are left out come from (`theory.pac_comband`): "gradient", "joint", "refined" or
         "printed" trust that N₁ rounds are enough for the design; "held-out" verifies it instead, with far fewer rounds,
-        and sets N₂ by the variance that was certified.
+        and sets N₂ by the variance that was certified. Left out, it is "held-out" behind an exact oracle if n_explore
+        is left out too, and "gradient" otherwise.
 
     References
     ----------
@@ -70,6 +73,27 @@ class PacComband(TwoPhase):
 
     def _check_problem(self) -> None:
         pass  # any will do
+
+    @cached_property
+    def advice(self) -> str | None:
+        """That `OnlineComband` needs fewer rounds, where candidates are listed and the theorem's are planned."""
+        plain = self.problem.places is None and self.problem.feedback == "items"
+        if not (self._listed and plain and self._given[0] is None and self._given[1] is None and self.epsilon):
+            return None
+        online = theory.online_comband(
+            self.problem,
+            n_policies=len(self.policies),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            early_stop=True,
+        )
+        planned = self._plan().n_rounds
+        if online.n_rounds >= planned:
+            return None
+        way = "with uniform lists" if online.uniform else "by exploring with weights that are learnt online"
+        return (
+            f"OnlineComband promises the same within {online.n_rounds:,} rounds, {way}; this schedule has {planned:,}"
+        )
 
     def _theory(self, n_policies: int, epsilon: float) -> theory.PacSchedule:
         return theory.pac_comband(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
+from comband._kernels.orders import shuffle_lists
 from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
@@ -49,6 +50,9 @@ class WeightedPolicies(Selector):
 
     PROMISES_NOTHING: ClassVar[str] = REGRET_INSTEAD
     """Why nothing is promised of the policy that is named."""
+
+    RANDOM_ORDER: ClassVar[bool] = False
+    """Whether lists are shown in random order, whoever's they are: then what places do to rewards speaks for nobody."""
 
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
@@ -137,61 +141,86 @@ class WeightedPolicies(Selector):
         if self._cumulative is None:
             self._cumulative = np.cumsum(self._weights(), out=self._edges)
         n, m = n_contexts(X), self.problem.list_size
-        u = self._rng.random((n, 1 + m if self.floor > 0 else 1))
+        u = self._rng.random((n, (1 + m if self.floor > 0 else 1) + self.RANDOM_ORDER))
         lists = (
-            uniform_lists(np.ascontiguousarray(u[:, 1:]), self.problem.n_actions)
+            uniform_lists(np.ascontiguousarray(u[:, 1 : 1 + m]), self.problem.n_actions)
             if self.floor > 0
             else np.empty((n, m), dtype=np.int32)
         )
         drawn = draw_policies(self._cumulative, u, self.floor) if self.floor < 1 else _NONE
-        for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
-            if policy >= 0:
-                rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
-                answer = self.policies[policy].predict(X if n == len(rows) else take_contexts(X, rows))
-                lists[rows] = check_lists(answer, self.problem, n=len(rows))
+        if self.policies.looked_up and n > 1:  # all that were drawn at once: one look costs more than many rows
+            rows = np.flatnonzero(drawn >= 0)
+            which, place = np.unique(drawn[rows], return_inverse=True)
+            for some in _blocks(np.arange(len(rows)), max(1, BLOCK // (max(len(which), 1) * m))):
+                answer = self.policies.predict(take_contexts(X, rows[some]), which, problem=self.problem)
+                lists[rows[some]] = answer[np.arange(len(some)), place[some]]
+        else:
+            for policy in (drawn if n == 1 else np.unique(drawn)).tolist():
+                if policy >= 0:
+                    rows = np.flatnonzero(drawn == policy) if n > 1 else _FIRST
+                    own = self.policies[policy].predict(X if n == len(rows) else take_contexts(X, rows))
+                    lists[rows] = check_lists(own, self.problem, n=len(rows))
         later = self.propensities == "when rewarded" and (
             (len(self._snapshots) + 1) * 8 * len(self.policies) <= _SNAPSHOT_BYTES
         )
         # The floor or the barrier keeps every propensity away from zero.
         q = _unknown((n, m)) if later else self._inclusion(X, lists, drawn)
+        if self.RANDOM_ORDER:
+            shuffle_lists(lists, q, np.ascontiguousarray(u[:, -1]))
         decisions = Decisions.unsigned(first_id, lists, q, epoch=self._version, contexts=X)
         if later and n:
             self._open[self._version] = self._open.get(self._version, 0) + n
         return decisions
 
     def _learn(self, rounds: Rounds) -> None:
-        decisions, rewards = rounds.decisions, rounds.rewards
-        blocks = _blocks(np.flatnonzero(rewards.any(axis=1)), self._rows_a_block()) if np.count_nonzero(rewards) else []
+        blocks = self._rewarded_blocks(rounds)
         # Of several blocks a later one may fail when others are entered; a single one is entered when nothing can fail.
         losses = self._losses.copy() if len(blocks) > 1 else self._losses
         for rows in blocks:
-            X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
-            lists = self.policies.predict(X, problem=self.problem)
-            shown, gained = decisions.lists[rows], rewards[rows]
-            q = decisions.propensities[rows]
-            if np.isnan(q).any():
-                q = q.copy()
-                for version in np.unique(decisions.epochs[rows]):
-                    unknown = (decisions.epochs[rows] == version) & np.isnan(q[:, 0])
-                    theirs = lists if unknown.all() else lists[unknown]
-                    q[unknown] = self._mix(
-                        inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
-                    )
-            where, position = np.nonzero(gained)
-            amounts = -gained[where, position] / q[where, position]
+            lists, where, actions, gained, q = self._rewards_of(rounds, rows)
             self._torn = len(blocks) == 1
-            credit(lists, where, shown[where, position], amounts, losses)
+            credit(lists, where, actions, -gained / q, losses)
         self._torn = True
         self._losses = losses
         self._stale |= len(blocks) > 0
-        if self._open:
-            self._close(decisions.epochs[np.isnan(decisions.propensities[:, 0])])
+        self._close_versions(rounds.decisions)
+
+    def _rewarded_blocks(self, rounds: Rounds) -> list[NDArray[np.int64]]:
+        """The rounds with any reward, as many at a time as all policies are asked about."""
+        if not np.count_nonzero(rounds.rewards):
+            return []
+        return _blocks(np.flatnonzero(rounds.rewards.any(axis=1)), self._rows_a_block())
+
+    def _rewards_of(
+        self, rounds: Rounds, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Of some rounds: all policies' lists (n, P, m); and of each reward in which of these rows, ascending, it came,
+        for which action, r and Q.
+        """
+        decisions = rounds.decisions
+        X = decisions.contexts if len(rows) == len(rounds) else take_contexts(decisions.contexts, rows)
+        lists = self.policies.predict(X, problem=self.problem)
+        shown, gained = decisions.lists[rows], rounds.rewards[rows]
+        q = decisions.propensities[rows]
+        if np.isnan(q).any():
+            q = q.copy()
+            for version in np.unique(decisions.epochs[rows]):
+                unknown = (decisions.epochs[rows] == version) & np.isnan(q[:, 0])
+                theirs = lists if unknown.all() else lists[unknown]
+                q[unknown] = self._mix(
+                    inclusion(theirs, self._weights_of(int(version)), shown[unknown], self.problem.n_actions)
+                )
+        where, position = np.nonzero(gained)
+        return lists, where, shown[where, position], gained[where, position], q[where, position]
 
     def _weights_of(self, version: int) -> NDArray[np.float64]:
         return self._weights() if version == self._version else self._snapshots[version]
 
-    def _close(self, versions: NDArray[np.int64]) -> None:
-        told = versions.tolist()
+    def _close_versions(self, decisions: Decisions) -> None:
+        """Decisions are answered: weights that no open one was drawn with are not kept."""
+        if not self._open:
+            return
+        told = decisions.epochs[np.isnan(decisions.propensities[:, 0])].tolist()
         for version, count in Counter(told).items() if len(told) > 1 else ((version, 1) for version in told):
             self._open[version] -= count
             if self._open[version] == 0:

@@ -196,7 +196,8 @@ class PolicySet:
         """The same with one more at the end."""
         if policy is None:
             raise InputError("a further candidate must be a policy, with predict(X) -> lists (n, m), got None.")
-        more = PolicySet([*self._policies, policy], [*self.names, name], fallback=self.fallback)
+        members, names = [*self._policies, policy], [*self.names, name]
+        more = PolicySet(members, names, fallback=self.fallback, catalogue=self.catalogue)
         more.cover = self.cover
         return more
 

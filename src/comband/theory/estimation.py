@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from comband.problem import Problem, check_count, check_fraction, check_positive, check_problem
-from comband.theory.letters import Route, all_letters, check_route, design_letters
+from comband.theory.letters import Route, all_letters, check_route, design_letters, sparsity_of
 from comband.theory.totals import total_range, total_variance
 
 
@@ -187,9 +187,10 @@ def estimate_epsilon(
 def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, delta: float) -> int:
     """Rounds that uniform lists alone need: the naive Km/ε² with its constants.
 
-    Q = m/K everywhere, so Var R(π) ≤ ρ·(K/m)·E Σ_{y∈π} r ≤ ρ²K/m (mK for dense rewards, ρ = m: the
-    printed Km/ε²), R ≤ ρK/m; then Bernstein on paired differences as in `estimate_rounds`. From totals the variance is
-    that of `theory.total_variance` at γ = 1.
+    Q = m/K everywhere, so a difference D = R(π) − R(π*) has E D² ≤ ρ·(K/m)·E Σ r over what one of the two lists and the
+    other does not, which is at most ρ·(K/m)·min(s, 2ρ) (2mK for dense rewards: the printed Km/ε²), and R ≤ ρK/m; then
+    Bernstein on paired differences as in `estimate_rounds`. From totals the variance is that of
+    `theory.total_variance` at γ = 1.
 
     Parameters
     ----------
@@ -209,10 +210,11 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     >>> 9 < many / few < 11  # ten times the items, ten times the rounds
     True
     """
-    if check_problem(problem).feedback == "total":
+    if check_problem(problem).feedback == "total" and problem.list_size > 1:
         second_moment = total_variance(problem, floor=1.0)
     else:
-        second_moment = problem.max_reward**2 * problem.n_actions / problem.list_size
+        rho = problem.max_reward  # `estimate_rounds` takes half of what bounds E D²
+        second_moment = rho * min(sparsity_of(problem), 2 * rho) / 2 * problem.n_actions / problem.list_size
     return estimate_rounds(
         problem, n_policies=n_policies, epsilon=epsilon, delta=delta, floor=1.0, second_moment=second_moment
     )

@@ -4,8 +4,44 @@ from __future__ import annotations
 
 import math
 
+from comband.estimates.chernoff import largest_mean
 from comband.problem import Problem, check_count, check_fraction, check_problem
-from comband.theory.letters import sparsity_of
+from comband.theory.estimation import estimate_rounds, estimate_variance
+from comband.theory.joint import smallest_total
+from comband.theory.letters import design_letters, smallest_count, sparsity_of
+
+_HOPED_FOR = 1.3  # the largest average on held-out rounds in multiples of s/(1−γ), where planning must assume one
+
+
+def held_out_plan(
+    problem: Problem, *, n_policies: int, epsilon: float, delta: float, floor: float = 0.5
+) -> tuple[int, int, float]:
+    """How many rounds to hold out, what phase 2 then needs, and the proxy that would be certified: of the smallest sum,
+    with as many rounds for the design as are held out, if the design turns out to be worth 1.3·s/(1−γ) on them. At
+    least so many that the certificate would be half of what the floor alone gives, or twice that worth.
+
+    A plan: the certificate holds for any number of rounds, and phase 2 follows from what it says. δ/2 is for each.
+
+    >>> import comband as cb
+    >>> n_verify, n_estimate, proxy = held_out_plan(cb.Problem(100, 5, 1), n_policies=100, epsilon=0.05, delta=0.05)
+    >>> 5_000 < n_verify < n_estimate, 2.6 < proxy
+    (True, True)
+    """
+    gamma, K, m, s, rho = design_letters(problem, floor)
+    P, half = check_count("n_policies", n_policies), check_fraction("delta", delta) / 2
+    u = m / K
+    trivial, worth = rho / (gamma * u), _HOPED_FOR * s / (1 - gamma)
+
+    def proxy_after(n: int) -> float:
+        return min(largest_mean(worth, n=n, bound=trivial / u, log_odds=math.log(P / half)), trivial)
+
+    def estimate_after(n: int) -> int:
+        moment = estimate_variance(problem, floor=gamma, proxy=proxy_after(n))
+        return estimate_rounds(problem, n_policies=P, epsilon=epsilon, delta=half, floor=gamma, second_moment=moment)
+
+    least = smallest_count(lambda n: proxy_after(n) <= max(trivial / 2, 2 * worth))
+    n = smallest_total(lambda n: 2 * n + estimate_after(n), least=least, most=10**15)
+    return n, estimate_after(n), proxy_after(n)
 
 
 def held_out_rounds(problem: Problem, *, n_policies: int, delta: float) -> int:

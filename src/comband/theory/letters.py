@@ -8,7 +8,8 @@ from typing import Any, Literal
 from comband.problem import InputError, Problem, check_choice, check_floor, check_problem
 
 Route = Literal["refined", "printed"]
-PacRoute = Literal["gradient", "refined", "printed", "held-out"]
+PacRoute = Literal["gradient", "joint", "refined", "printed", "held-out"]
+PAC_ROUTES = ("gradient", "joint", "refined", "printed", "held-out")
 
 
 def sparsity_of(problem: Problem) -> float:
@@ -43,8 +44,8 @@ def check_route(route: str) -> str:
 
 
 def check_pac_route(route: str) -> str:
-    """The route of a whole schedule, if there is one of that name."""
-    return check_choice("route", route, ("gradient", "refined", "printed", "held-out"))
+    """The route of a schedule of two phases, if there is one of that name."""
+    return check_choice("route", route, PAC_ROUTES)
 
 
 def estimation_route(route: str) -> Route:

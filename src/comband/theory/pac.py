@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, overload
 
-from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
+from comband.problem import InputError, Problem, check_choice, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.exploration import explore_rounds
 from comband.theory.gradient import SOLVER_SHARE, gradient_rounds
-from comband.theory.held_out import held_out_rounds
-from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route, sparsity_of
+from comband.theory.held_out import held_out_plan
+from comband.theory.joint import joint_rounds
+from comband.theory.letters import PAC_ROUTES, PacRoute, design_letters, estimation_route, sparsity_of
+from comband.theory.online import OnlineSchedule, online_comband
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,15 @@ class PacSchedule:
         floor: float,
         route: PacRoute,
         reasons: dict[str, str],
+        proxy: float | None = None,
         **exploration: Any,
     ) -> PacSchedule:
-        """The first phase as it is given, and the second that goes with it: N₂ at half of δ, with what it rests on."""
+        """The first phase as it is given, and the second that goes with it: N₂ at half of δ, with what it rests on.
+
+        `proxy` bounds every variance proxy, if another bound is known than 2s/(1−γ).
+        """
         proved = estimation_route(route)
+        variance = estimate_variance(problem, floor=floor, route=proved, proxy=proxy)
         bernstein = "Bernstein on every value" if route == "printed" else "Bernstein on paired differences"
         return cls(
             problem=problem,
@@ -93,10 +100,16 @@ class PacSchedule:
             delta=delta,
             floor=floor,
             route=route,
-            variance_bound=estimate_variance(problem, floor=floor, route=proved),
+            variance_bound=variance,
             range_bound=estimate_range(problem, floor=floor),
             n_estimate=estimate_rounds(
-                problem, n_policies=n_policies, epsilon=epsilon, delta=delta / 2, floor=floor, route=proved
+                problem,
+                n_policies=n_policies,
+                epsilon=epsilon,
+                delta=delta / 2,
+                floor=floor,
+                route=proved,
+                second_moment=variance,
             ),
             reasons=reasons | {"n_estimate": bernstein},
             **exploration,
@@ -126,6 +139,21 @@ class PacSchedule:
         return "\n".join([head, *lines])
 
 
+@overload
+def pac_comband(
+    problem: Problem,
+    *,
+    n_policies: int,
+    epsilon: float,
+    delta: float,
+    floor: float = ...,
+    route: PacRoute = ...,
+    contraction_constant: float = ...,
+) -> PacSchedule: ...
+@overload
+def pac_comband(
+    problem: Problem, *, n_policies: int, epsilon: float, delta: float, route: Literal["online"]
+) -> OnlineSchedule: ...
 def pac_comband(
     problem: Problem,
     *,
@@ -133,24 +161,25 @@ def pac_comband(
     epsilon: float,
     delta: float,
     floor: float = 0.5,
-    route: PacRoute = "gradient",
+    route: PacRoute | Literal["online"] = "gradient",
     contraction_constant: float = 1.0,
-) -> PacSchedule:
+) -> PacSchedule | OnlineSchedule:
     """N₁, T and N₂ with which Algorithm 1 returns an ε-optimal policy with probability 1−δ
-    (Theorem 1).
+    (Theorem 1); with route="online", how many rounds `OnlineComband` needs for that, if candidates can be listed.
 
     δ is halved between the phases. The gradient route solves the design until its gap is at most s/50, for which some
-    of the T steps is enough; refined and printed to μ/3 by T steps. The held-out route does not trust N₁: as many
-    uniform rounds again, `n_verify`, certify the design (`held_out_rounds`), and a learner sets N₂ by what they say;
-    the N₂ given here is for a certificate of 2s. From totals (`problem.feedback`) N₁, T and the certificate stay, and
-    N₂ has the range and variance of `comband.theory.totals`.
+    of the T steps is enough; refined and printed to μ/3 by T steps. The joint route is the gradient route with as much
+    exploration as pays (`joint_rounds`). The held-out route does not trust N₁: as many uniform rounds again,
+    `n_verify`, certify the design, and a learner sets N₂ by what they say; the numbers given here are smallest
+    together if the design turns out to be worth 1.3·s/(1−γ), and no promise. From totals (`problem.feedback`) N₁, T
+    and the certificate stay, and N₂ has the range and variance of `comband.theory.totals`.
 
     Parameters
     ----------
     problem:
         The setting: K items, lists of m, rewards that sum to s at most.
     route:
-        "gradient", "refined", "printed" or "held-out".
+        "gradient", "joint", "refined", "printed" or "held-out"; or "online".
     n_policies:
         P, how many candidates there are.
     epsilon:
@@ -163,13 +192,16 @@ def pac_comband(
         c of the printed route, which the text hides.
 
     >>> from comband.problem import Problem
+    >>> routes = ("online", "joint", "gradient", "refined", "printed")
     >>> plans = [
-    ...     pac_comband(Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05, route=route)
-    ...     for route in ("gradient", "refined", "printed")
+    ...     pac_comband(Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05, route=route) for route in routes
     ... ]
-    >>> [f"{plan.n_explore:.0e}" for plan in plans]
-    ['7e+04', '1e+10', '2e+20']
+    >>> [f"{plan.n_rounds:.0e}" for plan in plans]
+    ['3e+04', '8e+04', '9e+04', '1e+10', '2e+20']
     """
+    check_choice("route", route, (*PAC_ROUTES, "online"))
+    if route == "online":
+        return online_comband(problem, n_policies=n_policies, epsilon=epsilon, delta=delta)
     delta = check_fraction("delta", delta)
     gamma, K, m, s, rho = design_letters(problem, floor)
     total = problem.feedback == "total"
@@ -177,17 +209,26 @@ def pac_comband(
         raise InputError(f'from totals only the routes "gradient" and "held-out" are proved, got {route!r}.')
     # F̂ lies in [0, ρ(K/m)·log(K/γm)], so no start is further from the minimum than that.
     start = max(rho * (K / m) * math.log(K / (gamma * m)), 1e-12)
-    proved = estimation_route(check_pac_route(route))  # the route of everything but N₁ and T
+    proved = estimation_route(route)  # the route of everything but N₁ and T
     C = design_curvature(problem, floor=floor, route=proved)
-    n_verify = 0
+    n_verify, proxy = 0, None
     if route == "held-out":
-        n_verify = held_out_rounds(problem, n_policies=n_policies, delta=delta / 2)
+        n_verify, _, proxy = held_out_plan(problem, n_policies=n_policies, epsilon=epsilon, delta=delta, floor=floor)
         accuracy = SOLVER_SHARE * s
         n_explore, n_steps = n_verify, frank_wolfe_gap_steps(curvature=C, start_gap=start, gap=accuracy)
         reasons = {
             "accuracy": f"{SOLVER_SHARE:g}·s, the gap on the sample; nothing rests on it",
             "n_explore": "as many as are held out; nothing rests on it",
-            "n_verify": "20(ρ/s)(K/m)²·log(2P/δ) uniform rounds that certify the design",
+            "n_verify": "uniform rounds that certify the design",
+            "n_steps": "Jaggi's recursion from t = 1, for the gap",
+        }
+    elif route == "joint":
+        both = joint_rounds(problem, n_policies=n_policies, epsilon=epsilon, delta=delta, floor=floor)
+        accuracy, proxy = SOLVER_SHARE * s, both.proxy
+        n_explore, n_steps = both.n_explore, frank_wolfe_gap_steps(curvature=C, start_gap=start, gap=accuracy)
+        reasons = {
+            "accuracy": f"{SOLVER_SHARE:g}·s, the gap on the sample that the proof leaves to the solver",
+            "n_explore": f"of the smallest sum with N₂, by averages of N = {both.draws} policies",
             "n_steps": "Jaggi's recursion from t = 1, for the gap",
         }
     elif route == "gradient":
@@ -230,6 +271,8 @@ def pac_comband(
         else "2sρ/(1−γ), Cauchy-Schwarz with the rewards as weights",
         "range_bound": "ρK/(γm)",
     }
+    if proxy is not None:
+        reasons |= {"variance_bound": f"ρV, V = {proxy:.3g} {'if certified' if n_verify else 'after N₁ rounds'}"}
     if total:
         reasons |= {
             "variance_bound": "ρ(2sm/(1−γ) + sκ)/(1−f)², or ρs·E N²·K/(γm(1−f)²) where that is smaller",
@@ -247,5 +290,6 @@ def pac_comband(
         n_explore=n_explore,
         n_steps=n_steps,
         n_verify=n_verify,
+        proxy=proxy,
         reasons=reasons,
     )

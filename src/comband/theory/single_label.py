@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count, check_fraction, check_positive
+from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.gradient import SOLVER_SHARE, gradient_labels
 from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route
@@ -58,6 +58,10 @@ def single_label(
     gamma, K, _, _, _ = design_letters(problem, floor)
     P = check_count("n_policies", n_policies)
     delta = check_fraction("delta", delta)
+    if route == "joint":
+        raise InputError(
+            'route="joint" is proved for PAC-COMBAND, got it for one label; give "gradient" or "held-out".'
+        )
     proved = estimation_route(check_pac_route(route))
     B = max(math.log(K / gamma), 1e-12)  # of F̂, so no start is further from the minimum
     C = 4 * K**2 / gamma**2 if route == "printed" else (1 - gamma) ** 2 * K**2 / gamma**2

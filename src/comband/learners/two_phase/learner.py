@@ -66,7 +66,7 @@ class TwoPhase(Selector):
         solver: Solver = "corrective",
         n_policies: int | None = None,
         n_verify: int | None = None,
-        route: PacRoute = "gradient",
+        route: PacRoute | None = None,
         seed: Seed = 0,
     ) -> None:
         if isinstance(policies, EnumerationOracle):
@@ -95,6 +95,12 @@ class TwoPhase(Selector):
         self.n_policies = len(policies) if isinstance(policies, PolicySet) else n_policies
         if self.n_policies is not None:
             check_count("n_policies", self.n_policies)
+        if route is None:
+            # Behind an oracle nothing is compared pair by pair: what the design is worth is better known than trusted.
+            verify = n_explore is None and not self._listed and bool(getattr(policies, "exact", False))
+            route = "held-out" if verify else "gradient"
+        if route == "online":  # type: ignore[comparison-overlap]
+            raise InputError('route="online" has no two phases: use OnlineComband, which learns how to explore online.')
         check_pac_route(route)
         self.route: PacRoute = route
         # As they came, for `save`; whole numbers may be numpy's, which JSON does not know.
@@ -192,8 +198,9 @@ class TwoPhase(Selector):
             design=self._design,
             certificate=self._certificate,
             values=self._values,
-            ensured=self._enough_explored(),
+            ensured=self._ensured_moment(),
             in_order=self._in_order(),
+            advice=self.advice,
         ).selection(rounds=self.rounds)
 
     @alone
@@ -264,7 +271,7 @@ class TwoPhase(Selector):
         # Algorithm 2 takes its T steps whatever the gap, and keeps the smallest weights; but within the T of the
         # gradient route some step has the gap that its proof asks for, and that one is meant.
         printed = self.n_steps is not None
-        by_gap = printed and self._given[2] is None and self.route in ("gradient", "held-out")
+        by_gap = printed and self._given[2] is None and self.route in ("gradient", "joint", "held-out")
         gap = self._plan().accuracy if by_gap else None
         self._design = design_exploration(
             self._weighed(self._phases.explored.joined()),
@@ -311,15 +318,24 @@ class TwoPhase(Selector):
             delta=self.delta,
         )
 
+    @property
+    def advice(self) -> str | None:
+        """What would do with fewer rounds, if anything is known that would."""
+        return None
+
+    def _ensured_moment(self) -> float | None:
+        """The bound on every E R(π)² that N₁ rounds of a proved route ensure; None without them."""
+        return self._plan().variance_bound if self._enough_explored() else None
+
     def _enough_explored(self) -> bool:
         """Whether N₁ was kept, by a route whose constants are proved and with rounds that were answered in the order of
         decisions, and the design solved as the proof asks.
         """
-        design, proved = self._design, self.route in ("gradient", "refined") and self._explored_in_order
+        design, proved = self._design, self.route in ("gradient", "joint", "refined") and self._explored_in_order
         if design is None or self.epsilon is None or self.n_policies is None or not proved:
             return False
         plan = self._plan()
-        gap = plan.accuracy if self.route == "gradient" else plan.accuracy / 3
+        gap = plan.accuracy / 3 if self.route == "refined" else plan.accuracy
         return design.certified and self._phases.explored.n_rounds >= plan.n_explore and design.gap <= gap
 
     def _plan(self) -> theory.PacSchedule:

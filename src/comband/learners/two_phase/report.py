@@ -42,10 +42,11 @@ class Report:
     values:
         Sums of phase 2 for a class that is listed.
     ensured:
-        Whether the theorem's N₁ was kept, by rounds that are a fair sample, so that the design's certificate holds in
-        the world.
+        The bound on every E R(π)² that the theorem's N₁ ensures, if it was kept; None otherwise.
     in_order:
         Whether the rounds that the answer rests on were answered in the order of decisions.
+    advice:
+        What would do with fewer rounds.
     """
 
     problem: Problem
@@ -61,8 +62,9 @@ class Report:
     design: Design | None
     certificate: HeldOutCertificate | None
     values: ValueSums | None
-    ensured: bool
+    ensured: float | None
     in_order: bool
+    advice: str | None = None
 
     def selection(self, *, rounds: int) -> PacSelection:
         """The empirical best of phase 2 (one oracle call); before phase 2 has any round, that of phase 1."""
@@ -153,7 +155,8 @@ class Report:
         if self.certificate is not None:
             moment = certified_moment(self.problem, self.certificate, floor=self.floor)
             why = "Bernstein, with the variance that held-out rounds certify"
-        elif self.ensured:
+        elif self.ensured is not None:
+            moment = self.ensured
             why = f"Bernstein, with the variance that N₁ of the {self.route} route ensures"
         else:
             delta, why = self.delta, "Bernstein, if the design's certificate holds in expectation"
@@ -201,6 +204,8 @@ class Report:
                 "the oracle is approximate: the policy is the best it found, not the best of the class; that none is "
                 "better cannot be promised, only its own value"
             )
+        if self.advice is not None:
+            notes.append(self.advice)
         return notes
 
 
