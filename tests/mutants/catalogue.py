@@ -865,9 +865,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/test_evaluation.py::test_min_propensity_must_hold_and_only_widens",),
     ),
     Mutant(
-        "evaluation/parts.py",
-        "least_of_shared(block.packed().bits, propensities[block.events])",
-        "float(propensities[block.events].max(initial=0.0))",
         "_kernels/logs.py",
         "if values[e] < least:",
         "if values[e] > least or least == np.inf:",
@@ -1237,8 +1234,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "_kernels/logs.py",
-        "for word in range(bits.shape[1]):",
-        "for word in range(1):",
         "if bits[e, word] != 0:\n                    least = values[e]",
         "if word == 0 and bits[e, word] != 0:\n                    least = values[e]",
         "what the first 64 candidates show decides whether a stated propensity can be true",
@@ -1317,8 +1312,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "evaluation/sharded.py",
-        "if (facts[i].rounds and _sampled_wrongly(facts[i], order, firsts[i], levels[i]))",
-        "if False",
         "return order.first != first if fact.level is None else fact.level != level",
         "return False",
         "a shard after skipped rows is sampled as if they had counted",
@@ -1461,35 +1454,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._variances[at] = 1 / (_PENALTY + squares[:, None])",
         "upper bounds forget what was shown before",
         ("tests/learners/test_optimism.py",),
-    ),
-    # ---- a log in a database -----------------------------------------------------------------------------------------
-    Mutant(
-        "evaluation/sharded.py",
-        "ends = np.cumsum([sizes[key] for key in sorted(sizes)])",
-        "ends = [sum(sizes.values())] * len(sizes)",
-        "a new day changes the samples of those before, and bounds no longer hold at all looks at once",
-        ("tests/evaluation/test_sharded.py::test_a_later_partition_leaves_the_samples_before_it_as_they_are",),
-    ),
-    Mutant(
-        "logs/sql/statements.py",
-        'f"{value} >= {_LEAST} AND {value} <= 1" for',
-        'f"{value} >= {_LEAST}" for',
-        "propensities above 1 are counted among good rounds",
-        ("tests/evaluation/test_pushed.py::test_faulty_rows_are_counted_as_in_files[duckdb]",),
-    ),
-    Mutant(
-        "evaluation/increments.py",
-        "if key not in known or known[key].digest != mark.digest}",
-        "if key not in known}",
-        "a day that was changed counts on as it was",
-        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
-    ),
-    Mutant(
-        "evaluation/increments.py",
-        "known if known is not None and known[0] <= set(names) else (set(), None)",
-        "known if known is not None else (set(), None)",
-        "what a replaced day had brought stays in the sums",
-        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
     ),
     # ---- sentences and their premises --------------------------------------------------------------------------------
     Mutant(
