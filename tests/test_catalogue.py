@@ -125,6 +125,18 @@ def test_policies_may_answer_in_keys(keys: list[Any], tmp_path: Any) -> None:
         cb.PolicySet([Shop(keys, 0)], catalogue=keys)  # type: ignore[arg-type]
 
 
+def test_a_further_candidate_answers_in_keys_too() -> None:
+    keys = ["a", "b", "c", "d", "e"]
+    problem = cb.Problem(n_actions=5, list_size=3, sparsity=1)
+    policies = cb.PolicySet([Shop(keys, 0), Shop(keys, 1)], catalogue=cb.Catalogue(keys), fallback="policy 0")
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.2, seed=1)
+    third: Any = Shop(keys, 2)
+    learner.add(third, name="third", planned=True)
+    assert learner.policies.predict(np.arange(1)).tolist() == [[[0, 1, 2], [1, 2, 3], [2, 3, 4]]]
+    assert learner.policies.catalogue == policies.catalogue
+    assert len(learner.ask(np.arange(5))) == 5
+
+
 def test_empty_places_and_the_fallback_are_keys_too() -> None:
     catalogue = cb.Catalogue(["a", "b", "c", "d"])
 

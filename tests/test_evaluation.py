@@ -106,7 +106,7 @@ def test_items_that_were_never_possible_are_not_judged(stated: float | None) -> 
     assert "DO NOT FIT" in alone.notes[0]
     assert not alone.claim.holds
     assert "With probability" not in f"{alone.promise} {alone.headline()} {alone.comparison().headline()}"
-    assert alone.promise == "No promise: the propensities do not fit: see the warning."
+    assert alone.promise.endswith(": never. No promise: for no candidate do the propensities fit.")
 
 
 def _weights_of_outcomes(n: int, chances: list[float]) -> Iterator[tuple[NDArray[np.int64], float]]:
@@ -413,7 +413,7 @@ def test_events_alone_do_not_tell_the_smallest_propensity() -> None:
         cb.evaluate(log, policies, max_reward=0.1, min_propensity=0.1)
 
 
-def test_candidates_are_asked_once_for_each_round_that_matters() -> None:
+def test_candidates_are_asked_once_for_each_context_that_matters() -> None:
     rounds, tabulated = small_log(400)
     asked: list[int] = []
 
@@ -427,11 +427,12 @@ def test_candidates_are_asked_once_for_each_round_that_matters() -> None:
 
     policies = cb.PolicySet([Counted(policy) for policy in tabulated], tabulated.names)
     answer = cb.evaluate(rounds, policies, max_reward=PROBLEM.max_reward)
-    assert sum(asked) == len(policies) * (answer.rewarded_rounds + len(rounds))  # all of 400 rounds are looked at
+    rewarded = len(np.unique(rounds.events().contexts))
+    assert sum(asked) == len(policies) * (rewarded + len(np.unique(rounds.decisions.contexts)))  # all are looked at
     assert answer == cb.evaluate(rounds, tabulated, max_reward=PROBLEM.max_reward)
     asked.clear()
     cb.evaluate(rounds.events(), policies, max_reward=PROBLEM.max_reward, min_propensity=1e-3)
-    assert sum(asked) == len(policies) * answer.rewarded_rounds
+    assert sum(asked) == len(policies) * rewarded
 
 
 def test_a_propensity_above_one_is_refused_wherever_it_is_stated() -> None:

@@ -21,7 +21,7 @@ from comband._kernels.lists import (
     valid_lists,
     valid_rewards,
 )
-from comband._kernels.logs import list_faults, round_faults
+from comband._kernels.logs import least_of_shared, list_faults, round_faults
 from comband._kernels.records import event_rows, issue_rows, reward_prints
 from comband._kernels.rising import end_of
 from comband.bits import PackedRows
@@ -294,3 +294,11 @@ def test_event_rows_are_the_positive_rewards(seed: int) -> None:
     expected, inverse = np.unique(where, return_inverse=True)
     np.testing.assert_array_equal(rewarded, expected)
     np.testing.assert_array_equal(rows, inverse)
+
+
+def test_least_of_shared_is_the_smallest_where_a_bit_is_set() -> None:
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2**63, size=(200, 3), dtype=np.uint64) * (rng.random((200, 3)) < 0.2)
+    values = rng.random(200)
+    assert least_of_shared(bits, values) == values[bits.any(axis=1)].min()
+    assert least_of_shared(np.zeros((2, 1), dtype=np.uint64), values[:2]) == np.inf

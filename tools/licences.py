@@ -27,8 +27,9 @@ What takes the space, and what was decided:
 - llvmlite and numba: leaving them out would save two fifths of the core, and make passes over candidates 4 to 5 times
   and the steps of Exp4 5 to 8 times slower (measured against scipy.sparse and numpy); they stay.
 - scipy and scikit-learn: scikit-learn needs scipy, and both are what users of rankers have already; they stay.
-- pyarrow: only with the extras `logs`, `serve` and `cluster`; it reads Parquet and CSV, and frames come in through it.
-- duckdb: a benchmark compares with it and nothing else used it, so it left the extras `logs` and `cluster`.
+- pyarrow: with the extras `logs`, `serve`, `cluster`, `sql` and `spark`; it reads Parquet and CSV, and takes in frames.
+- duckdb: with the extra `sql`, where it is the database that is always there; `logs` and `cluster` do without.
+- pyspark: half a gigabyte, with the extra `spark` alone.
 - pandas and polars: never needed; `to_frame` uses whichever is there.
 """
 

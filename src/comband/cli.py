@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": "Find the best of 200 candidates in a simulated shop, and see what other methods need.",
     "plan": "Forecast the rounds and days until the best candidate is known, for each method.",
     "evaluate": "Estimate every candidate from logged rounds, and name the best.",
+    "sql": "Print the statements by which a log in a database is evaluated.",
     "design": "Design what to show next, so that every candidate can be estimated well.",
     "simulate": "Let a learner find the best of simulated candidates, and keep the log.",
     "serve": "Serve decisions over HTTP, with a page to watch.",

@@ -320,6 +320,11 @@ REGRET_INSTEAD = (
     "this learner bounds the regret of its whole run instead, where each answer comes before the next decision"
 )
 NO_REGRET = "this is a baseline, whose regret no theorem bounds in a world that changes"
+# What learners say while it is not too late to give others.
+NOT_SAVED = (
+    "`save` will refuse this learner, because no file can hold its contexts: give numbers or text, such as ids that "
+    "the candidates look up"
+)
 # What learners say in whose rounds no guard looks for broken assumptions.
 UNWATCHED = (
     "nothing watched whether propensities were right, answers were lost selectively or the world changed; the "

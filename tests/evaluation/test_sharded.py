@@ -12,6 +12,7 @@ import pytest
 
 import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation.sharded import levels_of
 from comband.logs import LogError, sampling, shards
 from tests.evaluation.worlds import Scrambled, counts, make_linear, split, write_log
 
@@ -61,10 +62,13 @@ def test_policies_are_made_once_and_asked_on_rewarded_and_sampled_rounds_only(
     monkeypatch.setattr(sampling, "FIRST", 50)
     counts()
     evaluate_log(folder, "tests.evaluation.worlds:make_counted")
-    rewarded = (np.array(pq.read_table(whole)["rewards"].to_pylist()) > 0).any(axis=1).sum()
-    sampled = sampling.in_sample(np.arange(3000)).sum()
-    assert rewarded + sampled < 1600  # of 3000 rounds
-    assert counts() == {"made": 1, "asked": 5 * (rewarded + sampled)}
+    table = pq.read_table(whole)
+    rewarded = (np.array(table["rewards"].to_pylist()) > 0).any(axis=1)
+    sampled = sampling.id_marks(table["id"].to_numpy()) < sampling.mark_limit(sampling.sample_level(3000))
+    assert rewarded.sum() + sampled.sum() < 1600  # of 3000 rounds
+    contexts, shard = table["context"].to_numpy(), np.arange(3000) // 200
+    distinct = [len(set(zip(shard[chosen], contexts[chosen], strict=True))) for chosen in (rewarded, sampled)]
+    assert counts() == {"made": 1, "asked": 5 * sum(distinct)}
 
 
 def test_policies_are_given_contexts_as_the_log_calls_them(tmp_path: Path) -> None:
@@ -200,3 +204,16 @@ def test_files_are_read_as_they_are(tmp_path: Path) -> None:
     values = [{one.name: one.value for one in answer.evaluation.candidates} for answer in (before, after)]
     names = table.column_names[1:]
     assert [values[0][name] for name in names] == [values[1][name] for name in reversed(names)]
+
+
+def test_a_later_partition_leaves_the_samples_before_it_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "FIRST", 100)
+    rng, sizes, before = np.random.default_rng(), dict[str, int](), dict[str, int]()
+    for day in range(30):
+        sizes[f"{day:02}"] = int(rng.integers(1, 1000))
+        levels = levels_of(sizes)
+        assert {key: levels[key] for key in before} == before
+        before = levels
+    assert 0 < levels["29"] == sampling.sample_level(sum(sizes.values()))
+    late = levels_of({**sizes, "-1": 10_000})
+    assert all(late[key] >= level for key, level in before.items())  # what they had holds what they have

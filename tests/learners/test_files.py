@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import comband as cb
 from comband import storage
@@ -168,3 +170,28 @@ def test_a_state_is_what_was_loaded(name: str, tmp_path: Path) -> None:
     learner.save(tmp_path / "learner.npz")
     again = type(learner).load(tmp_path / "learner.npz", *given(learner))
     assert says(again.state()) == says(learner.state())
+
+
+class FirstOfObject:
+    """A policy that looks into dictionaries."""
+
+    def __init__(self, item: int) -> None:
+        self.item = item
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        return np.array([[(row["place"] + self.item) % 4] for row in X], dtype=np.int32)
+
+
+def test_a_result_says_while_there_is_time_that_the_learner_cannot_be_saved(tmp_path: Path) -> None:
+    problem = cb.Problem(4, 1)
+    learner = cb.AdaptiveComband(problem, cb.PolicySet([FirstOfObject(0), FirstOfObject(1)]), epsilon=0.5)
+    decisions = learner.ask([{"place": i % 2} for i in range(20)])
+    learner.tell(decisions, np.ones((20, 1)))
+    assert any("`save` will refuse this learner" in note for note in learner.result().notes)
+    with pytest.raises(cb.InputError):
+        learner.save(tmp_path / "learner.npz")
+    plain = cb.AdaptiveComband(WORLD.problem, POLICIES, epsilon=0.5)
+    batch = WORLD.sample(60, as_generator(1))
+    decisions = plain.ask(batch.contexts)
+    plain.tell(decisions, batch.answer(decisions.lists))
+    assert not any("`save`" in note for note in plain.result().notes)

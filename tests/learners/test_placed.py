@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import comband as cb
 from comband.environments import Batch
-from comband.exploration import ExaminationExplorer, PairExplorer, explorer_from_state
+from comband.exploration import ExaminationExplorer, MixtureExplorer, PairExplorer, Standing, explorer_from_state
 from comband.places import fit_examination, pair_problem, placed_rounds
 from comband.policies.placed import PlacedPolicies
 from comband.problem import InputError
@@ -385,3 +385,20 @@ def test_estimates_of_a_learners_rounds_by_pairs() -> None:
     truth = world.values(policies)
     assert all(c.interval[0] <= truth[c.index] <= c.interval[1] for c in result.candidates)
     assert placed_rounds(rounds, "pairs").decisions.lists.max() < 60
+
+
+class UniformOfOnesOwn:
+    """An exploration that knows nothing of places."""
+
+    def plan(self, standing: Standing) -> MixtureExplorer:
+        weights = np.full(len(standing.policies), 1 / len(standing.policies))
+        return MixtureExplorer(
+            standing.policies, standing.candidates, weights=weights, floor=1.0, problem=standing.problem
+        )
+
+
+def test_an_explorer_that_does_not_read_factors_is_refused_before_anything_is_shown() -> None:
+    shops = TwoShops(cb.Problem(20, 3, sparsity=1, places=tuple(THETA)))
+    policies = cb.PolicySet.from_lists(shops.lists, shops.problem)
+    with pytest.raises(InputError, match="MixtureExplorer reads the rewards of items and cannot use factors of places"):
+        cb.learners.CertifyingLearner(shops.problem, policies, exploration=UniformOfOnesOwn(), epsilon=0.1)

@@ -865,9 +865,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/test_evaluation.py::test_min_propensity_must_hold_and_only_widens",),
     ),
     Mutant(
-        "evaluation/parts.py",
-        "propensities[block.events[shown]].min(initial=np.inf)",
-        "propensities[block.events[shown]].max(initial=0.0)",
+        "_kernels/logs.py",
+        "if values[e] < least:",
+        "if values[e] > least or least == np.inf:",
         "a stated smallest propensity is held against the largest one",
         ("tests/test_evaluation.py::test_min_propensity_is_about_items_that_candidates_show",),
     ),
@@ -1233,9 +1233,9 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/evaluation/test_clipped.py::test_a_difference_ends_where_the_average_wealth_reaches_the_threshold",),
     ),
     Mutant(
-        "evaluation/parts.py",
-        "block.packed().bits.T) != 0",
-        "block.packed().bits.T[:1]) != 0",
+        "_kernels/logs.py",
+        "if bits[e, word] != 0:\n                    least = values[e]",
+        "if word == 0 and bits[e, word] != 0:\n                    least = values[e]",
         "what the first 64 candidates show decides whether a stated propensity can be true",
         ("tests/test_evaluation.py::test_min_propensity_is_about_items_that_candidates_show",),
     ),
@@ -1312,8 +1312,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "evaluation/sharded.py",
-        "if (order.first != firsts[i] and facts[i].rounds) or (i in seen and order.seen is None)",
-        "if (order.first != firsts[i] and facts[i].rounds and False) or (i in seen and order.seen is None)",
+        "return order.first != first if fact.level is None else fact.level != level",
+        "return False",
         "a shard after skipped rows is sampled as if they had counted",
         ("tests/evaluation/test_sharded.py::test_faulty_rows_are_skipped_as_on_one_machine",),
     ),
@@ -1350,6 +1350,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "learners/two_phase/learner.py",
         'self.route in ("gradient", "joint", "refined") and self._explored_in_order',
         'self.route in ("gradient", "joint", "refined")',
+        'self.route in ("gradient", "refined")',
         "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
         (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
     ),
@@ -1498,6 +1499,37 @@ MUTANTS: tuple[Mutant, ...] = (
         "every field of the plan claims at δ, and δ is printed for all of them",
         (f"{CLAIMS}::test_every_planned_field_has_delta_and_the_promise_says_so",),
     ),
+    # ---- options that meet -------------------------------------------------------------------------------------------
+    Mutant(
+        "learners/certifying/parts.py",
+        "arms=check_arms(drawn.arms, self.epochs[number].explorer).copy(),",
+        "arms=np.full(len(drawn), -1),",
+        "rewards of an A/B test that was drawn elsewhere count for nobody",
+        ("tests/learners/certifying/test_adopted_arms.py",),
+    ),
+    Mutant(
+        "exploration/blocks.py",
+        "if not np.isin(arms, explorer.shown if one_credited else -1).all():",
+        "if False:",
+        "decisions are adopted that credit nobody",
+        ("tests/learners/certifying/test_adopted_arms.py",),
+    ),
+    Mutant(
+        "learners/certifying/planner.py",
+        'if isinstance(problem.places, tuple) and not getattr(explorer, "FROM_FACTORS", False):',
+        "if False:",
+        "an explorer that reads items is let loose on factors of places",
+        (
+            "tests/learners/test_placed.py::test_an_explorer_that_does_not_read_factors_is_refused_before_anything_is_shown",
+        ),
+    ),
+    Mutant(
+        "learners/certifying/report.py",
+        "behind = queue.behind - in_period",
+        "behind = queue.behind",
+        "answers are said to wait for a decision, and wait for the end of their period",
+        ("tests/learners/certifying/test_notes.py",),
+    ),
     # ---- learnt exploration ------------------------------------------------------------------------------------------
     Mutant(
         "_kernels/online.py",
@@ -1617,5 +1649,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "rho * min(sparsity_of(problem), rho) / 2 *",
         "uniform lists are promised too few rounds where rewards are many",
         ("tests/theory/test_references.py",),
+    ),
+    # ---- a log in a database -----------------------------------------------------------------------------------------
+    Mutant(
+        "evaluation/sharded.py",
+        "ends = np.cumsum([sizes[key] for key in sorted(sizes)])",
+        "ends = [sum(sizes.values())] * len(sizes)",
+        "a new day changes the samples of those before, and bounds no longer hold at all looks at once",
+        ("tests/evaluation/test_sharded.py::test_a_later_partition_leaves_the_samples_before_it_as_they_are",),
+    ),
+    Mutant(
+        "logs/sql/statements.py",
+        'f"{value} >= {_LEAST} AND {value} <= 1" for',
+        'f"{value} >= {_LEAST}" for',
+        "propensities above 1 are counted among good rounds",
+        ("tests/evaluation/test_pushed.py::test_faulty_rows_are_counted_as_in_files[duckdb]",),
+    ),
+    Mutant(
+        "evaluation/increments.py",
+        "if key not in known or known[key].digest != mark.digest}",
+        "if key not in known}",
+        "a day that was changed counts on as it was",
+        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
+    ),
+    Mutant(
+        "evaluation/increments.py",
+        "known if known is not None and known[0] <= set(names) else (set(), None)",
+        "known if known is not None else (set(), None)",
+        "what a replaced day had brought stays in the sums",
+        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
     ),
 )

@@ -64,6 +64,6 @@ def test_refined_is_never_worse_than_printed() -> None:
 def test_absurd_inputs_are_refused(change: dict[str, object], word: str) -> None:
     arguments: dict[str, object] = {"n_policies": 5, "epsilon": 0.1, "delta": 0.1, **change}
     with pytest.raises(InputError, match=word):
-        theory.pac_comband(SMALL, **arguments)  # type: ignore[arg-type]
+        theory.pac_comband(SMALL, **arguments)  # type: ignore[call-overload]
     with pytest.raises(InputError, match=word):
         theory.single_label(5, **arguments)  # type: ignore[arg-type]

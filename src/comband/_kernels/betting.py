@@ -6,6 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from comband._kernels.packed import _lowest_bit as lowest_bit
+
+_SPARSE = 6  # so many of 64 candidates are found one by one sooner than all are gone through
 _FEW = 6  # up to so many events of a round, each of their sets is looked up
 ONE = float(1 << 40)  # what 1 is in whole numbers, in which sums are exact: in any order, cut into any parts
 _ONE = 1 << 40
@@ -76,10 +79,23 @@ def split_histogram(values: NDArray[np.float64], counts: NDArray[np.int64], boun
 
 @njit(cache=True, nogil=True)
 def _add_where(words: NDArray[np.uint64], flip: np.uint64, amount: int, total: NDArray[np.int64]) -> None:
-    """Add the amount to total[p] wherever bit p is set, or with `flip` all ones is not; without a branch for each."""
+    """Add the amount to total[p] wherever bit p is set, or with `flip` all ones is not.
+
+    A few bits are looked for one by one; many have no branch for each.
+    """
     for word in range(len(words)):
         some = words[word] ^ flip
         if some == 0:
+            continue
+        rest = some
+        for _ in range(_SPARSE):  # of the bits that are set, the lowest first
+            rest &= rest - np.uint64(1)
+            if rest == 0:
+                break
+        if rest == 0 and 64 * word + 64 <= len(total):
+            while some != 0:
+                total[64 * word + np.int64(lowest_bit(some))] += amount
+                some &= some - np.uint64(1)
             continue
         part = total[64 * word : min(64 * word + 64, len(total))]
         for b in range(len(part)):
@@ -126,7 +142,8 @@ def split_shared(
     """`split_histogram` of X_r(p) = Σ_e weights[e]·bits[e, p] + offsets[r], which need not be in memory.
 
     Events starts[r] … starts[r+1]−1 are those of round r; bits (E, words) are packed over variables. Adds Σ_r X and
-    Σ_r X² to `sums` and `squares` (2, P) too: X/unit in whole numbers of 2^−40 and of 2^−80, X² in those of unit².
+    Σ_r X² to `sums` and `squares` (2, P) too, unless these are (2, 0): X/unit in whole numbers of 2^−40 and of 2^−80,
+    X² in those of unit².
     Returns the largest |X| (NaN if one is, and stops there). A few events have few sets, so that a value is mostly
     looked up; one event has two, and each goes to all who have it at once.
     """
@@ -139,8 +156,9 @@ def split_shared(
     for r in range(len(offsets)):
         if starts[r + 1] < starts[r]:
             raise IndexError("split_shared: the rounds do not ascend")
-    if sums.shape != (2, n_variables) or squares.shape != (2, n_variables):
-        raise IndexError("split_shared: two numbers of a sum for each variable")
+    summed = sums.shape[1] > 0 or n_variables == 0
+    if summed and (sums.shape != (2, n_variables) or squares.shape != (2, n_variables)):
+        raise IndexError("split_shared: two numbers of a sum for each variable, or none")
     values = np.zeros(1 << _FEW)
     between = np.zeros((1 << _FEW, 2), dtype=np.int64)
     looked = np.zeros((1 << _FEW, 5), dtype=np.int64)
@@ -161,10 +179,11 @@ def split_shared(
                 _in_whole_numbers(z / unit, share, found)
                 _add_where(bits[first], flip, found[0], counts[row])
                 _add_where(bits[first], flip, _ONE - found[0], counts[other])
-                _add_where(bits[first], flip, found[1], sums[0])
-                _add_where(bits[first], flip, found[2], sums[1])
-                _add_where(bits[first], flip, found[3], squares[0])
-                _add_where(bits[first], flip, found[4], squares[1])
+                if summed:
+                    _add_where(bits[first], flip, found[1], sums[0])
+                    _add_where(bits[first], flip, found[2], sums[1])
+                    _add_where(bits[first], flip, found[3], squares[0])
+                    _add_where(bits[first], flip, found[4], squares[1])
                 largest = max(largest, abs(z))
             continue
         few = stop - first <= _FEW
@@ -207,10 +226,11 @@ def split_shared(
                     _in_whole_numbers(z / unit, share, looked[chosen])
                 counts[between[chosen, 0], p] += looked[chosen, 0]
                 counts[between[chosen, 1], p] += _ONE - looked[chosen, 0]
-                sums[0, p] += looked[chosen, 1]
-                sums[1, p] += looked[chosen, 2]
-                squares[0, p] += looked[chosen, 3]
-                squares[1, p] += looked[chosen, 4]
+                if summed:
+                    sums[0, p] += looked[chosen, 1]
+                    sums[1, p] += looked[chosen, 2]
+                    squares[0, p] += looked[chosen, 3]
+                    squares[1, p] += looked[chosen, 4]
     return largest
 
 

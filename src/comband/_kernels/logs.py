@@ -69,3 +69,28 @@ def list_faults(items: NDArray[np.int64]) -> NDArray[np.uint8]:
                 if items[i, k] == items[i, j]:
                     codes[i] = 6
     return codes
+
+
+@njit(cache=True, nogil=True)
+def number_marks(ids: NDArray[np.int64], prime: int, multiplier: int) -> NDArray[np.int64]:
+    """(id·multiplier mod prime)² mod prime of each id; the prime is below 2^31, so that nothing overflows."""
+    marks = np.empty(len(ids), dtype=np.int64)
+    for i in range(len(ids)):
+        spread = (ids[i] % prime) * multiplier % prime  # % is of the divisor's sign here, as in Python
+        marks[i] = spread * spread % prime
+    return marks
+
+
+@njit(cache=True, nogil=True)
+def least_of_shared(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> float:
+    """The smallest value of a row in which some bit is set; infinite if there is none."""
+    if len(values) != len(bits):
+        raise IndexError("least_of_shared: one value for each row")
+    least = np.inf
+    for e in range(len(bits)):
+        if values[e] < least:
+            for word in range(bits.shape[1]):
+                if bits[e, word] != 0:
+                    least = values[e]
+                    break
+    return least

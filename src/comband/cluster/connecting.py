@@ -44,12 +44,12 @@ def as_work(client: Any, progress: Progress | None = None) -> Work:
 
 @contextmanager
 def connect(where: str, progress: Progress | None = None, *, threads: bool = False) -> Iterator[Work]:
-    """Work on a cluster: the address of a scheduler (tcp://host:8786), "local", or "local:N" for N workers here.
+    """Work on a cluster: Dask's scheduler (tcp://host:8786), "local" or "local:N" for N workers here; or Spark's.
 
     Parameters
     ----------
     where:
-        The address, "local" or "local:N".
+        The address, "local" or "local:N"; spark://host:7077 or spark:local[2] for Spark.
     progress:
         As for `InProcess`.
     threads:
@@ -60,6 +60,12 @@ def connect(where: str, progress: Progress | None = None, *, threads: bool = Fal
     >>> with connect("local:2") as work:  # doctest: +SKIP
     ...     answer = comband.evaluate_log("log/", "lists.parquet", client=work)
     """
+    if isinstance(where, str) and where.startswith("spark:"):
+        from comband.cluster.on_spark import spark_work
+
+        with spark_work(where, progress) as on_spark:
+            yield on_spark
+        return
     from comband.cluster.on_dask import OnDask
 
     with client_of(where, threads=threads) as client:

@@ -16,7 +16,7 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         "--cluster",
-        help="Work on a Dask cluster: the scheduler's address, or local:N for N workers here.",
+        help="Work on a Dask cluster: the scheduler's address, or local:N for N workers here; or on Spark: spark://….",
         show_default=False,
     ),
 ]

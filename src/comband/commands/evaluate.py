@@ -11,7 +11,7 @@ from comband.commands.cluster_options import ClusterOption, working_on
 from comband.commands.common import REFUSED, can_write, console, print_json, print_table, remarks, say, working
 from comband.commands.log_options import (
     ActionsOption,
-    CandidatesOption,
+    CandidatesTableOption,
     ColumnOption,
     ColumnsOption,
     ContextOption,
@@ -19,17 +19,22 @@ from comband.commands.log_options import (
     FormatOption,
     ItemsOption,
     LawOption,
-    LogArgument,
     LogOptions,
     OnErrorOption,
+    OptionalCandidatesOption,
+    OptionalLogArgument,
+    PartitionOption,
     PlacesOption,
     SparsityOption,
+    SqlOption,
+    TableOption,
     as_places,
     is_simple,
 )
 from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
 from comband.evaluation.joining import is_factory
 from comband.evaluation.usual import APPROXIMATE
+from comband.logs.sql.table import SqlTable
 from comband.problem import InputError
 from comband.reports import evaluation_page
 from comband.storage import write_text
@@ -37,8 +42,8 @@ from comband.text import visible
 
 
 def evaluate(
-    log: LogArgument,
-    candidates: CandidatesOption,
+    log: OptionalLogArgument = None,
+    candidates: OptionalCandidatesOption = None,
     format: FormatOption = "auto",
     context: ContextOption = None,
     column: ColumnOption = None,
@@ -75,6 +80,25 @@ def evaluate(
     on_error: OnErrorOption = "refuse",
     features: FeaturesOption = None,
     cluster: ClusterOption = None,
+    sql: SqlOption = None,
+    table: TableOption = None,
+    candidates_table: CandidatesTableOption = None,
+    partition: PartitionOption = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --sql and --partition: a file that keeps what is known of each partition, so that the next look "
+            "reads what is new or changed only.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="With --state: partitions before this one are not looked at again while they have as many rows.",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
     html: Annotated[
@@ -95,36 +119,64 @@ def evaluate(
 
     A log may be many files, read in shards: comband evaluate 'log/*.parquet' -c my_rankers:candidates --cluster local:4
 
+    Or a table: comband evaluate --sql duckdb:///shop.db --table clicks -c lists.csv --partition day --state known.db
+
     The exit code is 1 when a file is refused or its propensities cannot be right.
     """
     can_write(html)
     how = LogOptions(
         format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
     )
-    if cluster is None and not features and is_simple(log, candidates):
-        whole = usual or predictions is not None
-        reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions)
+    _check_given(log, sql, table, candidates, candidates_table)
+    if sql is not None and table is not None:
+        if usual or predictions is not None or law is not None or cluster is not None:
+            raise InputError("--usual, --predictions, --law and --cluster are not for a log in a database.")
+        lists = str(candidates) if candidates_table is None else SqlTable(sql, candidates_table)
+        source, name = SqlTable(sql, table), table
         with working() as step:
-            step(f"evaluating {len(reading.policies):,} candidates")
-            answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta, reward_model=model)
-    elif usual or predictions is not None:
-        raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
-    else:
-        with working_on(cluster, threads=not is_factory(str(candidates))) as work:
             answer = evaluate_log(
-                [str(path) for path in log],
-                str(candidates),
+                source,
+                lists,
                 min_propensity=min_propensity,
                 delta=delta,
-                client=work,
                 places=as_places(places),
-                law=law,
+                partition=partition,
+                state=state,
+                since=since,
+                progress=lambda what, done, total: step(f"{what}: {done:,} of {total:,} parts"),
                 **how.of_shards(),
             )
-        for line in answer.skipped_examples:
-            remarks().print(f"skipped in {visible(log[0])}: {line}", soft_wrap=True)
+        _tell_skipped(answer, name)
+    else:
+        assert log is not None
+        assert candidates is not None
+        name = log[0].name
+        if state is not None or since is not None:
+            raise InputError("--state and --since are for a log in a database; DuckDB reads files too: --sql duckdb:.")
+        if cluster is None and not features and partition is None and is_simple(log, candidates):
+            whole = usual or predictions is not None
+            reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions)
+            with working() as step:
+                step(f"evaluating {len(reading.policies):,} candidates")
+                answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta, reward_model=model)
+        elif usual or predictions is not None:
+            raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
+        else:
+            with working_on(cluster, threads=not is_factory(str(candidates))) as work:
+                answer = evaluate_log(
+                    [str(path) for path in log],
+                    str(candidates),
+                    min_propensity=min_propensity,
+                    delta=delta,
+                    client=work,
+                    places=as_places(places),
+                    law=law,
+                    partition=partition,
+                    **how.of_shards(),
+                )
+            _tell_skipped(answer, str(log[0]))
     if html is not None:
-        write_text(html, evaluation_page(answer, source=log[0].name))
+        write_text(html, evaluation_page(answer, source=name))
         say(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())
@@ -132,6 +184,25 @@ def evaluate(
         _print_table(answer, top)
     if not answer.trusted:
         raise typer.Exit(REFUSED)
+
+
+def _check_given(
+    log: list[Path] | None, sql: str | None, table: str | None, candidates: Path | None, candidates_table: str | None
+) -> None:
+    """Refuse what leaves out the log or the candidates, or names them twice."""
+    if not log and sql is None:
+        raise typer.BadParameter("Missing argument 'LOG...': name files, or a database with --sql and --table.")
+    if candidates is None and candidates_table is None:
+        raise typer.BadParameter("Missing option '--candidates' / '-c'.")
+    if (sql is None) != (table is None) or (log and sql is not None):
+        raise InputError("a log in a database is named by --sql and --table, both, and no files.")
+    if candidates_table is not None and (sql is None or candidates is not None):
+        raise InputError("--candidates-table is for a log in the same database (--sql), in the place of --candidates.")
+
+
+def _tell_skipped(answer: LogEvaluation, name: str) -> None:
+    for line in answer.skipped_examples:
+        remarks().print(f"skipped in {visible(name)}: {line}", soft_wrap=True)
 
 
 def _print_table(answer: LogEvaluation, top: int) -> None:

@@ -27,6 +27,50 @@ LogArgument = Annotated[
         help="Logged rounds: .parquet, .csv, .jsonl or .dsjson files, folders or patterns.", show_default=False
     ),
 ]
+OptionalLogArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson files, folders or patterns; or --sql and --table.",
+        show_default=False,
+    ),
+]
+SqlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sql",
+        help="The database that the log is in: duckdb:, duckdb:///FILE, postgresql://…, spark:local[2] or spark://….",
+        show_default=False,
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--table", help="Its table there, or a query in parentheses.", show_default=False),
+]
+CandidatesTableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--candidates-table",
+        help="A table of that database with the candidates' lists: context, candidate, rank, item.",
+        show_default=False,
+    ),
+]
+PartitionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--partition",
+        help="What tells the day of a round: a column of the table, or folders of files (day=2026-01-01).",
+        show_default=False,
+    ),
+]
+OptionalCandidatesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--candidates",
+        "-c",
+        help="File or folder with each candidate's list for each context; or module:factory, which makes policies.",
+        show_default=False,
+    ),
+]
 CandidatesOption = Annotated[
     Path,
     typer.Option(

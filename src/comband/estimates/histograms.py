@@ -74,7 +74,7 @@ class ValueHistograms:
     ) -> None:
         """As `add` of shared.sums(weights) + offsets[:, None], which also goes into `sums`, without that matrix."""
         if sums is None:
-            sums = ExactValueSums.zero(self.exact.digits.shape[2], bound=self.bound)
+            sums = ExactValueSums.zero(0, bound=self.bound)  # which nobody asks for
         offsets = np.zeros(len(shared.rounds)) if offsets is None else offsets
         bits, starts, weights = shared.packed().bits, shared.starts, weights[shared.events]
         for first in range(0, len(offsets), MOST):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from comband.bits import PackedRows
+from comband.bits import PackedRows, words_for
 from comband.contexts import Contexts
 from comband.policies.policy_set import PolicySet
 from comband.rounds import Events
@@ -47,6 +47,17 @@ class SharedActions:
             own = rows[events]  # sorted
             first = np.diff(own, prepend=-1) != 0
             yield cls(own[first], events, np.cumsum(first) - 1, inside)
+
+    @classmethod
+    def all_of(
+        cls, policies: PolicySet, X: Contexts, rows: NDArray[np.int64], actions: NDArray[np.int32]
+    ) -> SharedActions:
+        """All events, whose rows ascend, packed; equal contexts that are whole numbers are asked about once."""
+        bits = np.empty((len(rows), words_for(len(policies))), dtype=np.uint64)
+        for events, inside in policies.incidence(X, rows, actions, once=True):
+            bits[events] = PackedRows.from_cells(inside).bits
+        first = np.diff(rows, prepend=-1) != 0
+        return cls(rows[first], np.arange(len(rows)), np.cumsum(first) - 1, PackedRows(bits, len(policies)))
 
     def packed(self) -> PackedRows:
         """`inside` in an eighth of the memory."""

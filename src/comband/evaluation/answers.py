@@ -334,11 +334,11 @@ class Evaluation(Tabular):
         """What is certain about the best, in a sentence or two; which candidates cannot be judged comes first."""
         if not self.has_best:
             return f"None of the {self.rounds:,} rounds brought a reward: no candidate is best, nothing is promised."
-        if not self.claim.holds:
-            return f"{self.claim.text.capitalize()}."
         known = f"With probability {1 - self.delta:g} {self.claim.sentence}"
         unit = "rewards per round"
-        if self.covered_epsilon < self.epsilon:
+        if not self.claim.holds:
+            known = f"{self.claim.text.capitalize()}."
+        elif self.covered_epsilon < self.epsilon:
             known += (
                 f" ({unit}); and, with the same probability, none all of whose items had a propensity of at least "
                 f"{self.min_propensity:.4g} by more than {self.covered_epsilon:.5g}."
@@ -402,7 +402,7 @@ REWARDED: Premise[Evaluation] = Premise(
 PROPENSITIES: Premise[Evaluation] = Premise(
     "propensities",
     "logged propensities can be right",
-    lambda run: HOLDS if run.trusted else "the propensities do not fit: see the warning",
+    lambda run: HOLDS if run.trusted else "for no candidate do the propensities fit",
 )
 CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset())
 """No candidate exceeds the best one by more than ε, whatever the log's rule, if propensities are what they are said to

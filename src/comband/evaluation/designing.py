@@ -23,6 +23,7 @@ from comband.solvers.potential import Floats
 from comband.solvers.sharded import EventColumns, ShardedIncidence
 
 _MOST = 64  # parts of the incidence: shards beyond are joined, in their order, so that a pass stays a few messages
+_ROWS = 4096  # events whose candidates are unpacked together
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -143,7 +144,7 @@ def design_log(
     policies = joined.source.policies
     if policies is None:
         raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
-    parts, faults = joined.parts(log_name(log))
+    parts, faults, _ = joined.parts(log_name(log))
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
     del parts  # the columns stay, the shards need not
@@ -178,9 +179,12 @@ def _n_events(part: Part) -> int:
 def _block(parts: Sequence[Part], n_rounds: int) -> _Block:
     """w_e = r_e / (n q_e), and who covers e, over the events of some shards."""
     rows = (
-        (block.packed().cells(), part.rewards[block.events] / (n_rounds * part.propensities[block.events]))
+        (block.packed()[some].cells(), part.rewards[events] / (n_rounds * part.propensities[events]))
         for part in parts
         for block in part.blocks
+        for start in range(0, len(block.events), _ROWS)
+        for some in [slice(start, start + _ROWS)]
+        for events in [block.events[some]]
     )
     return _Block(*build_incidence(rows))
 

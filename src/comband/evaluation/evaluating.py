@@ -28,15 +28,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from comband.cluster import InProcess, as_work
+from comband.cluster import InProcess, Work, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights, LeastPropensity
 from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
+from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
 from comband.evaluation.parts import Part, first_look
+from comband.evaluation.pushed import pushed_down
+from comband.evaluation.sharded import ReadParts
 from comband.evaluation.totals import evaluate_totals
 from comband.frames import is_frame
 from comband.logs.candidates import CandidateLists, read_candidates
@@ -46,6 +49,7 @@ from comband.logs.framed import read_frame
 from comband.logs.reading import LogReading, format_for_places, read_log
 from comband.logs.sampling import in_sample
 from comband.logs.shards import find_shards
+from comband.logs.sql.table import SqlTable
 from comband.places import examined_events, least_of_pairs, placed_rounds
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
@@ -299,6 +303,9 @@ def evaluate_log(
     items: str | Path | None = None,
     on_error: str = "refuse",
     list_columns: Mapping[str, str] | None = None,
+    partition: str | None = None,
+    state: str | os.PathLike[str] | None = None,
+    since: Any = None,
     reward_model: Any = None,
     progress: Progress | None = None,
 ) -> LogEvaluation:
@@ -311,7 +318,8 @@ def evaluate_log(
     ----------
     log:
         What `read_log` gave, and nothing else but min_propensity and delta is needed. Or a file, a folder, a pattern or
-        several of them (`comband.logs.shards`).
+        several of them (`comband.logs.shards`). Or a table of a database (`comband.logs.sql.SqlTable`), of which only
+        the rounds that matter are moved, with the same answer as from files.
     candidates:
         A file of lists, which each process reads whole; a folder of them, or a large Parquet file, of which each shard
         reads the lists of its own contexts (`comband.evaluation.filtered`); what `read_candidates` gave; or
@@ -336,6 +344,14 @@ def evaluate_log(
         (`comband.logs.read_predictions` reads one from a file).
     n_actions, items:
         The number of items, or a file with all of them, one per line, as for the commands.
+    partition:
+        What says to which partition (day) a round belongs: folders of files (day=2026-01-01), or a column of a table.
+        Partitions that are added later leave the sample of those before as it is (`comband.logs.sampling`).
+    state:
+        For a table with a partition: a file that keeps what is known of each partition, so that the next look reads
+        what is new or changed only (`comband.evaluation.increments`).
+    since:
+        With a state: partitions before this one are not looked at again, unless they have more or fewer rows.
     progress:
         Called with what is being done, how many parts of it are done and of how many.
 
@@ -363,7 +379,10 @@ def evaluate_log(
             raise InputError(
                 "candidates, places, law and client are for logs in files; what read_log gave has been read."
             )
-        evaluation = with_usual(_evaluate_reading(log, min_propensity, delta), log, reward_model)
+        evaluation = _evaluate_reading(log, min_propensity, delta)
+        if min_propensity is None:
+            evaluation = _for_one_look(evaluation, log.level)
+        evaluation = with_usual(evaluation, log, reward_model)
         return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
     if reward_model is not None:
         raise InputError("reward_model needs all rounds of a log: give what read_log(…, rounds=True) gave.")
@@ -371,7 +390,31 @@ def evaluate_log(
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
-    shards = find_shards(log, format, columns)
+    if isinstance(log, SqlTable):
+        _check_stated(min_propensity)
+        if law is not None or client is not None:
+            raise InputError("law and client are not for a log in a database, which counts and chooses itself.")
+        options = {
+            "partition": partition,
+            "format": format,
+            "columns": columns,
+            "places": places,
+            "sparsity": sparsity,
+            "n_actions": n_actions,
+            "items": items,
+            "features": tuple(features),
+            "context": tuple(context),
+            "on_error": how,
+            "list_columns": list_columns,
+        }
+        if state is not None:
+            return _increments(log, candidates, options, state, since, min_propensity, delta, progress)
+        with pushed_down(log, candidates, work, **options) as (joined, read):
+            found = joined.parts(str(log), read)
+        return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+    if state is not None or since is not None:
+        raise InputError("state and since are for a log in a database; DuckDB reads files: read_parquet('log/*/*').")
+    shards = find_shards(log, format, columns, partition)
     if law is not None or shards[0].format.feedback == "total":
         if places is not None or features:
             raise InputError("places and features are not for logs of totals: leave them out.")
@@ -407,17 +450,62 @@ def evaluate_log(
         on_error=how,
         columns=list_columns,
     )
-    parts, faults = joined.parts(log_name(log))
+    found = joined.parts(log_name(log))
+    return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+
+
+def _increments(
+    log: SqlTable,
+    candidates: Any,
+    options: dict[str, Any],
+    path: str | os.PathLike[str],
+    since: Any,
+    min_propensity: float | None,
+    delta: float,
+    progress: Progress | None,
+) -> LogEvaluation:
+    """`evaluate_log` with what is known from earlier looks."""
+    if options["partition"] is None:
+        raise InputError("state keeps what is known of each partition: name the column that tells it (partition).")
+    with open_state(path) as state:
+        state.check_settings(settings_of(log, candidates, **options))
+        work = Remembering(state, progress)
+        with pushed_down(log, candidates, work, **options, increments=True) as (joined, read):
+            how = options["on_error"]
+            found = read_increments(state, joined, read, since=since, on_error=how, source=str(log))
+        answer = _of_parts(work, joined, found, min_propensity, delta, partitioned=True)
+        state.answers(work.told)
+    return answer
+
+
+def _of_parts(
+    work: Work,
+    joined: Joined,
+    found: ReadParts,
+    min_propensity: float | None,
+    delta: float,
+    *,
+    partitioned: bool,
+) -> LogEvaluation:
     evaluation = evaluate_parts(
         work,
-        parts,
+        found.parts,
         joined.names,
         slots=joined.slots,
         max_reward=joined.max_reward,
         min_propensity=min_propensity,
         delta=delta,
     )
-    return _log_evaluation(evaluation, shards[0].format, faults)
+    if not partitioned and min_propensity is None:
+        evaluation = _for_one_look(evaluation, found.level)
+    return _log_evaluation(evaluation, joined.shards[0].format, found.faults)
+
+
+def _for_one_look(evaluation: Evaluation, level: int | None) -> Evaluation:
+    """A sample by ids becomes another one as the log doubles, unless partitions tell what came before."""
+    if not level:
+        return evaluation
+    return replace(evaluation, guarantee=f"{evaluation.guarantee}; by a sample for one look (with a partition for all)")
 
 
 def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: float) -> Evaluation:
@@ -454,7 +542,7 @@ def _log_evaluation(evaluation: Evaluation, format: LogFormat, faults: Faults) -
         evaluation=evaluation,
         format=format.name,
         meaning=format.meaning,
-        skipped=dict(faults.counts),
+        skipped=dict(sorted(faults.counts.items())),
         skipped_examples=tuple(faults.describe()),
     )
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from comband.cluster import Work
 from comband.evaluation.filtered import FilteredLists, is_large
-from comband.evaluation.sharded import read_parts
+from comband.evaluation.sharded import ReadParts, read_part, read_parts
 from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
 from comband.logs.candidates import CandidateLists, read_candidates
-from comband.logs.faults import Faults, LogError, OnError
+from comband.logs.faults import LogError, OnError
 from comband.logs.keys import read_catalogue
 from comband.logs.reading import LogReading, read_log
 from comband.logs.shards import Shard, find_files
@@ -36,20 +36,20 @@ class Joined:
         on_error: OnError = "refuse",
         columns: Mapping[str, str] | None = None,
     ) -> None:
-        self._work, self._shards, self._on_error = work, shards, on_error
-        self._context = check_context(context)
+        self._work, self.shards, self._on_error = work, shards, on_error
+        self.context = check_context(context)
         kind = shards[0].format
-        self._candidates = _described(
+        self.candidates = _described(
             candidates,
             shards,
             n_actions=n_actions,
             items=items,
             features=features,
-            context=self._context,
+            context=self.context,
             on_error=on_error,
             columns=columns,
         )
-        self.source = load(self._candidates)
+        self.source = load(self.candidates)
         self.names = self.source.known.names
         m = self.source.known.list_size
         self.slots = kind.slots or m
@@ -59,19 +59,20 @@ class Joined:
         if not self.max_reward > 0:
             raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
 
-    def parts(self, source: str) -> tuple[list[Any], Faults]:
+    def parts(self, source: str, read: Callable[..., Any] = read_part) -> ReadParts:
         """Handles of the parts of the log, and the faults of its rows."""
-        given: Any = self._candidates
+        given: Any = self.candidates
         if isinstance(given, Source):
             given = self._work.share(given)
         return read_parts(
             self._work,
-            self._shards,
+            self.shards,
             given,
             max_reward=self.max_reward,
-            context=self._context,
+            context=self.context,
             on_error=self._on_error,
             source=source,
+            read=read,
         )
 
 
@@ -113,6 +114,8 @@ def _described(
     kind = shards[0].format
     if isinstance(features, str) or not all(isinstance(name, str) for name in features):
         raise InputError(f"features must be the names of columns, such as ('age',), got {features!r}.")
+    if isinstance(candidates, Source):
+        return candidates
     if isinstance(candidates, CandidateLists):
         return of_lists(candidates, positional=kind.positional)
     if is_factory(candidates):

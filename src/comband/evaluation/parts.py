@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband._kernels.logs import least_of_shared
 from comband.estimates.exact import ExactValueSums
 from comband.estimates.histograms import ValueHistograms
 from comband.estimates.importance import SharedActions
@@ -31,8 +31,7 @@ class Sample:
         self.n_policies, self.slots = len(policies), m if slots is None else slots
         self.rewards, self.propensities = rounds.rewards, rounds.decisions.propensities
         rows, items = np.repeat(np.arange(n), m), rounds.decisions.lists.ravel()
-        blocks = SharedActions.blocks(policies, rounds.decisions.contexts, rows, items)
-        self.blocks = [block.kept() for block in blocks]
+        self.blocks = [SharedActions.all_of(policies, rounds.decisions.contexts, rows, items)] if n else []
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -55,8 +54,8 @@ class Part:
         self.n_policies, self.n_rounds, self.n_rewarded = len(policies), events.n_rounds, events.n_rewarded
         self.smallest, self.rewards, self.propensities = smallest, events.rewards, events.propensities
         self.most = float(np.bincount(events.rows, events.rewards).max(initial=0.0)) if len(events) else 0.0
-        blocks = SharedActions.blocks(policies, events.contexts, events.rows, events.actions) if len(events) else ()
-        self.blocks = [block.kept() for block in blocks]
+        asked = (events.contexts, events.rows, events.actions)
+        self.blocks = [SharedActions.all_of(policies, *asked)] if len(events) else []
         self.sample = None if shown is None else Sample(shown, policies, slots=slots)
         self.shared = _least_shared(self.blocks, self.propensities)
         if self.sample is not None:
@@ -77,8 +76,7 @@ def _least_shared(blocks: Sequence[SharedActions], propensities: Floats) -> floa
     """The smallest propensity among shown items that a candidate shows too."""
     least = np.inf
     for block in blocks:
-        shown = reduce(np.bitwise_or, block.packed().bits.T) != 0  # a word at a time: numpy is slow at many short rows
-        least = min(least, float(propensities[block.events[shown]].min(initial=np.inf)))
+        least = min(least, least_of_shared(block.packed().bits, propensities[block.events]))
     return least
 
 

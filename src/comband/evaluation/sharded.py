@@ -1,17 +1,18 @@
 """A log of many shards, evaluated wherever the shards are read: here, or on the workers of a cluster.
 
-A shard is read by path, together with what came before it: how many good rounds (which rounds are looked at whole
-depends on a round's number in the log), and which ids. Both are guessed from the files at first. Where the guess was
-wrong, because faulty rows were skipped or an id came before in another file, the shard is read again.
+A shard is read by path, together with what it must know of the others: how many good rounds came before it, and how
+many there are up to the end of its partition (which rounds are looked at whole depends on that,
+`comband.logs.sampling`), and which ids came before. All is guessed from the files at first. Where the guess was wrong,
+because faulty rows were skipped or an id came before in another file, the shard is read again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from comband.evaluation.sources import Description, Source, load
 from comband.logs.faults import Faults, LogError, OnError
 from comband.logs.id_memory import IdMemory
 from comband.logs.reading import Gather
+from comband.logs.sampling import sample_level
 from comband.logs.shards import Shard
 from comband.problem import InputError
 from comband.rounds import Events
@@ -33,11 +35,17 @@ _IDS_AT_ONCE = 4_000_000  # ranges of ids that are looked at together
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Order:
-    """Read a shard, `first` good rounds having come before it, and `seen` of its ids."""
+    """Read a shard, `first` good rounds having come before it, and `seen` of its ids; sample at `level` if there are.
+
+    `quiet` good rounds of it are not in its table, and have propensities of at least `smallest`.
+    """
 
     shard: Shard
     first: int
+    level: int | None = None
     seen: Ranges | None = None
+    quiet: int = 0
+    smallest: float = np.inf
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,6 +54,7 @@ class ShardFacts:
 
     rounds: int
     faults: Faults
+    level: int | None
     n_ids: int
     id_ends: tuple[int, int]
     worker: str
@@ -71,11 +80,12 @@ def read_part(order: Order, candidates: Description | Source, max_reward: float,
     known, faults, memory = source.fresh(), Faults(shard.name), IdMemory()
     if order.seen is not None:
         memory._remember(*order.seen)
-    gather = Gather(known, shard.format, max_reward, faults, first=order.first, ids=memory)
+    gather = Gather(known, shard.format, max_reward, faults, first=order.first, level=order.level, ids=memory)
     last_row = shard.table.first_row - 1
     for batch in shard.format.batches(shard.table, known.list_size, context, faults):
         gather.take(batch)
         last_row = int(batch.rows[-1]) if len(batch) else last_row
+    gather.add_quiet(order.quiet, order.smallest)
     part = ShardPart.__new__(ShardPart)
     events = gather.events() if gather.n_rounds else Events.none()
     try:
@@ -92,8 +102,16 @@ def read_part(order: Order, candidates: Description | Source, max_reward: float,
     part.number, part.ids = shard.number, memory.ranges
     ends = (int(part.ids[0][0]), int(part.ids[1][-1])) if len(part.ids[0]) else (0, -1)
     tally = Tally(1, max(last_row - shard.table.first_row + 1, 0), time.perf_counter() - began)
-    part.facts = ShardFacts(gather.n_rounds, faults, len(part.ids[0]), ends, here(), tally)
+    part.facts = ShardFacts(gather.n_rounds, faults, gather.level, len(part.ids[0]), ends, here(), tally)
     return part
+
+
+class ReadParts(NamedTuple):
+    """Handles of the parts that have rounds, in the order of the shards; all faults; the sample's level (of ids)."""
+
+    parts: list[Any]
+    faults: Faults
+    level: int | None
 
 
 def read_parts(
@@ -106,12 +124,10 @@ def read_parts(
     on_error: OnError,
     source: str,
     read: Callable[..., Any] = read_part,
-) -> tuple[list[Any], Faults]:
-    """Handles of the parts that have rounds, in the order of the shards, and all faults; refused if there are any and
-    they are not to be skipped.
-    """
-    rows = [shard.rows or 0 for shard in shards]
-    orders = [Order(shard, int(first)) for shard, first in zip(shards, np.cumsum([0, *rows]), strict=False)]
+) -> ReadParts:
+    """All shards, read as often as need be; refused if there are faults and they are not to be skipped."""
+    firsts, levels = _before(shards, [shard.rows for shard in shards])
+    orders = [Order(*given) for given in zip(shards, firsts, levels, strict=True)]
     shared = (candidates, max_reward, tuple(context))
     handles = work.each("reading", read, orders, *shared)
     facts: list[ShardFacts] = work.gather("facts", _facts_of, handles)
@@ -119,29 +135,61 @@ def read_parts(
     for _ in range(3):  # ids that came before are told at first, and rounds that came before at last
         if on_error == "refuse" and not seen and any(fact.faults.total for fact in facts):
             break  # it is refused, whatever is sampled
-        firsts = np.cumsum([0, *(fact.rounds for fact in facts)])
+        firsts, levels = _before(shards, [fact.rounds for fact in facts])
         again = [
             i
             for i, order in enumerate(orders)
-            if (order.first != firsts[i] and facts[i].rounds) or (i in seen and order.seen is None)
+            if (facts[i].rounds and _sampled_wrongly(facts[i], order, firsts[i], levels[i]))
+            or (i in seen and order.seen is None)
         ]
         if not again:
             break
         for i in again:
-            orders[i] = Order(shards[i], int(firsts[i]), seen.get(i, orders[i].seen))
+            orders[i] = Order(shards[i], firsts[i], levels[i], seen.get(i, orders[i].seen))
         made = work.each("reading again", read, [orders[i] for i in again], *shared)
         for i, handle, fact in zip(again, made, work.gather("facts", _facts_of, made), strict=True):
             handles[i], facts[i] = handle, fact
         seen = {i: ranges for i, ranges in seen.items() if orders[i].seen is None}
     for fact in facts:
         work.tallies[fact.worker] = work.tallies.get(fact.worker, Tally()) + fact.tally
-    faults = _all_faults(source, shards, facts)
-    faults.settle(on_error)
     kept = [handle for handle, fact in zip(handles, facts, strict=True) if fact.rounds]
+    level = max((fact.level for fact in facts if fact.level is not None), default=None)
+    return settled(kept, _all_faults(source, shards, facts), on_error, level)
+
+
+def settled(kept: list[Any], faults: Faults, on_error: OnError, level: int | None = None) -> ReadParts:
+    """What was read, if there is something and its faults are not to be refused."""
+    faults.settle(on_error)
     if not kept:
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
-        raise LogError(f"{source} holds no usable round{skipped}.")
-    return kept, faults
+        raise LogError(f"{faults.source} holds no usable round{skipped}.")
+    return ReadParts(kept, faults, level)
+
+
+def _before(shards: Sequence[Shard], rounds: Sequence[int | None]) -> tuple[list[int], list[int | None]]:
+    """How many rounds come before each shard, and at which level it is sampled; None where that is not known yet."""
+    firsts = np.cumsum([0, *(n or 0 for n in rounds)])[:-1].tolist()
+    if any(n is None for n in rounds):
+        return firsts, [None] * len(shards)
+    sizes: dict[Any, int] = {}
+    for shard, n in zip(shards, rounds, strict=True):
+        sizes[shard.partition] = sizes.get(shard.partition, 0) + (n or 0)
+    levels = levels_of(sizes)
+    return firsts, [levels[shard.partition] for shard in shards]
+
+
+def levels_of(sizes: Mapping[Any, int]) -> dict[Any, int]:
+    """At which level each partition is sampled, by the rounds up to its end; partitions are in the order of their keys.
+
+    >>> levels_of({"2026-01-02": 30_000, "2026-01-01": 15_000})
+    {'2026-01-01': 0, '2026-01-02': 2}
+    """
+    ends = np.cumsum([sizes[key] for key in sorted(sizes)])
+    return {key: sample_level(int(end)) for key, end in zip(sorted(sizes), ends, strict=True)}
+
+
+def _sampled_wrongly(fact: ShardFacts, order: Order, first: int, level: int | None) -> bool:
+    return order.first != first if fact.level is None else fact.level != level
 
 
 def _facts_of(part: ShardPart) -> ShardFacts:

@@ -47,6 +47,11 @@ class Source:
     faults: Faults
     some: Callable[[NDArray[np.int64], ItemIndex], Source] | None = None
 
+    @property
+    def asked(self) -> bool:
+        """Whether there is an answer for every context."""
+        return isinstance(self.known.contexts, _Asked)
+
     def narrowed(self, known: CandidateLists, events: Events, rounds: Rounds) -> Source:
         """The candidates on the contexts of one shard."""
         if self.some is None:

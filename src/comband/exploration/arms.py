@@ -47,6 +47,7 @@ class ArmExplorer(WholeLists):
 
     KIND: ClassVar[str] = "arms"
     FROM_TOTALS: ClassVar[bool] = True
+    FROM_FACTORS: ClassVar[bool] = True
     ONE_CREDITED = True
 
     def __init__(

@@ -67,8 +67,9 @@ class Explorer(Protocol):
 
     An explorer that shows lists in random order, given the set, says so with `random_order = True`: only then can it be
     watched whether places matter. An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round
-    then hold equal parts of its total. `smallest_list`, if it fills lists up uniformly, bounds (1−f)·q(a) of all lists
-    from below.
+    then hold equal parts of its total. One that reads rewards by factors of places (`Problem.places`), where events are
+    of pairs of item and place, says so with `FROM_FACTORS = True`. `smallest_list`, if it fills lists up uniformly,
+    bounds (1−f)·q(a) of all lists from below.
 
     >>> import numpy as np
     >>> import comband as cb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from comband.exploration.base import Drawn, Seed
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import Problem, as_generator
+from comband.problem import InputError, Problem, as_generator
 from comband.rounds import Decisions, Events, no_arms
 from comband.storage import Array, State, Text, check, require
 from comband.totals import first_of_rounds
@@ -49,6 +49,20 @@ def shown_lists(events: Events, chosen: NDArray[np.int64], list_size: int) -> tu
     first = np.flatnonzero(first_of_rounds(events.rows[chosen]))
     starts = np.searchsorted(events.rows, events.rows[chosen[first]])
     return first, np.ascontiguousarray(events.actions[starts[:, None] + np.arange(list_size)])
+
+
+def check_arms(arms: NDArray[np.int64], explorer: Any) -> NDArray[np.int64]:
+    """Whose list each decision shows, if the explorer credits that policy alone, and −1 otherwise: without it no reward
+    would count for anybody.
+    """
+    one_credited = isinstance(explorer, WholeLists) and explorer.ONE_CREDITED
+    if not np.isin(arms, explorer.shown if one_credited else -1).all():
+        raise InputError(
+            f"decisions to adopt must have arms as {type(explorer).__name__} draws them, "
+            f"{'the number of the policy whose list is shown' if one_credited else '-1 in all'}, got "
+            f"{np.unique(arms)[:5].tolist()}: adopt decisions as they were drawn."
+        )
+    return arms
 
 
 class WholeLists:

@@ -166,6 +166,7 @@ class ExaminedMixture:
     """
 
     KIND: ClassVar[str] = "examined mixture"
+    FROM_FACTORS: ClassVar[bool] = True
     random_order = True
 
     def __init__(self, mixture: MixtureExplorer, *, problem: Problem) -> None:

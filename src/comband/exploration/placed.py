@@ -60,6 +60,7 @@ class ExaminationExplorer(DisagreementExplorer):
     """
 
     KIND = "examination"
+    FROM_FACTORS = True
 
     def __init__(self, policies: PolicySet, candidates: ArrayLike, *, problem: Problem, **standing: Any) -> None:
         super().__init__(policies, candidates, problem=problem, **standing)

@@ -127,6 +127,16 @@ class Selector(Learner):
             self._witnesses = (*self._witnesses, take_contexts(decisions.contexts, some))
             self._n_witnesses += len(some)
 
+    @property
+    def _can_be_saved(self) -> bool:
+        """Whether a file can hold the contexts, as far as the first few tell."""
+        try:
+            for part in self._witnesses:
+                pack_contexts(part)
+        except InputError:
+            return False
+        return True
+
     def _pack_witnesses(self) -> State:
         try:
             contexts = [pack_contexts(part) for part in self._witnesses]

@@ -48,6 +48,8 @@ def as_floats(column: Column) -> Converted:
     wrong = np.zeros(len(column), dtype=bool)
     if pa.types.is_null(column.type):
         return Converted(np.full(len(column), np.nan), missing, wrong)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())  # the closest number, whatever the scale: Arrow's own way is off by a digit
     try:
         values = column.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -157,9 +159,9 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
         flat = _interleave(columns)
     converted = convert(flat)
     values = converted.values.reshape(len(kept), list_size)
-    wrong = converted.wrong.reshape(values.shape).any(axis=1)
+    wrong = _rows_with(converted.wrong, values)
     if values.dtype != np.float64:  # no NaN among keys: a missing one drops its row
-        missing = converted.missing.reshape(values.shape).any(axis=1) & ~wrong
+        missing = _rows_with(converted.missing, values) & ~wrong
         dropped += [(int(kept[i]), "missing value", f"one of the {what} is missing") for i in np.flatnonzero(missing)]
         wrong_or_missing = wrong | missing
     else:
@@ -172,6 +174,13 @@ def as_matrix(columns: Sequence[Column], convert: Converter, *, list_size: int, 
         good = ~wrong_or_missing
         values, kept = values[good], kept[good]
     return Matrix(values, kept, dropped)
+
+
+def _rows_with(mask: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.bool_]:
+    """The rows of a matrix of values in which the mask has one; mostly it has none, which is seen at once."""
+    if not mask.any():
+        return np.zeros(len(values), dtype=bool)
+    return np.asarray(mask.reshape(values.shape).any(axis=1))
 
 
 def _needs(values: NDArray[Any]) -> str:

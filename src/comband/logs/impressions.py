@@ -137,13 +137,22 @@ def _batch(whole: _Rows, list_size: int, positional: bool, faults: Faults) -> It
         faults.add("wrong position", told)
         good &= numbered
         positions = (numbers - from_one[:, None])[good]
+    # By their numbers, so that sums over a round's items do not depend on the order of its rows.
+    order = np.argsort(rewards[good], axis=1, kind="stable")
+    by_chance = np.argsort(np.take_along_axis(propensities[good], order, axis=1), axis=1, kind="stable")
+    order = np.take_along_axis(order, by_chance, axis=1)
+    items, rewards, propensities = (
+        np.take_along_axis(column[good], order, axis=1) for column in (items, rewards, propensities)
+    )
+    if positions is not None:
+        positions = np.take_along_axis(positions, order, axis=1)
     yield RawRounds(
         rows=rows[good, 0],
         ids=rounds[good, 0],
         contexts=contexts[good, 0],
-        items=items[good],
-        rewards=rewards[good],
-        propensities=propensities[good],
+        items=items,
+        rewards=rewards,
+        propensities=propensities,
         positions=positions,
     )
 

@@ -18,6 +18,7 @@ from comband.threads import may_share
 
 BATCH_ROWS = 1 << 17
 _BLOCK = 1 << 23
+_PIECE = 1 << 19  # that Arrow reads at a time: so much stays at hand
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_NUMBER = re.compile(rb"[-:,\[\s](?:Inf|NaN)")
@@ -123,17 +124,19 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
     """
     block = block.replace(b"\r\n", b"\n") if b"\r" in block else block
     block = block if block.endswith(b"\n") else block + b"\n"
-    n = block.count(b"\n")
+    data = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    n = len(ends)
     # With a brace at both ends of all lines and no others, there is one object on each, and none in it: of those, Arrow
     # would make a column for each name that occurs anywhere.
-    if block[:1] != b"{" or block.count(b"\n{") != n - 1 or block.count(b"}\n") != n or block.count(b"{") != n:
+    opened, closed = data[np.append(0, ends[:-1] + 1)] == ord("{"), data[ends - 1] == ord("}")
+    if not (opened.all() and closed.all()) or np.count_nonzero(data == ord("{")) != n:
         return None
     if not columns or b"\r" in block or b"\\ud" in block or b"\\uD" in block:
         return None
     if (b"Inf" in block or b"NaN" in block) and _NO_NUMBER.search(block):
         return None
-    data = np.frombuffer(block, dtype=np.uint8)
-    if not _few_lists(data) or _has_long_number(data):
+    if not _few_lists(data, ends) or _has_long_number(data):
         return None
     try:
         import pyarrow as pa
@@ -142,8 +145,9 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
         return None
     try:
         block.decode()
-        reading = arrow_json.ReadOptions(use_threads=may_share(), block_size=len(block) + 1)
-        table = arrow_json.read_json(pa.BufferReader(block), read_options=reading)
+        longest = int(np.diff(ends, prepend=-1).max())
+        reading = arrow_json.ReadOptions(use_threads=may_share(), block_size=max(_PIECE, longest + 1))
+        table = arrow_json.read_json(pa.BufferReader(block), read_options=reading).combine_chunks()
         table.validate(full=True)
     except (UnicodeDecodeError, OverflowError, pa.ArrowException):
         return None
@@ -155,9 +159,9 @@ def _regular(block: bytes, columns: Sequence[str]) -> dict[str, Any] | None:
     return found if all(map(_is_plain, found.values())) else None
 
 
-def _few_lists(data: NDArray[np.uint8]) -> bool:
+def _few_lists(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> bool:
     """Whether lines begin as many lists as the first one, and not many: Arrow has no limit to how deep they may be."""
-    before = np.searchsorted(np.flatnonzero(data == ord("[")), np.flatnonzero(data == ord("\n")))
+    before = np.searchsorted(np.flatnonzero(data == ord("[")), ends)
     here = np.diff(before, prepend=0)
     return bool(here[0] <= _MOST_LISTS and (here == here[0]).all())
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.catalogue import Catalogue
+from comband.catalogue import Catalogue, Keys
 from comband.contexts import context_prints
 from comband.logs.candidates import CandidateLists, read_candidates
 from comband.logs.checks import check_rounds, known_contexts, new_ids
@@ -18,7 +18,7 @@ from comband.logs.faults import Faults, LogError, check_on_error
 from comband.logs.formats import LogFormat, RawRounds
 from comband.logs.id_memory import IdMemory
 from comband.logs.registry import find_format, rename_columns
-from comband.logs.sampling import in_sample
+from comband.logs.sampling import id_marks, in_sample, mark_limit, sample_level
 from comband.logs.tables import open_table
 from comband.logs.total_rounds import TotalGather
 from comband.logs.totals import format_for_law
@@ -39,7 +39,8 @@ class LogReading:
     policies:
         The candidates, as policies of those positions.
     sample:
-        Some rounds, rewarded or not, spread over the log (`in_sample`): they tell what could be shown. None of totals.
+        Some rounds, rewarded or not, spread over the log (`comband.logs.sampling`): they tell what could be shown. None
+        of totals.
     max_reward:
         The most one round's shown items can bring together: min(sparsity, slots).
     smallest_propensity:
@@ -57,6 +58,8 @@ class LogReading:
         All rounds, if they were asked for; their contexts are positions in the candidates' table.
     totals, law:
         All rounds of a log of totals, and the mixture that drew their lists, if it was named.
+    level:
+        At which level rounds were sampled by their ids (`comband.logs.sampling`); None where they have none.
     problem:
         The setting, as far as the files tell it.
     faults:
@@ -88,6 +91,7 @@ class LogReading:
     totals: TotalRounds | None = None
     law: Mixture | None = None
     rounds: Rounds | None = None
+    level: int | None = None
 
 
 def read_log(
@@ -246,6 +250,7 @@ def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
 class Gather:
     """Collects what is kept of each batch; `first` rounds came before, in other files, with the `ids` seen there.
 
+    Rounds with ids are sampled at this `level`, or at that of their number if it is None (`comband.logs.sampling`).
     With `keep`, whole rounds are kept too, all of them.
     """
 
@@ -257,6 +262,7 @@ class Gather:
         faults: Faults,
         *,
         first: int = 0,
+        level: int | None = None,
         ids: IdMemory | None = None,
         places: Any = None,
         keep: bool = False,
@@ -268,6 +274,8 @@ class Gather:
         self._faults = faults
         self.ids = IdMemory() if ids is None else ids
         self._first = first
+        self._level = level
+        self._marks: list[NDArray[np.int64]] | None = None
         # With propensities per slot, item y in slot k is the action y·m + k; K is settled by the candidates, and all
         # items that none of them can show are one more, K.
         self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
@@ -276,7 +284,7 @@ class Gather:
         self._events: list[tuple[NDArray[np.int64], ...]] = []
         self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         self._rewarded = 0
-        self._sample: list[tuple[NDArray[Any], ...]] = []
+        self._sample: list[tuple[NDArray[Any], ...]] = [_no_rounds(kind.slots or candidates.list_size)]
         self._all: list[tuple[NDArray[Any], ...]] | None = [] if keep else None
         self._prints = IdMemory()
         self.repeated = 0
@@ -302,10 +310,11 @@ class Gather:
         fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults)
         if batch.ids is not None:
             fine &= new_ids(self.ids, batch.rows, batch.ids, fine, self._faults)
-        rows, rewards, propensities = batch.rows, batch.rewards, batch.propensities
+        rows, ids, rewards, propensities = batch.rows, batch.ids, batch.rewards, batch.propensities
         positions = batch.positions
         if not fine.all():
             rows, rewards, propensities = rows[fine], rewards[fine], propensities[fine]
+            ids = None if ids is None else ids[fine]
             codes, places = codes[fine], places[fine]
             positions = None if positions is None else positions[fine]
         if len(rows) == 0:
@@ -322,9 +331,32 @@ class Gather:
             self.repeated += int(self._prints.repeated((context_prints(whole) >> np.uint64(2)).view(np.int64)).sum())
         if self._all is not None:
             self._all.append((rows, places, codes, propensities, rewards))
-        kept = in_sample(self._first + self.n_rounds + np.arange(len(rows)))
+        kept = self._chosen(ids, len(rows))
         self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
         self.n_rounds += len(rows)
+
+    def add_quiet(self, n: int, smallest: float) -> None:
+        """Count n good rounds that nobody needs to see, without reward and not of the sample."""
+        self.n_rounds += n
+        self.smallest = min(self.smallest, smallest)
+
+    def _chosen(self, ids: Keys | None, n: int) -> NDArray[np.bool_]:
+        """Which of the next n rounds belong to the sample, as far as is known before the last round."""
+        if ids is None:
+            return in_sample(self._first + self.n_rounds + np.arange(n))
+        level = sample_level(self.n_rounds + n) if self._level is None else self._level
+        marks = id_marks(ids)
+        kept = marks < mark_limit(level)
+        self._marks = self._marks or [np.empty(0, dtype=np.int64)]
+        self._marks.append(marks[kept])
+        return np.asarray(kept)
+
+    @property
+    def level(self) -> int | None:
+        """At which level rounds are sampled by their ids; None if they have none."""
+        if self._marks is None:
+            return None
+        return sample_level(self.n_rounds) if self._level is None else self._level
 
     def result(self) -> LogReading:
         """Everything put together."""
@@ -342,10 +374,13 @@ class Gather:
             catalogue=None if self._kind.positional else self._candidates.items.catalogue,
             places=self._places,
             rounds=None if self._all is None else _as_rounds(self._all),
+            level=self.level,
         )
 
     def events(self) -> Events:
         """The positive rewards."""
+        if not self._events:
+            return Events.none(self.n_rounds)
         rounds, places, rows, actions = (np.concatenate(parts) for parts in zip(*self._events, strict=True))
         rewards, propensities = (np.concatenate(parts) for parts in zip(*self._rewards, strict=True))
         return Events(
@@ -361,7 +396,10 @@ class Gather:
 
     def sample(self) -> Rounds:
         """Some rounds, rewarded or not."""
-        return _as_rounds(self._sample)
+        whole = _as_rounds(self._sample)
+        if self._marks is None or self.level is None or self._level is not None:
+            return whole
+        return whole[np.flatnonzero(np.concatenate(self._marks) < mark_limit(self.level))]
 
     def _policies(self) -> tuple[PolicySet, Problem]:
         m, lists, names = self._candidates.list_size, self._candidates.lists, self._candidates.names
@@ -391,6 +429,11 @@ class Gather:
         )
         self._rewards.append((rewards[where, slot], propensities[where, slot]))
         self._rewarded += len(rewarded)
+
+
+def _no_rounds(m: int) -> tuple[NDArray[Any], ...]:
+    none, lists = np.empty(0, dtype=np.int64), np.empty((0, m))
+    return none, none, lists.astype(np.int64), lists, lists
 
 
 def _as_rounds(parts: list[tuple[NDArray[Any], ...]]) -> Rounds:

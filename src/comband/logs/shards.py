@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from comband.catalogue import spelt_numbers
 from comband.frames import is_frame
 from comband.logs.faults import Faults, LogError
 from comband.logs.formats import LogFormat
@@ -59,12 +60,16 @@ def _constant(value: str, n: int, kind: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part `number` of a log; `rows` as the file says, None where it does not."""
+    """Part `number` of a log; `rows` as the file says, None where it does not.
+
+    `partition` is the key of the partition that it belongs to: a number or text, alike for all shards of a log.
+    """
 
     number: int
     table: ShardTable
     format: LogFormat
     rows: int | None
+    partition: int | str = 0
 
     @property
     def name(self) -> str:
@@ -118,8 +123,13 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def find_shards(log: Any, format: str | LogFormat = "auto", columns: Mapping[str, str] | None = None) -> list[Shard]:
-    """All shards of a log, in order; `columns` as for `read_log`."""
+def find_shards(
+    log: Any,
+    format: str | LogFormat = "auto",
+    columns: Mapping[str, str] | None = None,
+    partition: str | None = None,
+) -> list[Shard]:
+    """All shards of a log, in order; `columns` as for `read_log`, `partition` names folders (day=2026-01-01)."""
     shards: list[Shard] = []
     for path in find_files(log):
         plain = open_table(path)
@@ -141,7 +151,26 @@ def find_shards(log: Any, format: str | LogFormat = "auto", columns: Mapping[str
                 f"all files of a log must have one format, but {shards[0].name} is read as {first.name} and "
                 f"{shard.name} as {shard.format.name}; name one (--format)."
             )
-    return shards
+    return shards if partition is None else _partitioned(shards, partition)
+
+
+def _partitioned(shards: list[Shard], name: str) -> list[Shard]:
+    """The shards with what their folders say of `name`."""
+    found = [dict(shard.table.hive).get(name) for shard in shards]
+    for shard, key in zip(shards, found, strict=True):
+        if key is None:
+            raise LogError(f"{shard.name} is in no folder {name}=…, which tells a file's partition; leave it out.")
+    return [replace(shard, partition=key) for shard, key in zip(shards, partition_keys(found), strict=True)]
+
+
+def partition_keys(values: Sequence[Any]) -> list[int | str]:
+    """Keys of partitions in one form, so that they have an order: numbers if all are, otherwise text.
+
+    >>> partition_keys(["10", "9"]), partition_keys(["2026-01-02", "x"])
+    ([10, 9], ['2026-01-02', 'x'])
+    """
+    numbers, spelt = spelt_numbers(np.array([str(value) for value in values], dtype=object))
+    return numbers.tolist() if spelt.all() else [str(value) for value in values]
 
 
 def _cut(table: ShardTable) -> list[tuple[ShardTable, int | None]]:

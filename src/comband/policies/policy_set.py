@@ -196,7 +196,8 @@ class PolicySet:
         """The same with one more at the end."""
         if policy is None:
             raise InputError("a further candidate must be a policy, with predict(X) -> lists (n, m), got None.")
-        more = PolicySet([*self._policies, policy], [*self.names, name], fallback=self.fallback)
+        members, names = [*self._policies, policy], [*self.names, name]
+        more = PolicySet(members, names, fallback=self.fallback, catalogue=self.catalogue)
         more.cover = self.cover
         return more
 
@@ -268,12 +269,21 @@ class PolicySet:
         rows: NDArray[np.int64],
         actions: NDArray[np.int32],
         indices: ArrayLike | None = None,
+        *,
+        once: bool = False,
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         """`contains` in blocks of bounded size: (numbers of events, their rows of the matrix).
 
-        All events of one context come in one block, ordered by context, and only contexts that have one are evaluated.
+        All events of one context come in one block, ordered by context, and only contexts that have one are evaluated;
+        with `once` equal contexts that are whole numbers once for all rows that have them, which then come together.
         """
         rows, actions = _check_events(X, rows, actions)
+        if once and isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iu" and len(rows):
+            keys, place = np.unique(X[rows], return_inverse=True)
+            order = np.lexsort((rows, place))  # by context, then by row
+            for events, inside in self._incidence(keys, place[order], actions[order], indices):
+                yield order[events], inside
+            return
         yield from self._incidence(X, rows, actions, indices)
 
     def _incidence(

@@ -120,6 +120,7 @@ class Decisions:
         epoch: int,
         contexts: Contexts,
         covered: NDArray[np.bool_] | None = None,
+        arms: NDArray[np.int64] | None = None,
     ) -> Decisions:
         """What was just drawn under one plan, numbered from `first_id`, before a ledger signs it.
 
@@ -133,7 +134,7 @@ class Decisions:
         put(record, "epochs", _epochs(n, epoch) if n <= SMALL else read_only(np.full(n, epoch)))
         put(record, "contexts", contexts)
         put(record, "covered", all_covered(n) if covered is None else read_only(covered))
-        put(record, "arms", no_arms(n))
+        put(record, "arms", no_arms(n) if arms is None else read_only(arms))
         put(record, "makers", _no_makers(n))
         return record
 

@@ -61,6 +61,8 @@ def _levels(run: Run) -> str:
     verdict = run.verdict
     spent = verdict.spent()
     allowed = verdict.claimed_delta
+    if allowed >= 1:
+        return f"each of {verdict.field.planned_fields:,} planned fields has δ, and nothing is left of probability"
     enough = spent <= allowed * (1 + 1e-9)
     return HOLDS if enough else f"claims so far may be wrong with probability {spent:g}, more than {allowed:g}"
 

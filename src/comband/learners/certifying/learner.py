@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -37,7 +37,7 @@ from comband.places import placed_rounds, unplaced
 from comband.policies.base import Policy
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count, check_epsilon, check_flag, check_fraction, check_positive
-from comband.results import CertificationStatus, Comparison, Selection
+from comband.results import NOT_SAVED, CertificationStatus, Comparison, Selection
 from comband.rounds import Decisions, Rounds, check_decisions
 from comband.storage import Flag, State, require
 
@@ -273,7 +273,8 @@ class CertifyingLearner(Selector):
         if self.rounds == self._ledger.answered == 0:
             raise InputError("no decision has been answered yet; ask, show the lists, and tell the rewards first.")
         self._look()
-        return self._all.report(self.rounds, self.options()).selection()
+        selection = self._all.report(self.rounds, self.options()).selection()
+        return selection if self._can_be_saved else replace(selection, notes=(*selection.notes, NOT_SAVED))
 
     @alone
     def status(self) -> CertificationStatus:

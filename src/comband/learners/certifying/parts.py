@@ -9,6 +9,7 @@ import numpy as np
 
 from comband.contexts import Contexts, alike
 from comband.exploration.base import Exploration
+from comband.exploration.blocks import check_arms
 from comband.exploration.recent import RecentContexts
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.epochs import Epoch, Epochs
@@ -153,6 +154,7 @@ class Parts:
             epoch=number,
             contexts=X,
             covered=drawn.covered.copy(),
+            arms=check_arms(drawn.arms, self.epochs[number].explorer).copy(),
         )
         self.queue.check_batch(len(decisions), first_id, number)
         epoch = self.epochs[number]

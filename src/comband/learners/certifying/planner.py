@@ -108,6 +108,11 @@ class Planner:
                 f"{type(explorer).__name__} needs the rewards of single actions and cannot use totals; it needs a "
                 'problem with feedback="items".'
             )
+        if isinstance(problem.places, tuple) and not getattr(explorer, "FROM_FACTORS", False):
+            raise InputError(
+                f"{type(explorer).__name__} reads the rewards of items and cannot use factors of places: plan one that "
+                "can (ExaminedMixture, say), or leave places out of the problem."
+            )
         rho = problem.max_reward
         bound = rho / explorer.smallest_disputed
         if len(evidence.seen):

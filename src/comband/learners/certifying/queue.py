@@ -284,6 +284,19 @@ def _in_order(events: Events) -> Events:
     return events_of_rounds(events, np.argsort(events.ids, kind="stable"))[0]
 
 
+def waiting_for(queue: Queue) -> tuple[int, int]:
+    """The first decision whose answer is waited for, or the next one if none is; and how many answers to decisions
+    before it do not count yet, because their period is not over.
+    """
+    answered = queue._answered
+    ids = np.arange(queue.front, queue.front + len(answered))
+    awaited = ~answered
+    if queue.patience is not None:
+        awaited &= (ids >= queue.ledger.issued - queue.patience) | np.isin(ids, queue.failed)
+    n = int(np.append(awaited, True).argmax())
+    return queue.front + n, int(answered[:n].sum())
+
+
 def _split(events: Events, first_id: int) -> tuple[Events, Events]:
     """Events of decisions below `first_id`, and the others."""
     n = int(np.searchsorted(events.ids, first_id))

@@ -7,6 +7,7 @@ import numpy as np
 from comband.claims import Claim
 from comband.learners.certifying.claims import COVER, GUARDS, Run, certificate, claims
 from comband.learners.certifying.compared import compared, estimated
+from comband.learners.certifying.queue import waiting_for
 from comband.learners.certifying.verdict import Certified
 from comband.results import (
     CertificationStatus,
@@ -176,15 +177,18 @@ class Report(Run):
             notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
             if self.planner.traffic.spent(verdict.evidence):
                 notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
-        behind = queue.behind
+        unanswered, in_period = waiting_for(queue)
+        behind = queue.behind - in_period
         if behind:
             in_time = "set a patience"
             if queue.patience is not None:
                 in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
             notes.append(
-                f"{behind:,} answers do not count yet, because decision {queue.front} before them has none: tell it "
+                f"{behind:,} answers do not count yet, because decision {unanswered} before them has none: tell it "
                 f"too (zeros if it stays without answer), or {in_time}"
             )
+        if in_period:
+            notes.append(f"{in_period:,} answers count when their period of {queue.period:,} decisions is over")
         if len(queue.failed):
             notes.append(
                 f"{len(queue.failed):,} answers could not be taken in, because something failed when they were told "
