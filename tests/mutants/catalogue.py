@@ -1350,7 +1350,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "learners/two_phase/learner.py",
         'self.route in ("gradient", "joint", "refined") and self._explored_in_order',
         'self.route in ("gradient", "joint", "refined")',
-        'self.route in ("gradient", "refined")',
         "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
         (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
     ),
