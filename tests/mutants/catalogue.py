@@ -1349,7 +1349,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "learners/two_phase/learner.py",
         'self.route in ("gradient", "joint", "refined") and self._explored_in_order',
-        'self.route in ("gradient", "refined")',
+        'self.route in ("gradient", "joint", "refined")',
         "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
         (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
     ),
