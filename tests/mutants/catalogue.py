@@ -1307,6 +1307,34 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/serve/test_stores.py::test_leases_and_fences",),
     ),
     Mutant(
+        "serve/access.py::Access.check",
+        'request.method not in ("GET", "HEAD")',
+        "self.is_open and tokens",
+        "pages of other sites end experiments",
+        ("tests/serve/test_access.py::test_pages_of_other_sites_change_nothing",),
+    ),
+    Mutant(
+        "serve/access.py::Access._check_host",
+        "self.hosts is not None and asked not in self.hosts",
+        "self.hosts is not None and not asked",
+        "a site whose name points here is answered",
+        ("tests/serve/test_access.py::test_hosts_are_checked_with_tokens_too",),
+    ),
+    Mutant(
+        "serve/writer.py::Writer._written",
+        "item.call is None and not item.is_given_up",
+        "item.call is None",
+        "a decision that was given up is written, and counts as one without rewards",
+        ("tests/serve/test_deadlines.py::test_what_was_given_up_is_not_written",),
+    ),
+    Mutant(
+        "serve/learners.py::Learners._run",
+        "self._experiments.unfinished",
+        "self._experiments.all",
+        "experiments that have ended cost a commit per second",
+        ("tests/serve/test_many.py::test_ended_experiments_cost_nothing",),
+    ),
+    Mutant(
         "logs/candidates.py::_wide",
         "who = list(names)  # in this order, whatever the file's",
         'who = [name for name in table.names if name != "context"]',
@@ -1352,7 +1380,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "learners/two_phase/learner.py::TwoPhase._enough_explored",
         'self.route in ("gradient", "joint", "refined") and self._explored_in_order',
-        'self.route in ("gradient", "refined")',
+        'self.route in ("gradient", "joint", "refined")',
         "a design from the rounds that were answered first, no fair sample, is said to be ensured by the theorem",
         (f"{PAC}::test_a_design_from_rounds_that_were_answered_first_ensures_nothing",),
     ),
