@@ -1,7 +1,7 @@
 """Names that are loaded when they are first used.
 
 A package's `__init__.pyi` lists them, as type checkers and editors read them, one per line: `from a.b import C as C`.
-Its `__init__.py` reads the same lines and loads a.b when somebody asks for C (PEP 562, as in Scientific Python's SPEC
+Its `__init__.py` reads the same lines and loads a.b when C is first asked for (PEP 562, as in Scientific Python's SPEC
 1). So a package costs what is used of it, and there is one list of what it offers.
 """
 

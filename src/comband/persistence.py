@@ -109,7 +109,7 @@ def save_model(model: BanditListClassifier, path: str | os.PathLike[str]) -> Non
 def load_model(
     path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES, also_allow: Iterable[str] = ()
 ) -> BanditListClassifier:
-    """Read what `save_model` wrote. Safe for a file from somebody else: it can hold data, and nothing that runs.
+    """Read what `save_model` wrote. Safe for a file of any origin: it can hold data, and nothing that runs.
 
     Refused, before anything is built: files larger than `max_bytes` on disk or unpacked, and files that name a type or
     a way of rebuilding which is not on the pinned list `ALLOWED`. `also_allow` adds types of your own by full name

@@ -71,7 +71,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
     except OSError as error:
-        raise type(error)(error.errno, error.strerror, str(path)) from None  # nobody knows the other name
+        raise type(error)(error.errno, error.strerror, str(path)) from None  # the caller knows this name alone
     try:
         yield part
         with open(part, "rb+") as file:
@@ -108,7 +108,7 @@ def save(path: str | os.PathLike[str], kind: str, state: State) -> None:
 
 
 def pack(kind: str, state: State) -> bytes:
-    """What `save` would write, for whoever keeps it elsewhere."""
+    """What `save` would write, to be kept elsewhere."""
     file = io.BytesIO()
     _write(file, _to_write(kind, state))
     return file.getvalue()
@@ -140,7 +140,7 @@ def _write(target: Path | io.BytesIO, entries: Mapping[str, NDArray[Any]]) -> No
                 with archive.open(info, "w", force_zip64=True) as file:
                     np.lib.format.write_array(file, array, version=(2, 0), allow_pickle=False)
         size = target.stat().st_size if isinstance(target, Path) else target.getbuffer().nbytes
-        if unpacked <= _largest_unpacked(size):  # else nobody could tell it from a trap
+        if unpacked <= _largest_unpacked(size):  # else `load` would take it for a trap
             break
 
 

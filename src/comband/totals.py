@@ -104,7 +104,7 @@ class TotalRounds:
         first_propensities: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> TotalRounds:
-        """Rounds from somebody else's log, checked. The law of whole lists must be in it, in one of two forms.
+        """Rounds from a log of another system, checked. The law of whole lists must be in it, in one of two forms.
 
         Parameters
         ----------

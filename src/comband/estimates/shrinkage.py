@@ -1,7 +1,7 @@
 """Estimates of many candidates, shrunk towards what is known beforehand: for guesses, never for a promise.
 
 Estimates y of values, each with its variance v, are taken as y = b·x + N(0, τ²) + N(0, v), where x are scores that
-somebody had before (0 without any), all of it centred. b, how much the scores are worth, and τ², how much candidates
+were known before (0 without any), all of it centred. b, how much the scores are worth, and τ², how much candidates
 differ beyond them, are fitted to the estimates themselves (empirical Bayes), so that scores that turn out to be
 useless, or the wrong way round, lose their say. The best guess at a value is then b·x + τ²/(τ² + v)·(y − b·x): where
 there are many candidates and few rewards, the one of highest y is mostly the luckiest.

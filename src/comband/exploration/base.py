@@ -26,7 +26,7 @@ class Drawn:
     """Decisions, and what the explorer saw on the way.
 
     `lists` (k, S, m) are those of all its candidates on the last k contexts, if it had to ask them and was told to keep
-    so many: nobody need ask again. None otherwise.
+    so many: they need not be asked for again. None otherwise.
 
     Parameters
     ----------

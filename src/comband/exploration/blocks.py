@@ -29,7 +29,7 @@ def row_blocks(n: int, n_policies: int, list_size: int) -> list[slice]:
 
 
 def attention_shares(attention: Floats, leader: int) -> Floats:
-    """Attention as shares that sum to one, none for the leader; equal ones where nobody has any.
+    """Attention as shares that sum to one, none for the leader; equal ones where no rival has any.
 
     >>> attention_shares(np.array([5.0, 1.0, 3.0]), leader=0).tolist()
     [0.0, 0.25, 0.75]

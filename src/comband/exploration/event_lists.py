@@ -64,7 +64,7 @@ class EventLists:
         room = len(self._ids)
         ids, lists = ids[-room:] if room else ids[:0], lists[-room:] if room else lists[:0]
         places = (self._next + np.arange(len(ids))) % max(room, 1)
-        self._ids[places] = -1  # whatever fails between: a place without a number is nobody's
+        self._ids[places] = -1  # whatever fails between: a place without a number is free
         self._lists[places] = lists if same else lists[:, np.searchsorted(candidates, self._candidates)]
         self._ids[places] = ids
         self._next = (self._next + len(ids)) % max(room, 1)

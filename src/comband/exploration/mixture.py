@@ -230,7 +230,7 @@ def mixture_explorer(
 
 @dataclass(frozen=True, slots=True)
 class UniformListsExploration:
-    """Uniform lists: importance weights are K/m, whoever the candidates are and however few of them are left.
+    """Uniform lists: importance weights are K/m, whatever the candidates are and however few of them are left.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)

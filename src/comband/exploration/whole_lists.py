@@ -1,4 +1,4 @@
-"""Whole lists of candidates, credited to whoever would have shown the same one: weighting of lists, for totals."""
+"""Whole lists of candidates, credited to every candidate with the same list: weighting of lists, for totals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WholeListExplorer(CandidatesLists):
         return np.asarray(self._same(events, chosen).mean(axis=1) / self._problem.list_size)
 
     def propensities(self, events: Events, chosen: NDArray[np.int64], inside: Rows) -> NDArray[np.float64]:
-        """P(a | x)/m by who counted for these events; 1/(Sm) where nobody did."""
+        """P(a | x)/m by who counted for these events; 1/(Sm) where none did."""
         shares = inside @ np.full(inside.n_columns, 1 / inside.n_columns)
         return np.maximum(shares, self.smallest) / self._problem.list_size
 

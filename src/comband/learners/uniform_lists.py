@@ -15,7 +15,7 @@ from comband.problem import Problem, has_totals
 class UniformLists(CertifyingLearner):
     """Show uniform lists, with the evidence and the stopping rule of `AdaptiveComband`.
 
-    Importance weights are K/m, whoever the candidates are and however few of them are left.
+    Importance weights are K/m, whatever the candidates are and however few of them are left.
 
     Parameters
     ----------

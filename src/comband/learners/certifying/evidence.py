@@ -81,8 +81,8 @@ class Evidence:
     to the last bit, whichever of them came in together.
 
     `a + b` has seen the rounds of both: exactly, up to the rounding of sums, if the epochs are the same ones (explorers
-    and bets fixed before either saw a round) and no round is in both. Whoever merges parts that different processes
-    gathered must take them up to one decision, with none left out before it: which rounds are in must not depend on
+    and bets fixed before either saw a round) and no round is in both. Parts that different processes
+    gathered must be merged up to one decision, with none left out before it: which rounds are in must not depend on
     their rewards.
 
     Parameters

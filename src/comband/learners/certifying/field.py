@@ -3,10 +3,10 @@
 The proof in `comband.estimates.betting` is about one policy π*, the best of the field. Let candidates come and go, and
 let the world be at rest: V(π) is the value of π under the one distribution of contexts and rewards, whether or not π
 was there in a round. A newcomer's evidence begins at its arrival. "No candidate in the field exceeds ℓ by more than μ"
-is wrong only of the best policy b that is in the field then; and b may be chosen by whoever saw the data.
+is wrong only of the best policy b that is in the field then; and b may be chosen in view of the data.
 
 Two things go wrong if nothing is done. *Selection*: some policy's misleading evidence reaches 1/δ with probability δ
-for each, and whoever withdraws all better ones makes it the best. *Leaders that were better*: in epochs led by ℓ' with
+for each, and withdrawing all better ones makes it the best. *Leaders that were better*: in epochs led by ℓ' with
 V(ℓ') > V(b) bets at μ = 0 against b grow, rightly, since b is not the best; when ℓ' is withdrawn b may be, and that
 evidence counts no longer.
 

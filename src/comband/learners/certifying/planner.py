@@ -1,4 +1,4 @@
-"""The next epoch: leader, explorer and stakes, chosen from the past for contexts that nobody has seen yet."""
+"""The next epoch: leader, explorer and stakes, chosen from the past for contexts that are yet to come."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from comband.problem import InputError, Problem
 
 _DOUBT = 0.5  # standard errors by which a gap is taken to be smaller than it looks when bets are chosen
 _SMALLEST_TARGET = 0.2  # of epsilon: the gap on which is bet at least
-_SMALLEST_AIM = 1e-4  # of the largest reward of a round: nobody works for less
+_SMALLEST_AIM = 1e-4  # of the largest reward of a round: less is not worth the rounds
 
 
 def first_aim(problem: Problem, delta: float, max_rounds: int) -> float:

@@ -40,7 +40,7 @@ class Queue:
     or have waited for `patience` further decisions (then it counts as without reward): answers that come early cannot
     bias the result.
 
-    An answer's age is the number of decisions that were made since, when it is told, whoever else was told before: what
+    An answer's age is the number of decisions that were made since, when it is told, whatever was told before: what
     is older than the patience is late, and counts as if it had not come. So the same answers, told after the same
     numbers of decisions, lead to the same state in whatever order and in whatever parts they are told.
 

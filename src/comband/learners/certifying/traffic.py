@@ -34,14 +34,14 @@ class Loss:
 class Traffic:
     """All visitors, or a share of them, the others seeing production's own list; and how much reward may be lost.
 
-    Whoever takes part is drawn anew in each round, whatever the context: production's list is one more part of the
+    Participation is drawn anew in each round, whatever the context: production's list is one more part of the
     distribution that lists are drawn from, with exact propensities, so the promise is about all visitors and has the
     same proof. Production stays a candidate to the end, however much evidence there is against its being the best.
 
     Parameters
     ----------
     production:
-        Its position among the policies; None where nobody is.
+        Its position among the policies; None where no candidate is.
     exposure:
         The share of visitors who take part.
     max_loss:
