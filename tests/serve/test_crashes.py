@@ -51,7 +51,7 @@ for line in sys.stdin:
         if pid == 0:
             os.close(0)
             try:
-                serve(Settings(store=more[0], port=int(more[1]), log="error", lease=.3, poll=.05, snapshot=.3))
+                serve(Settings(store=more[0], port=int(more[1]), open=True, log="error", lease=.3, poll=.05, snapshot=.3))
             except BaseException:
                 os._exit(1)
             os._exit(0)

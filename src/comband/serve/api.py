@@ -8,7 +8,7 @@
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
 | `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
-| `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `StateChanged` |
+| `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
 | `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
 | `POST /v1/experiments/NAME/decisions` | decide | one `DecisionRequest` → `Decision`, or a list of them → `Decisions` |
 | `GET /v1/experiments/NAME/decisions/ID` | read | `Shown` |
@@ -17,6 +17,8 @@
 | `GET /healthz`, `/readyz`, `/openapi.json` | | |
 | `GET /metrics` | read | Prometheus |
 | `GET /`, `/page/FILE` | | the page; it has no data of its own |
+
+Every `POST` must be JSON, and must not come from a page of another site (`comband.serve.access`).
 """
 
 from __future__ import annotations
@@ -33,14 +35,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from comband.serve import page, wire
+from comband.serve.access import Access
 from comband.serve.exporting import export
 from comband.serve.metrics import Latencies, metrics_text
 from comband.serve.problems import RefusedError, problem_of
 from comband.serve.service import Service
-from comband.serve.tokens import roles_of
 from comband.serve.wire import as_json
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _JSON = "application/json"
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
@@ -68,12 +69,12 @@ class Api:
     ----------
     service:
         What they ask.
-    is_open:
-        Whether no tokens are asked for as long as there are none: for loopback only.
+    access:
+        Who may ask them.
     """
 
-    def __init__(self, service: Service, *, is_open: bool) -> None:
-        self.service, self.is_open, self.latencies = service, is_open, Latencies()
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service, self.access, self.latencies = service, access, Latencies()
 
     # ---- experiments -------------------------------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ class Api:
     async def change(self, request: Request) -> Response:
         """Pause, resume or end."""
         name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
+        wire.nothing_of(await body_of(request) or b"{}")
         state = {"pause": "paused", "resume": "running", "end": "ended"}[verb]
         before = await self.service.set_state(name, state)  # type: ignore[arg-type]
         if before is None:
@@ -184,28 +186,6 @@ class Api:
             raise HTTPException(404)
         return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
 
-    # ---- who may -----------------------------------------------------------------------------------------------------
-
-    def check(self, request: Request, role: str | None) -> None:
-        """Refuse whoever may not."""
-        if role is None:
-            return
-        tokens, given = self.service.experiments.tokens, request.headers.get("authorization", "")
-        if self.is_open and not tokens:
-            # Without tokens the machine's own users may; pages of other sites, by a name that points here, may not.
-            host = request.headers.get("host", "").rsplit(":", 1)[0]
-            if host not in LOOPBACK:
-                raise RefusedError(421, "Without tokens the service answers only as localhost or 127.0.0.1.")
-            return
-        kind, _, secret = given.partition(" ")
-        roles = roles_of(tokens, secret.strip()) if kind.lower() == "bearer" else None
-        if roles is None:
-            raise RefusedError(
-                401, "Send `Authorization: Bearer TOKEN`; `comband token create` makes one.", www_authenticate="Bearer"
-            )
-        if role not in roles:
-            raise RefusedError(403, f"This token may {', '.join(sorted(roles))}; this needs the role {role}.")
-
 
 async def body_of(request: Request) -> bytes:
     """The body, if it is JSON and not too large."""
@@ -248,7 +228,17 @@ ROUTES = (
     Route("GET", f"{_ONE}/history", "read", Api.history, "How it went", answers=wire.History, may=(404,)),
     Route("GET", f"{_ONE}/result", "read", Api.result, "The answer", answers=wire.Result, may=(404, 409)),
     *(
-        Route("POST", f"{_ONE}/{verb}", "admin", Api.change, text, answers=wire.StateChanged, may=(404, 409))
+        Route(
+            "POST",
+            f"{_ONE}/{verb}",
+            "admin",
+            Api.change,
+            text,
+            wire.Nothing,
+            wire.StateChanged,
+            200,
+            (*_OF_BODIES, 404, 409),
+        )
         for verb, text in (
             ("pause", "Decide nothing for a while"),
             ("resume", "Go on deciding"),
@@ -314,12 +304,12 @@ ROUTES = (
 )
 
 
-def make_app(service: Service, *, is_open: bool = True) -> FastAPI:
-    """The application over a service."""
+def make_app(service: Service, access: Access) -> FastAPI:
+    """The application over a service, for those who may."""
     from comband.serve.openapi import describe
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    api = Api(service, is_open=is_open)
+    api = Api(service, access)
     for route in sorted(ROUTES, key=lambda one: one.role not in ("decide", "reward")):  # routes are tried in turn
         app.add_route(route.path, _guarded(api, route), [route.method], name=f"{route.method} {route.path}")
     description = as_json(describe(ROUTES))
@@ -345,7 +335,8 @@ def _guarded(api: Api, route: Route) -> Callable[[Request], Awaitable[Response]]
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
         try:
-            api.check(request, route.role)
+            if route.role is not None:
+                api.access.check(request, route.role, api.service.experiments.tokens)
             response = await route.call(api, request)
         except Exception as error:
             response = problem_of(error)

@@ -38,7 +38,7 @@ class Client:
     address:
         Where it listens, `http://127.0.0.1:8300`.
     token:
-        Made by `comband token create`; none is needed on the machine itself while there are none.
+        As the service's first start shows it, or `comband token create`; none is needed by a service that is open.
     timeout:
         Seconds for one call.
     retries:

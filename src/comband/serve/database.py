@@ -74,7 +74,7 @@ class Database(ABC):
     def migrate(self, upto: int = len(VERSIONS)) -> int:
         """Bring the tables to the newest version; returns the version that was there."""
         with self.transaction():
-            self._lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
+            self.lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
             self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
             rows = self.run("SELECT version FROM comband_schema")
             version = int(rows[0][0]) if rows else 0
@@ -124,7 +124,7 @@ class Database(ABC):
         """The database's clock in milliseconds, the same for all who use it; inside a transaction."""
         return time.time_ns() // 1_000_000
 
-    def _lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)
+    def lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)
         """Keep others from changing the tables at the same time."""
 
     def wait(self, seconds: float) -> bool:

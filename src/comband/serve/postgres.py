@@ -76,7 +76,8 @@ class Postgres(Database):
         if ears is not None:
             ears.close()
 
-    def _lock_schema(self) -> None:
+    def lock_schema(self) -> None:
+        """Keep others from changing the tables at the same time."""
         self.run("SELECT pg_advisory_xact_lock(?)", [_SCHEMA_LOCK])
 
     def _connect(self) -> Any:

@@ -14,19 +14,21 @@ import msgspec
 
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
+from comband.serve.access import LOOPBACK, Access
 from comband.serve.learners import Timing
 from comband.serve.wire import Spec
 from comband.text import quoted
 
 PREFIX = "COMBAND_SERVE_"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a service runs.
 
-    store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. learn: whether this process may learn.
+    store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. open: whether no tokens are asked for,
+    which is possible on loopback only. hosts: names by which it is reached ("*": any; without any, loopback's if it
+    listens there, else all). proxies: addresses whose word on who asks is taken. learn: whether this process may learn.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
     lease, poll, snapshot: seconds; see `Timing`. experiments: those to be made at the start, unless they are there.
     """
@@ -34,6 +36,9 @@ class Settings:
     store: str = "sqlite:///comband.db"
     host: str = "127.0.0.1"
     port: int = 8300
+    open: bool = False
+    hosts: Sequence[str] = field(default_factory=list)
+    proxies: Sequence[str] = field(default_factory=list)
     learn: bool = True
     log: str = "info"
     lease: float = 3.0
@@ -46,6 +51,14 @@ class Settings:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return self.host in LOOPBACK
+
+    @property
+    def access(self) -> Access:
+        """Who may ask."""
+        hosts: Sequence[str] | None = [*LOOPBACK, *(name.lower() for name in self.hosts)]
+        if "*" in self.hosts or not (self.hosts or self.is_loopback):
+            hosts = None
+        return Access(is_open=self.open, hosts=hosts)
 
     @property
     def timing(self) -> Timing:
@@ -109,6 +122,8 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
         raise InputError(f"{source}: log must be debug, info, warning or error, got {quoted(made.log)}.")
     if min(made.lease, made.poll, made.snapshot) <= 0:
         raise InputError(f"{source}: lease, poll and snapshot must be above 0.")
+    if not all(isinstance(entry, str) for entry in (*made.hosts, *made.proxies)):
+        raise InputError(f"{source}: hosts and proxies must be lists of text.")
     if not all(isinstance(entry, str) for entry in made.models.values()):
         raise InputError(f"{source}: models must be text, module:function for each name.")
     return made
@@ -130,6 +145,8 @@ _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 def _parsed(name: str, text: str) -> Any:
     kind = type(getattr(Settings(), name))
+    if kind is list:
+        return [part.strip() for part in text.split(",") if part.strip()]
     if kind is bool and text.lower() in ("true", "false", "1", "0"):
         return text.lower() in ("true", "1")
     try:

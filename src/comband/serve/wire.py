@@ -156,6 +156,10 @@ class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
     planned: bool = False
 
 
+class Nothing(Struct, forbid_unknown_fields=True):
+    """No fields: `{}`, or an empty body."""
+
+
 class RewardFault(Struct):
     """A reward that does not count, and why."""
 
@@ -186,6 +190,7 @@ spec_of = msgspec.json.Decoder(Spec).decode
 decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
 reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
 field_change_of = msgspec.json.Decoder(FieldChange).decode
+nothing_of = msgspec.json.Decoder(Nothing).decode
 as_json = msgspec.json.Encoder().encode
 
 

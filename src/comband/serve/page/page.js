@@ -31,7 +31,7 @@
   let token = sessionStorage.getItem("comband-token") || "";
 
   async function ask(path, method = "GET") {
-    const headers = token ? { authorization: `Bearer ${token}` } : {};
+    const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(method !== "GET" && { "content-type": "application/json" }) };
     const response = await fetch(path, { method, headers, cache: "no-store" });
     const body = await response.json();
     if (!response.ok) throw new Refused(response.status, body.detail || body.title || `status ${response.status}`);
