@@ -23,7 +23,7 @@ from comband.serve.service import Service
 from comband.serve.settings import Settings, settings
 from comband.serve.tokens import all_tokens, create_token, revoke_token
 from tests.serve.test_api import bodies
-from tests.serve.worlds import NAMES, listening, service, spec
+from tests.serve.worlds import NAMES, OPEN, listening, service, spec
 from tests.waiting import LIMIT
 
 JSON = {"content-type": "application/json"}
@@ -36,7 +36,7 @@ def made(tmp_path: Path) -> Iterator[Service]:
 
 
 @contextmanager
-def client(made: Service, access: Access = Access(is_open=True)) -> Iterator[httpx.Client]:
+def client(made: Service, access: Access = OPEN) -> Iterator[httpx.Client]:
     with listening(made, access) as address, httpx.Client(base_url=address, timeout=LIMIT) as http:
         yield http
 
@@ -158,7 +158,7 @@ def test_a_start_from_nothing_shows_a_token_that_works(tmp_path: Path) -> None:
         address = next(one["address"] for one in logged if one["message"] == "listening")
         assert httpx.get(f"{address}/v1/experiments", timeout=LIMIT).status_code == 401
         headers = {"authorization": f"Bearer {secret}"}
-        assert httpx.get(f"{address}/v1/experiments", headers=headers, timeout=LIMIT).json() == {"experiments": []}
+        assert httpx.get(f"{address}/v1/experiments", headers=headers, timeout=LIMIT).json()["experiments"] == []
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=LIMIT)
         assert secret not in rest

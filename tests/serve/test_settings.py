@@ -48,9 +48,7 @@ def test_models_that_cannot_be_had(entry: str) -> None:
         load_models({"mine": entry})
 
 
-def test_tokens_by_command_and_no_start_without_any_that_is_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_by_command_and_no_start_with_none_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMBAND_SERVE_STORE", f"sqlite:///{tmp_path}/journal.db")
     run = CliRunner().invoke
     refused = run(app, ["serve", "--host", "0.0.0.0", "--port", "0", "--open"])

@@ -2,11 +2,11 @@
 
 | address | role | what |
 |---|---|---|
-| `GET /v1/experiments` | read | all experiments, `Summaries` |
+| `GET /v1/experiments` | read | experiments, `Summaries`; `?state=live`, `?after=…&limit=…` for some of them |
 | `POST /v1/experiments` | admin | a new one, `Spec` |
 | `GET /v1/experiments/NAME` | read | `Summary`, and its `Spec` as `spec` |
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
-| `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes |
+| `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes; `?since=…` for what is new |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
 | `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
 | `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
@@ -24,8 +24,10 @@ Every `POST` must be JSON, and must not come from a page of another site (`comba
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -60,6 +62,7 @@ class Route:
     status: int = 200
     may: tuple[int, ...] = ()
     media: str = _JSON
+    query: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
 class Api:
@@ -86,11 +89,27 @@ class Api:
         return _answer(wire.ExperimentCreated(spec.name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
 
     async def all(self, request: Request) -> Response:
-        """All experiments."""
-        rows = await run_in_threadpool(
-            lambda: [self.service.telling.summary(one) for one in self.service.experiments.all()]
+        """All experiments, or those that are live, or have ended; so many at a time."""
+        state, experiments = request.query_params.get("state", "all"), self.service.experiments
+        if state not in _STATES:
+            raise RefusedError(422, f"`state` must be one of {', '.join(_STATES)}.")
+        after, limit = _whole(request, "after", 0), _whole(request, "limit", 100)
+        live = experiments.live()
+        chosen = live if state == "live" else experiments.all()
+        if state == "ended":
+            chosen = [one for one in chosen if one.experiment.state == "ended"]
+        first = bisect_right(chosen, after, key=lambda one: one.experiment.id)
+        chosen, rest = chosen[first : first + limit], chosen[first + limit :]
+        rows = await run_in_threadpool(self.service.telling.summaries, chosen)
+        n = experiments.count
+        return _answer(
+            {
+                "experiments": rows,
+                "live": len(live),
+                "ended": n - len(live),
+                "next": chosen[-1].experiment.id if rest and chosen else None,
+            }
         )
-        return _answer({"experiments": rows})
 
     async def one(self, request: Request) -> Response:
         """One experiment."""
@@ -104,7 +123,9 @@ class Api:
 
     async def history(self, request: Request) -> Response:
         """How it went."""
-        return _answer(await run_in_threadpool(self.service.telling.history, request.path_params["name"]))
+        since = _whole(request, "since", -1)
+        history = partial(self.service.telling.history, since=None if since < 0 else since)
+        return _answer(await run_in_threadpool(history, request.path_params["name"]))
 
     async def result(self, request: Request) -> Response:
         """The answer."""
@@ -204,14 +225,37 @@ async def body_of(request: Request) -> bytes:
     return b"".join(parts)
 
 
+def _whole(request: Request, name: str, default: int) -> int:
+    """A whole number of the query, within what the description says."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    least, most = _WHOLE[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
+        raise RefusedError(422, f"`{name}` must be a whole number in {least} … {most}.")
+    return int(text)
+
+
 def _answer(message: Any, status: int = 200) -> Response:
     return Response(as_json(message), status, _HEADERS, _JSON)
 
 
+_STATES = ("all", "live", "ended")
+_WHOLE = {"after": (0, wire.LARGEST_KEY), "limit": (1, wire.MAX_PAGE), "since": (0, wire.LARGEST_KEY)}
+_QUERY = {name: (name, {"type": "integer", "minimum": low, "maximum": high}) for name, (low, high) in _WHOLE.items()}
 _ONE = "/v1/experiments/{name}"
 _OF_BODIES = (400, 413, 415, 422)
 ROUTES = (
-    Route("GET", "/v1/experiments", "read", Api.all, "All experiments", answers=wire.Summaries),
+    Route(
+        "GET",
+        "/v1/experiments",
+        "read",
+        Api.all,
+        "All experiments",
+        answers=wire.Summaries,
+        may=(422,),
+        query=(("state", {"enum": list(_STATES)}), _QUERY["after"], _QUERY["limit"]),
+    ),
     Route(
         "POST",
         "/v1/experiments",
@@ -225,7 +269,16 @@ ROUTES = (
     ),
     Route("GET", _ONE, "read", Api.one, "One experiment", answers=wire.Summary, may=(404,)),
     Route("GET", f"{_ONE}/status", "read", Api.status, "Where it stands, in full", answers=wire.Status, may=(404,)),
-    Route("GET", f"{_ONE}/history", "read", Api.history, "How it went", answers=wire.History, may=(404,)),
+    Route(
+        "GET",
+        f"{_ONE}/history",
+        "read",
+        Api.history,
+        "How it went",
+        answers=wire.History,
+        may=(404, 422),
+        query=(_QUERY["since"],),
+    ),
     Route("GET", f"{_ONE}/result", "read", Api.result, "The answer", answers=wire.Result, may=(404, 409)),
     *(
         Route(

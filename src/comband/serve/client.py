@@ -76,7 +76,13 @@ class Client:
 
     def experiments(self) -> list[wire.Summary]:
         """All experiments."""
-        return self._call("GET", "/v1/experiments", wire.Summaries).experiments
+        found: list[wire.Summary] = []
+        after: int | None = 0
+        while after is not None:
+            page = self._call("GET", f"/v1/experiments?after={after}", wire.Summaries)
+            found += page.experiments
+            after = page.next
+        return found
 
     def decide(self, name: str, lists: Lists, *, request: str | None = None) -> wire.Decision:
         """What to show for one request."""
@@ -107,9 +113,10 @@ class Client:
         """The answer."""
         return self._call("GET", f"/v1/experiments/{name}/result", wire.Result)
 
-    def history(self, name: str) -> wire.History:
-        """How it went."""
-        return self._call("GET", f"/v1/experiments/{name}/history", wire.History)
+    def history(self, name: str, *, since: int | None = None) -> wire.History:
+        """How it went, or what has been added since the point after so many decisions."""
+        more = "" if since is None else f"?since={since}"
+        return self._call("GET", f"/v1/experiments/{name}/history{more}", wire.History)
 
     def decision(self, name: str, number: int) -> wire.Shown:
         """A decision as the journal has it."""

@@ -20,6 +20,7 @@ from comband.serve.wire import as_json
 from comband.serve.writer import Writer
 
 _log = logging.getLogger("comband.serve")
+_THINNED_EVERY = 32  # points
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Timing:
 
 @dataclass(eq=False, slots=True)
 class _Told:
-    """When, and after how many decisions, people were told last; how long that took, and whether it was the end."""
+    """When, and after how many decisions, people were told last; how long that took, and whether it was the end; how
+    many points were made.
+    """
 
     viewed: float = -1e9
     took: float = 0.0
@@ -48,6 +51,7 @@ class _Told:
     pointed: float = -1e9
     saved: float = -1e9
     done: bool = False
+    points: int = 0
 
 
 class Learners:
@@ -90,7 +94,7 @@ class Learners:
     def _run(self) -> None:
         while not self._stop.is_set():
             busy = False
-            for running in self._experiments.all():
+            for running in self._experiments.unfinished():
                 name, number = running.experiment.name, running.experiment.id
                 try:
                     busy |= self._learn_some(running)
@@ -118,7 +122,11 @@ class Learners:
 
     def _learn_some(self, running: Running) -> bool:
         experiment = running.experiment
-        if experiment.id in self.failed or not self._has_lease(experiment):
+        if experiment.id in self.failed:
+            return False
+        if experiment.state == "ended" and self._is_finished(running):
+            return False
+        if not self._has_lease(experiment):
             return False
         learning, told = self._learning[experiment.id], self._told.setdefault(experiment.id, _Told())
         busy = learning.step(ended=experiment.state == "ended")
@@ -132,6 +140,17 @@ class Learners:
             learning.save()
             told.saved = time.monotonic()
         return busy
+
+    def _is_finished(self, running: Running) -> bool:
+        """Whether nothing is left to do for an experiment that has ended; then it is looked at no more."""
+        number = running.experiment.id
+        if number not in self._progress.finished(number):
+            return False
+        if number in self._learning:
+            self._leave_one(number, self._learning[number])
+            self._drop(number)
+        self._experiments.finish(running)
+        return True
 
     def _has_lease(self, experiment: Experiment) -> bool:
         """Whether this process learns for the experiment: takes the lease, or renews it when a third of it is over."""
@@ -156,16 +175,20 @@ class Learners:
             return
         view = view_of(learning, clock=self._journal.wall())
         point = None
-        if now - told.pointed > 1.0 or view["done"]:
+        if now - told.pointed > 1.0 or view["done"] != told.done:
             told.pointed, point = now, as_json(point_of(view))
-        data = as_json(view)
-        self._writer.call(lambda _: self._progress.view(key, position, data, point, learning.fence))
+            told.points += 1
+        data, thin = as_json(view), told.points % _THINNED_EVERY == 1
+        self._writer.call(lambda _: self._progress.view(key, position, data, point, learning.fence, thin=thin))
         told.viewed, told.took, told.position, told.done = now, time.monotonic() - now, position, view["done"]
 
     def _leave(self) -> None:
         for experiment, learning in list(self._learning.items()):
             try:
-                learning.save()
-                self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
+                self._leave_one(experiment, learning)
             except (FencedError, StoreError) as error:
                 _log.warning("could not save at the end", extra={"facts": {"error": str(error)}})
+
+    def _leave_one(self, experiment: int, learning: Learning) -> None:
+        learning.save()
+        self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))

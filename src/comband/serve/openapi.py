@@ -62,7 +62,10 @@ def _operation(route: Any, of: dict[int, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": f"{route.method.lower()} {route.path}",
-        "parameters": [_parameter(name) for name in ("name", "number") if f"{{{name}}}" in route.path],
+        "parameters": [
+            *(_parameter(name) for name in ("name", "number") if f"{{{name}}}" in route.path),
+            *({"name": name, "in": "query", "required": False, "schema": schema} for name, schema in route.query),
+        ],
         "responses": {
             str(route.status): {
                 "description": "Done",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from comband.serve.migrating import gather_runs
+from comband.serve.thinning import thin_all_points
 
 VERSIONS: tuple[tuple[str | Callable[[Any], None], ...], ...] = (
     (
@@ -68,5 +69,10 @@ VERSIONS: tuple[tuple[str | Callable[[Any], None], ...], ...] = (
             digest BIGINT NOT NULL, decision BIGINT NOT NULL, PRIMARY KEY (digest, decision)) {sorted}""",
         gather_runs,
         """DROP TABLE decisions""",
+    ),
+    (
+        # What has ended costs nothing: those that have not are found without it. Points are thinned from now on.
+        """CREATE INDEX live_experiments ON experiments (id) WHERE state <> 'ended'""",
+        thin_all_points,
     ),
 )

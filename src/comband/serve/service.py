@@ -108,7 +108,7 @@ class Service:
 
     def check_ready(self) -> None:
         """`StoreError` if the store cannot be read, `WarmingError` while loops are being compiled."""
-        self.journal.experiments()
+        self.journal.check()
         if self.warming.under_way:
             raise WarmingError
 

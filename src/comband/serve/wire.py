@@ -11,6 +11,7 @@ MAX_CANDIDATES = 1000
 MAX_LIST = 100
 MAX_BATCH = 256
 MAX_REWARDS = 2000
+MAX_PAGE = 1000
 MAX_BODY = 16 * 1024 * 1024
 LARGEST_KEY = 2**53
 LONGEST_KEY = 200
@@ -227,9 +228,14 @@ class Summary(Struct, kw_only=True):
 
 
 class Summaries(Struct):
-    """All experiments, the oldest first."""
+    """Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the
+    last. `live` and `ended` say how many there are in all.
+    """
 
     experiments: list[Summary]
+    live: int
+    ended: int
+    next: int | None = None
 
 
 class CandidateStatus(Struct, kw_only=True):
@@ -314,7 +320,9 @@ class Minute(Struct):
 
 
 class History(Struct):
-    """How it went."""
+    """How it went: points, the older the coarser, and the last minutes. With `since`, the `decisions` of the last point
+    that is known, only that point and what came later.
+    """
 
     name: str
     points: list[Point]
