@@ -161,18 +161,6 @@ def test_problems_say_what_to_do(
     assert says in found["detail"]
 
 
-def test_bodies_that_are_too_large_are_not_read(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_BODY", 1000)
-    response = http.post("/v1/experiments/test/decisions", content=b" " * 1001)
-    assert response.status_code == 413
-
-    def parts() -> Iterator[bytes]:
-        for _ in range(100):
-            yield b" " * 100
-
-    assert http.post("/v1/experiments/test/decisions", content=parts()).status_code == 413
-
-
 def test_states_by_http(http: httpx.Client) -> None:
     assert http.post("/v1/experiments/test/pause").json() == {"name": "test", "state": "paused", "before": "running"}
     refused = http.post("/v1/experiments/test/decisions", content=wire.as_json(World().request(0)))

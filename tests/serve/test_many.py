@@ -80,7 +80,7 @@ def started(folder: Path, n_ended: int, **more: Any) -> Iterator[Service]:
 
 
 def test_ended_experiments_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten live ones among 10,000 cost what ten cost: to start, to look for news, to learn, to be listed and measured."""
+    """Ten live ones among 10,000 cost what ten cost: to start, look for news, learn, list and measure."""
     n_ended = 10_000 - LIVE
     asked = {}
     for n in (0, n_ended):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from comband.serve.access import Access
 from comband.serve.api import make_app
 from comband.serve.learners import Timing
+from comband.serve.running import configured
 from comband.serve.service import Service
 from comband.serve.wire import Decision, DecisionRequest, RewardPost, Spec
 from tests.waiting import LIMIT, wait_for
@@ -101,7 +102,7 @@ def service(path: Path, **more: Any) -> Iterator[Service]:
 @contextmanager
 def listening(made: Service, access: Access = OPEN) -> Iterator[str]:
     """The service over HTTP, on a port of this machine, in a thread; its address."""
-    config = uvicorn.Config(make_app(made, access), port=0, log_level="warning", ws="none", lifespan="off")
+    config = configured(make_app(made, access), made.bounds, host="127.0.0.1", port=0)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

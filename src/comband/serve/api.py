@@ -6,7 +6,7 @@
 | `POST /v1/experiments` | admin | a new one, `Spec` |
 | `GET /v1/experiments/NAME` | read | `Summary`, and its `Spec` as `spec` |
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
-| `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes; `?since=…` for what is new |
+| `GET /v1/experiments/NAME/history` | read | `History`: points and the last minutes; `?since=…` for what is new |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
 | `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
 | `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
@@ -25,22 +25,25 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from comband.serve import page, wire
 from comband.serve.access import Access
+from comband.serve.admission import Admission
 from comband.serve.exporting import export
 from comband.serve.metrics import Latencies, metrics_text
 from comband.serve.problems import RefusedError, problem_of
+from comband.serve.reading import Readers
+from comband.serve.requests import check_elements
 from comband.serve.service import Service
 from comband.serve.wire import as_json
 
@@ -78,12 +81,37 @@ class Api:
 
     def __init__(self, service: Service, access: Access) -> None:
         self.service, self.access, self.latencies = service, access, Latencies()
+        self.bounds, self.admission = service.bounds, Admission(service.bounds)
+        self._exports = Readers("exports", threads=1, waiting=self.bounds.max_exports, timeout=None)
+
+    @asynccontextmanager
+    async def body(self, request: Request, most: int | None = None) -> AsyncIterator[bytes]:
+        """The body, if it is JSON and not too large, as long as it is used: its bytes count among those of all."""
+        _check_json(request)
+        most = min(most or self.bounds.max_body, self.bounds.max_body)
+        large = RefusedError(
+            413, f"A body may have at most {most:,} bytes here; send smaller batches.", connection="close"
+        )
+        length = request.headers.get("content-length", "0")
+        if length.isdigit() and int(length) > most:
+            raise large
+        with ExitStack() as held:
+            parts, size = [], 0
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise large
+                held.enter_context(self.admission.body(len(part)))
+                parts.append(part)
+            yield b"".join(parts)
 
     # ---- experiments -------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
         """A new experiment."""
-        spec = wire.spec_of(await body_of(request))
+        async with self.body(request, wire.MAX_SPEC_BODY) as body:
+            check_elements(body, len(wire.Spec.__struct_fields__), wire.MAX_CANDIDATES)
+            spec = wire.spec_of(body)
         await self.service.create(spec)
         base = f"/v1/experiments/{spec.name}"
         return _answer(wire.ExperimentCreated(spec.name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
@@ -100,7 +128,7 @@ class Api:
             chosen = [one for one in chosen if one.experiment.state == "ended"]
         first = bisect_right(chosen, after, key=lambda one: one.experiment.id)
         chosen, rest = chosen[first : first + limit], chosen[first + limit :]
-        rows = await run_in_threadpool(self.service.telling.summaries, chosen)
+        rows = await self.service.readers.run(self.service.telling.summaries, chosen)
         n = experiments.count
         return _answer(
             {
@@ -114,22 +142,22 @@ class Api:
     async def one(self, request: Request) -> Response:
         """One experiment."""
         running = self.service.experiments.find(request.path_params["name"])
-        summary = await run_in_threadpool(self.service.telling.summary, running)
+        summary = await self.service.readers.run(self.service.telling.summary, running)
         return _answer({**summary, "spec": running.experiment.spec})
 
     async def status(self, request: Request) -> Response:
         """Where it stands."""
-        return _answer(await run_in_threadpool(self.service.telling.status, request.path_params["name"]))
+        return _answer(await self.service.readers.run(self.service.telling.status, request.path_params["name"]))
 
     async def history(self, request: Request) -> Response:
         """How it went."""
         since = _whole(request, "since", -1)
         history = partial(self.service.telling.history, since=None if since < 0 else since)
-        return _answer(await run_in_threadpool(history, request.path_params["name"]))
+        return _answer(await self.service.readers.run(history, request.path_params["name"]))
 
     async def result(self, request: Request) -> Response:
         """The answer."""
-        found = await run_in_threadpool(self.service.telling.result, request.path_params["name"])
+        found = await self.service.readers.run(self.service.telling.result, request.path_params["name"])
         if found is None:
             raise RefusedError(
                 409, "No decision is settled yet; a decision is when all its items are answered, or its window is over."
@@ -139,7 +167,8 @@ class Api:
     async def change(self, request: Request) -> Response:
         """Pause, resume or end."""
         name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
-        wire.nothing_of(await body_of(request) or b"{}")
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            wire.nothing_of(body or b"{}")
         state = {"pause": "paused", "resume": "running", "end": "ended"}[verb]
         before = await self.service.set_state(name, state)  # type: ignore[arg-type]
         if before is None:
@@ -148,21 +177,23 @@ class Api:
 
     async def change_field(self, request: Request) -> Response:
         """Somebody joins, somebody leaves."""
-        what = wire.field_change_of(await body_of(request))
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            what = wire.field_change_of(body)
         return _answer(await self.service.change_field(request.path_params["name"], what))
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
         """What to show."""
-        return _answer(await self.service.decide_body(request.path_params["name"], await body_of(request)))
+        async with self.body(request) as body:
+            return _answer(await self.service.decide_body(request.path_params["name"], body))
 
     async def shown(self, request: Request) -> Response:
         """A decision as the journal has it."""
         number = request.path_params["number"]
         found = None
         if number.isascii() and number.isdigit() and len(number) < 13:
-            found = await run_in_threadpool(self.service.telling.shown, request.path_params["name"], int(number))
+            found = await self.service.readers.run(self.service.telling.shown, request.path_params["name"], int(number))
         else:
             self.service.experiments.find(request.path_params["name"])
         if found is None:
@@ -171,8 +202,8 @@ class Api:
 
     async def reward(self, request: Request) -> Response:
         """What came back."""
-        posts = wire.reward_posts_of(await body_of(request))
-        posts = posts if isinstance(posts, list) else [posts]
+        async with self.body(request) as body:
+            posts = await self.service.off_the_loop(len(body), _posts_of, body)
         return _answer(await self.service.reward(request.path_params["name"], posts))
 
     async def export(self, request: Request) -> Response:
@@ -180,7 +211,7 @@ class Api:
         running = self.service.experiments.find(request.path_params["name"])
         what = request.url.path.rsplit("/", 1)[1].removesuffix(".parquet")
         name = running.experiment.name
-        path, clean_up = await run_in_threadpool(export, self.service, name, what)
+        path, clean_up = await self._exports.run(export, self.service, name, what)
         kind, called = "application/vnd.apache.parquet", f"{name}-{what}.parquet"
         return FileResponse(path, 200, _HEADERS, kind, clean_up, filename=called)
 
@@ -192,12 +223,12 @@ class Api:
 
     async def ready(self, request: Request) -> Response:
         """The store can be read, and nothing is left to compile."""
-        await run_in_threadpool(self.service.check_ready)
+        await self.service.is_ready()
         return _answer({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:
         """Figures for Prometheus."""
-        text = await run_in_threadpool(metrics_text, self.service, self.latencies)
+        text = await self.service.readers.run(metrics_text, self.service, self.latencies)
         return Response(text, 200, _HEADERS, "text/plain; version=0.0.4")
 
     async def page(self, request: Request) -> Response:
@@ -208,21 +239,16 @@ class Api:
         return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
 
 
-async def body_of(request: Request) -> bytes:
-    """The body, if it is JSON and not too large."""
+def _check_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON:
         raise RefusedError(415, "Send JSON, with `Content-Type: application/json`.")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > wire.MAX_BODY:
-        raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > wire.MAX_BODY:
-            raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
-        parts.append(part)
-    return b"".join(parts)
+
+
+def _posts_of(body: bytes) -> list[wire.RewardPost]:
+    check_elements(body, wire.MAX_REWARDS, wire.MAX_LIST)
+    posts = wire.reward_posts_of(body)
+    return posts if isinstance(posts, list) else [posts]
 
 
 def _whole(request: Request, name: str, default: int) -> int:
@@ -388,9 +414,12 @@ def _guarded(api: Api, route: Route) -> Callable[[Request], Awaitable[Response]]
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
         try:
-            if route.role is not None:
-                api.access.check(request, route.role, api.service.experiments.tokens)
-            response = await route.call(api, request)
+            if route.role is None:
+                response = await route.call(api, request)
+            else:
+                token = api.access.check(request, route.role, api.service.experiments.tokens)
+                with api.admission.request(token):
+                    response = await route.call(api, request)
         except Exception as error:
             response = problem_of(error)
         api.latencies.add(label, response.status_code, time.perf_counter() - began)

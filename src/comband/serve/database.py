@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from comband.problem import InputError
+from comband.serve.bounds import Bounds
 from comband.serve.schema import VERSIONS
 
 Row = tuple[Any, ...]
@@ -19,14 +20,38 @@ class StoreError(Exception):
     """The store cannot be read or written now (disk full, no connection); nothing of the transaction is in it."""
 
 
+class UnavailableError(StoreError):
+    """The store does not answer, or not in time: no use in trying parts of the transaction one by one."""
+
+
+class LockedError(UnavailableError):
+    """Somebody else holds a lock for too long."""
+
+
+class BusyError(UnavailableError):
+    """Too much waits for the store already."""
+
+
+class LateError(UnavailableError):
+    """There is no answer in time; what was to be written may still be."""
+
+
 class Database(ABC):
-    """One database. Each thread has a connection of its own."""
+    """One database. Each thread has a connection of its own.
+
+    Parameters
+    ----------
+    bounds:
+        How long a lock or a statement is waited for.
+    """
 
     WORDS: ClassVar[Mapping[str, str]]  # what stands for the names in braces of `comband.serve.schema`
     FOR_UPDATE: str
     FOR_SHARE: str
+    LOCKS_ROWS: ClassVar[bool]  # or all of it at once
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
         self._mine = threading.local()
         self._all: list[Any] = []
         self._lock = threading.Lock()
@@ -47,7 +72,7 @@ class Database(ABC):
             if isinstance(error, self.errors()):
                 if self._is_broken(connection):
                     self._forget(connection)
-                raise StoreError(f"the store failed: {str(error).strip() or type(error).__name__}") from error
+                raise self._kind(error)(f"the store failed: {str(error).strip() or type(error).__name__}") from error
             raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -74,6 +99,7 @@ class Database(ABC):
     def migrate(self, upto: int = len(VERSIONS)) -> int:
         """Bring the tables to the newest version; returns the version that was there."""
         with self.transaction():
+            self._lift_timeouts()  # whoever migrates, and waits for that, may take long
             self.lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
             self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
             rows = self.run("SELECT version FROM comband_schema")
@@ -102,13 +128,37 @@ class Database(ABC):
             self._all.clear()
         self._mine = threading.local()
 
+    def wait_for_locks(self, seconds: float) -> None:
+        """How long this thread waits for a lock from its next connection on, instead of as long as all do."""
+        self._mine.lock_timeout = seconds
+
+    def leave(self) -> None:
+        """Close the connection of this thread, which ends."""
+        connection = getattr(self._mine, "connection", None)
+        if connection is not None:
+            self._forget(connection)
+
+    def interrupt(self) -> None:
+        """Break off whatever runs in any connection."""
+        with self._lock:
+            connections = list(self._all)
+        for connection in connections:
+            with suppress(Exception):
+                self._interrupt(connection)
+
+    @property
+    def _lock_timeout(self) -> float:
+        return float(getattr(self._mine, "lock_timeout", self.bounds.lock_timeout))
+
     def _connection(self) -> Any:
         connection = getattr(self._mine, "connection", None)
         if connection is None:
             try:
                 connection = self._mine.connection = self._connect()
             except self.errors() as error:
-                raise StoreError(f"the store cannot be opened: {str(error).strip() or type(error).__name__}") from error
+                raise UnavailableError(
+                    f"the store cannot be opened: {str(error).strip() or type(error).__name__}"
+                ) from error
             with self._lock:
                 self._all.append(connection)
         return connection
@@ -134,6 +184,16 @@ class Database(ABC):
 
     def notify(self) -> None:  # noqa: B027 (SQLite has no such signs)
         """Give such a sign when the transaction is committed."""
+
+    def _lift_timeouts(self) -> None:  # noqa: B027 (where there are none)
+        """Let this transaction take as long as it takes."""
+
+    @abstractmethod
+    def _kind(self, error: BaseException) -> type[StoreError]:
+        """What such an error means."""
+
+    @abstractmethod
+    def _interrupt(self, connection: Any) -> None: ...
 
     @abstractmethod
     def errors(self) -> tuple[type[BaseException], ...]:

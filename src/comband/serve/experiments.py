@@ -79,7 +79,7 @@ class Experiments:
 
     def unfinished(self) -> list[Running]:
         """Those that have not ended, or in which something is left to learn, by age."""
-        return [running for _, running in sorted(tuple(self._unfinished.items()), key=lambda one: one[0])]
+        return [running for _, running in sorted(self._unfinished.items(), key=lambda one: one[0])]
 
     def finish(self, running: Running) -> None:
         """Nothing is left to do for one that has ended: it costs nothing any more."""

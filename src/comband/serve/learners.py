@@ -21,6 +21,7 @@ from comband.serve.writer import Writer
 
 _log = logging.getLogger("comband.serve")
 _THINNED_EVERY = 32  # points
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class Learners:
         self._learning: dict[int, Learning] = {}
         self._told: dict[int, _Told] = {}
         self._renew: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+        self._put_off_until: dict[int, float] = {}
         self._stop, self._news = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="comband-learner", daemon=True)
         self._thread.start()
@@ -81,11 +84,11 @@ class Learners:
         """There may be something to do."""
         self._news.set()
 
-    def close(self) -> None:
+    def close(self, within: float = 60.0) -> None:
         """Save, and give the leases back."""
         self._stop.set()
         self._news.set()
-        self._thread.join(timeout=60)
+        self._thread.join(timeout=within)
 
     def learning(self, experiment: int) -> Learning | None:
         """The learner of an experiment, if it is here."""
@@ -103,8 +106,10 @@ class Learners:
                     _log.info("another process learns now", extra={"facts": {"experiment": name}})
                 except StoreError as error:
                     self._drop(number)
-                    _log.error("learning waits for the store", extra={"facts": {"error": str(error)}})
-                    self._stop.wait(0.5)
+                    self._put_off(number)
+                    _log.error(
+                        "learning waits for the store", extra={"facts": {"experiment": name, "error": str(error)}}
+                    )
                 except Exception as error:  # whatever it is: others go on, and people are told
                     self._drop(number)
                     self.failed[number] = f"learning stopped: {error}"
@@ -120,9 +125,14 @@ class Learners:
         self._learning.pop(experiment, None)
         self._renew.pop(experiment, None)
 
+    def _put_off(self, experiment: int) -> None:
+        """Look at one that the store does not let in again after a while, each time a longer one; others go on."""
+        pause = self._pauses[experiment] = min(2 * self._pauses.get(experiment, _SHORTEST_PAUSE / 2), _LONGEST_PAUSE)
+        self._put_off_until[experiment] = time.monotonic() + pause
+
     def _learn_some(self, running: Running) -> bool:
         experiment = running.experiment
-        if experiment.id in self.failed:
+        if experiment.id in self.failed or time.monotonic() < self._put_off_until.get(experiment.id, 0.0):
             return False
         if experiment.state == "ended" and self._is_finished(running):
             return False
@@ -133,6 +143,7 @@ class Learners:
         if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
             self._experiments.take_plan(running)
         self._show(learning, told, busy)
+        self._pauses.pop(experiment.id, None)
         now = time.monotonic()
         if told.saved < 0:
             told.saved = now

@@ -109,7 +109,7 @@ def _parameter(name: str) -> dict[str, Any]:
 
 
 def _problems(route: Any) -> dict[str, Any]:
-    statuses: Iterable[int] = (*route.may, *((401, 403, 421) if route.role is not None else ()), 503)
+    statuses: Iterable[int] = (*route.may, *((401, 403, 421, 429) if route.role is not None else ()), 503)
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         str(status): {"description": TITLES[status], "content": {"application/problem+json": {"schema": schema}}}

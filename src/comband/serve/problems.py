@@ -6,10 +6,11 @@ import logging
 
 import msgspec
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from comband.problem import InputError
-from comband.serve.database import StoreError
+from comband.serve.database import LateError, StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
 from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError
@@ -56,6 +57,8 @@ def problem_of(error: Exception) -> Response:
     """What an exception says to the caller."""
     if isinstance(error, RefusedError):
         return problem(error.status, error.detail, {name.replace("_", "-"): v for name, v in error.headers.items()})
+    if isinstance(error, ClientDisconnect):  # nobody reads this
+        return problem(408, "The request was not complete when its connection ended.")
     if isinstance(error, msgspec.ValidationError):
         return problem(422, f"{error}; see /openapi.json for what is expected.")
     if isinstance(error, (msgspec.DecodeError, UnicodeDecodeError)):
@@ -81,6 +84,9 @@ def problem_of(error: Exception) -> Response:
         return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})
     if isinstance(error, WarmingError):
         return problem(503, "Loops are being compiled, for some seconds after an installation.", {"retry-after": "1"})
+    if isinstance(error, LateError):
+        again = "send it again with the same request id, which is answered as if it had come once"
+        return problem(503, f"There is no answer in time ({error}): {again}.", {"retry-after": "1"})
     if isinstance(error, StoreError):
         return problem(
             503, f"Nothing was stored ({error}); show a list of your own, and try again.", {"retry-after": "1"}

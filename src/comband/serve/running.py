@@ -16,7 +16,9 @@ import uvicorn
 
 from comband.problem import InputError
 from comband.serve.api import make_app
+from comband.serve.bounds import Bounds
 from comband.serve.journal import TakenError
+from comband.serve.protocol import bounded
 from comband.serve.service import Service
 from comband.serve.settings import Settings, load_models
 from comband.serve.tokens import first_token
@@ -61,27 +63,42 @@ def serve(
     first start.
     """
     log_to_stderr(settings.log)
-    service = Service(settings.store, models=load_models(settings.models), timing=settings.timing, learn=settings.learn)
+    bounds = settings.bounds
+    service = Service(
+        settings.store,
+        models=load_models(settings.models),
+        timing=settings.timing,
+        learn=settings.learn,
+        bounds=bounds,
+    )
     try:
         check_tokens(service, settings, show_token)
         app = make_app(service, settings.access)
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=10,
-            server_header=False,
-            date_header=True,
-            proxy_headers=bool(settings.proxies),
-            forwarded_allow_ips=list(settings.proxies),
-        )
+        config = configured(app, bounds, host=settings.host, port=settings.port, proxies=settings.proxies)
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(_run(_Server(config), service, settings.experiments, beside, ready))
     finally:
-        service.close()
+        service.close(bounds.shutdown_timeout / 2)
         logging.getLogger("comband.serve").info("stopped")
+
+
+def configured(app: Any, bounds: Bounds, *, host: str, port: int, proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """How uvicorn listens, within bounds; it believes what these proxies say about who asks."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=bounded(bounds),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=max(1, int(bounds.shutdown_timeout / 2)),
+        server_header=False,
+        date_header=True,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+    )
 
 
 def check_tokens(service: Service, settings: Settings, show_token: Callable[[str], None]) -> None:

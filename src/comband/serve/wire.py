@@ -12,7 +12,9 @@ MAX_LIST = 100
 MAX_BATCH = 256
 MAX_REWARDS = 2000
 MAX_PAGE = 1000
-MAX_BODY = 16 * 1024 * 1024
+MAX_SMALL_BODY = 64 * 1024  # of what has no lists
+MAX_SPEC_BODY = 1024 * 1024
+MAX_CONTEXT = 100_000
 LARGEST_KEY = 2**53
 LONGEST_KEY = 200
 
@@ -93,7 +95,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     lists: Lists | None = None
     request: RequestId | None = None
-    context: Annotated[list[float], Meta(max_length=100_000)] | None = None
+    context: Annotated[list[float], Meta(max_length=MAX_CONTEXT)] | None = None
 
 
 DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_length=1, max_length=MAX_BATCH)]
