@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from comband.problem import InputError
-from comband.serve import admission as admitting
 from comband.serve import api, wire
 from comband.serve import service as serving
 from comband.serve.access import Access
@@ -23,6 +22,7 @@ from comband.serve.admission import Admission
 from comband.serve.bounds import Bounds
 from comband.serve.problems import RefusedError
 from comband.serve.requests import Reader, check_elements
+from comband.serve.running import within_files
 from comband.serve.service import Service
 from comband.serve.tokens import create_token
 from tests.serve.worlds import M, World, listening, service, spec
@@ -114,6 +114,14 @@ def test_connections_in_use_are_not_closed_for_others(tmp_path: Path, monkeypatc
         assert rest(busy).startswith(b"HTTP/1.1 200 ")
 
 
+def test_there_are_fewer_connections_than_files() -> None:
+    resource = pytest.importorskip("resource")
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert within_files(Bounds(max_connections=3)).max_connections == 3
+    if files != resource.RLIM_INFINITY:
+        assert within_files(Bounds(max_connections=files)).max_connections < files
+
+
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +196,8 @@ def test_elements_are_counted_as_a_parser_counts_them() -> None:
 
     refused = 0
     for _ in range(3000):
-        value, found = [made(6) for _ in range(rng.randrange(1, 7))], {}
+        value = [made(6) for _ in range(rng.randrange(1, 7))]
+        found: dict[int, int] = {}
         lengths(value, 1, found)
         text = json.dumps(value, ensure_ascii=rng.random() < 0.5).encode().ljust(70_000)
         outermost, within = rng.randrange(1, 7), rng.randrange(1, 6)
@@ -213,7 +222,9 @@ def test_a_large_batch_is_read_off_the_loop(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Service, "_read_body", noted)
     with served(tmp_path, Bounds()) as (_, http):
         http.post("/v1/experiments", content=wire.as_json(spec()))
-        lists = {name: [f"{item} {'x' * 180}" for item in items] for name, items in World().lists(0).items()}
+        lists: dict[str, list[str | int]] = {
+            name: [f"{item} {'x' * 180}" for item in items] for name, items in World().lists(0).items()
+        }
         batch = wire.as_json([wire.DecisionRequest(lists=lists) for _ in range(wire.MAX_BATCH)])
         assert len(batch) > 256 * 1024
         assert len(http.post(DECISIONS, content=batch).json()["decisions"]) == wire.MAX_BATCH
@@ -242,7 +253,7 @@ def test_bodies_of_all_requests_are_bounded_together(tmp_path: Path) -> None:
 
 def test_requests_per_second_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr(admitting.time, "monotonic", lambda: now)
+    monkeypatch.setattr("comband.serve.admission.time.monotonic", lambda: now)
     made = Admission(Bounds(max_rate_per_token=10, max_requests_per_token=2))
 
     def ask(token: str) -> int:

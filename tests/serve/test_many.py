@@ -60,13 +60,14 @@ def fill(folder: Path, n_ended: int) -> None:
             journal.create(spec(f"live-{i}"), f"{i:064x}")
         ids = range(LIVE + 1, LIVE + 1 + n_ended)
         text = wire.as_json(spec("old"))
-        for statement, rows in {
+        tables: dict[str, list[tuple[Any, ...]]] = {
             "experiments VALUES (?, ?, ?, ?, 'ended', 0, 0)": [(i, f"old-{i}", text, "00" * 32) for i in ids],
             "counters VALUES (?, 100, 0)": [(i,) for i in ids],
             "fronts VALUES (?, 100)": [(i,) for i in ids],
             "leases VALUES (?, '', 0, 0)": [(i,) for i in ids],
             "views VALUES (?, 100, ?)": [(i, b'{"rounds": 100, "answer": "old", "warnings": []}') for i in ids],
-        }.items():
+        }
+        for statement, rows in tables.items():
             database.run_many(f"INSERT INTO {statement}", rows)
     database.close()
 
@@ -194,7 +195,7 @@ def test_what_is_new_is_sent_and_old_points_are_thinned(tmp_path: Path) -> None:
         point = wire.as_json({"time": 0})
 
         def add(position: int, *, thin: bool) -> None:
-            progress.wall = lambda: now + 1000 * position  # type: ignore[method-assign]
+            progress.wall = lambda: now + 1000 * position
             with made.database.transaction():
                 progress.view(1, position, b"{}", point, 0, thin=thin)
                 made.database.run_many(

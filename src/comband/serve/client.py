@@ -42,7 +42,7 @@ class Client:
     timeout:
         Seconds for one call.
     retries:
-        How often a call is made again when the service cannot be reached, or says "not now" (503): decisions carry a
+        How often a call is made again when the service cannot be reached, or says "not now" (503, 429): decisions carry a
         request id and rewards are counted once, so that nothing happens twice.
     """
 
@@ -161,7 +161,7 @@ class Client:
             else:
                 if response.is_success:
                     return response
-                if response.status_code != 503 or attempt == 0:
+                if response.status_code not in (429, 503) or attempt == 0:
                     raise ServiceError(_problem(response))
             time.sleep(0.2)
         raise AssertionError("unreachable")

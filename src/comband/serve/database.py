@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
@@ -22,6 +22,10 @@ class StoreError(Exception):
 
 class UnavailableError(StoreError):
     """The store does not answer, or not in time: no use in trying parts of the transaction one by one."""
+
+
+class CutError(UnavailableError):
+    """The connection was cut: what can be done again may work on another one."""
 
 
 class LockedError(UnavailableError):
@@ -70,9 +74,11 @@ class Database(ABC):
             except Exception:
                 self._forget(connection)
             if isinstance(error, self.errors()):
+                kind = self._kind(error)
                 if self._is_broken(connection):
                     self._forget(connection)
-                raise self._kind(error)(f"the store failed: {str(error).strip() or type(error).__name__}") from error
+                    kind = CutError
+                raise kind(f"the store failed: {str(error).strip() or type(error).__name__}") from error
             raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -84,9 +90,20 @@ class Database(ABC):
         self._run_many(self._connection(), statement, rows)
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows of one statement, outside of any transaction."""
-        with self.transaction(write=False):
-            return self.run(statement, values)
+        """The rows of one statement, outside of any transaction; asked again if the connection was cut."""
+        return self._read(lambda: self.run(statement, values))
+
+    def read_among(self, statement: str, values: Sequence[Any]) -> list[Row]:
+        """The same for `among`."""
+        return self._read(lambda: self.among(statement, values))
+
+    def _read(self, call: Callable[[], list[Row]]) -> list[Row]:
+        try:
+            with self.transaction(write=False):
+                return call()
+        except CutError:
+            with self.transaction(write=False):
+                return call()
 
     def among(self, statement: str, values: Sequence[Any], *, each: str = "?") -> list[Row]:
         """Rows of a statement with `IN (*)`, or with `VALUES *` and (?) for each, for as many values as there are."""

@@ -233,12 +233,11 @@ class Journal:
 
     def counts_of(self, experiments: Sequence[int]) -> dict[int, tuple[int, int, int]]:
         """The same for several, by id."""
-        with self.database.transaction(write=False):
-            rows = self.database.among(
-                "SELECT c.experiment, c.next, f.front, c.clock FROM counters c "
-                "JOIN fronts f ON f.experiment = c.experiment WHERE c.experiment IN (*)",
-                experiments,
-            )
+        rows = self.database.read_among(
+            "SELECT c.experiment, c.next, f.front, c.clock FROM counters c "
+            "JOIN fronts f ON f.experiment = c.experiment WHERE c.experiment IN (*)",
+            experiments,
+        )
         wall = self.wall()
         return {row[0]: (int(row[1]), int(row[2]), max(int(row[3]), wall)) for row in rows}
 

@@ -21,7 +21,7 @@ _log = logging.getLogger("comband.serve")
 TITLES = {
     400: "This is not JSON",
     401: "A token is needed",
-    403: "This token may not do that",
+    403: "Not allowed",
     404: "Not found",
     405: "This address does not do that",
     406: "Not acceptable",

@@ -131,8 +131,7 @@ class Progress:
 
     def latest_views(self, experiments: Sequence[int]) -> dict[int, bytes]:
         """The same for several, by id."""
-        with self.database.transaction(write=False):
-            rows = self.database.among("SELECT experiment, view FROM views WHERE experiment IN (*)", experiments)
+        rows = self.database.read_among("SELECT experiment, view FROM views WHERE experiment IN (*)", experiments)
         return {row[0]: bytes(row[1]) for row in rows}
 
     def points(self, experiment: int, since: int = 0) -> list[tuple[int, int, bytes]]:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -23,6 +24,9 @@ from comband.serve.service import Service
 from comband.serve.settings import Settings, load_models
 from comband.serve.tokens import first_token
 from comband.serve.wire import Spec
+
+
+_OTHER_FILES = 128
 
 
 class JsonLines(logging.Formatter):
@@ -63,7 +67,7 @@ def serve(
     first start.
     """
     log_to_stderr(settings.log)
-    bounds = settings.bounds
+    bounds = within_files(settings.bounds)
     service = Service(
         settings.store,
         models=load_models(settings.models),
@@ -80,6 +84,18 @@ def serve(
     finally:
         service.close(bounds.shutdown_timeout / 2)
         logging.getLogger("comband.serve").info("stopped")
+
+
+def within_files(bounds: Bounds) -> Bounds:
+    """The same with no more connections than the process may have files, some of them for other things."""
+    try:
+        import resource
+    except ImportError:  # no such limit on this system
+        return bounds
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return bounds
+    return replace(bounds, max_connections=min(bounds.max_connections, max(files - _OTHER_FILES, files // 2)))
 
 
 def configured(app: Any, bounds: Bounds, *, host: str, port: int, proxies: Sequence[str] = ()) -> uvicorn.Config:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from comband.serve.bounds import Bounds
-from comband.serve.database import BusyError, LateError, LockedError, StoreError, UnavailableError
+from comband.serve.database import BusyError, CutError, LateError, LockedError, StoreError, UnavailableError
 from comband.serve.deciding import Asked, draw
 from comband.serve.journal import Journal, NewDecisions, NewRewards, Receipt, Stored
 
@@ -178,7 +178,10 @@ class Writer:
     ) -> _Done:
         items = [item for group in groups.values() for item in group]
         try:
-            return self._commit(items)
+            try:
+                return self._commit(items)
+            except CutError:  # again, even if it is in: decisions are known by their request, rewards by their item
+                return self._commit(items)
         except UnavailableError as error:
             if locked is None or not isinstance(error, LockedError):
                 return _failed(items, error)
