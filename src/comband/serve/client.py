@@ -42,8 +42,8 @@ class Client:
     timeout:
         Seconds for one call.
     retries:
-        How often a call is made again when the service cannot be reached, or says "not now" (503, 429): decisions carry a
-        request id and rewards are counted once, so that nothing happens twice.
+        How often a call is made again when the service cannot be reached, or says "not now" (503) or "too many" (429):
+        decisions carry a request id and rewards are counted once, so that nothing happens twice.
     """
 
     def __init__(

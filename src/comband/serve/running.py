@@ -25,7 +25,6 @@ from comband.serve.settings import Settings, load_models
 from comband.serve.tokens import first_token
 from comband.serve.wire import Spec
 
-
 _OTHER_FILES = 128
 
 
