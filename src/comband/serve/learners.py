@@ -66,6 +66,7 @@ class Learners:
         self._progress = Progress(journal)
         self.holder = uuid.uuid4().hex
         self.failed: dict[int, str] = {}
+        self.plans_followed, self.largest_difference = 0, 0.0  # published elsewhere, where they differ from those here
         self._learning: dict[int, Learning] = {}
         self._told: dict[int, _Told] = {}
         self._renew: dict[int, float] = {}
@@ -122,6 +123,9 @@ class Learners:
             return False
         learning, told = self._learning[experiment.id], self._told.setdefault(experiment.id, _Told())
         busy = learning.step(ended=experiment.state == "ended")
+        differences, learning.differences = learning.differences, []
+        self.plans_followed += len(differences)
+        self.largest_difference = max(self.largest_difference, *differences, 0.0)
         if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
             self._experiments.take_plan(running)
         self._show(learning, told, busy)
