@@ -51,6 +51,7 @@ class Experiments:
         self._journal, self._progress, self._models = journal, Progress(journal), models
         self._running: dict[str, Running] = {}
         self.tokens: dict[str, Token] = {}
+        self.failures: dict[int, str] = {}  # why learning stopped, wherever it did
         self.refresh()
 
     def find(self, name: str) -> Running:
@@ -100,7 +101,7 @@ class Experiments:
 
     def refresh(self) -> None:
         """Look for tokens, experiments, states and plans that other processes have made."""
-        self.tokens = all_tokens(self._journal)
+        self.tokens, self.failures = all_tokens(self._journal), self._progress.failures()
         for experiment in self._journal.experiments():
             running = self._running.get(experiment.name) or self.add(experiment)
             running.experiment = experiment

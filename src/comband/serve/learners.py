@@ -104,8 +104,8 @@ class Learners:
                     self._stop.wait(0.5)
                 except Exception as error:  # whatever it is: others go on, and people are told
                     self._drop(number)
-                    self.failed[number] = f"learning stopped: {error}"
                     _log.exception("learning failed", extra={"facts": {"experiment": name}})
+                    self._fail(number, f"learning stopped: {str(error) or type(error).__name__}")
                 if self._stop.is_set():
                     break
             if not busy:
@@ -116,6 +116,17 @@ class Learners:
     def _drop(self, experiment: int) -> None:
         self._learning.pop(experiment, None)
         self._renew.pop(experiment, None)
+
+    def _fail(self, experiment: int, reason: str) -> None:
+        """This process does not try again; another one may, and all of them say so until one has caught up."""
+        self.failed[experiment] = reason
+        self._experiments.failures = {**self._experiments.failures, experiment: reason}
+        try:
+            self._writer.call(lambda _: self._progress.fail(experiment, self.holder, reason))
+            self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
+        except StoreError as error:
+            del self.failed[experiment]  # nobody else knows: try again
+            _log.error("could not say that learning failed", extra={"facts": {"error": str(error)}})
 
     def _learn_some(self, running: Running) -> bool:
         experiment = running.experiment
@@ -135,6 +146,10 @@ class Learners:
         if now - told.saved > self._timing.snapshot:
             learning.save()
             told.saved = time.monotonic()
+        if not busy and experiment.id in self._experiments.failures:  # all that is settled is learnt
+            self._writer.call(lambda _: self._progress.recover(experiment.id))
+            self._experiments.failures = {k: v for k, v in self._experiments.failures.items() if k != experiment.id}
+            _log.info("learning goes on", extra={"facts": {"experiment": experiment.name}})
         return busy
 
     def _has_lease(self, experiment: Experiment) -> bool:

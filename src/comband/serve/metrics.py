@@ -78,6 +78,14 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
         "survivors": "Candidates that may still be the best.",
         "certified": "The epsilon that is certified.",
     }
+    stopped = service.experiments.failures
+    lines += [
+        "# HELP comband_experiment_learning_stopped Whether learning stopped, in whichever process.",
+        "# TYPE comband_experiment_learning_stopped gauge",
+    ]
+    for running in experiments:
+        label = f'experiment="{_escaped(running.experiment.name)}"'
+        lines.append(f"comband_experiment_learning_stopped{{{label}}} {int(running.experiment.id in stopped)}")
     summaries = [service.telling.summary(running) for running in experiments]
     for name, text in gauges.items():
         lines += [f"# HELP comband_experiment_{name} {text}", f"# TYPE comband_experiment_{name} gauge"]

@@ -69,4 +69,9 @@ VERSIONS: tuple[tuple[str | Callable[[Any], None], ...], ...] = (
         gather_runs,
         """DROP TABLE decisions""",
     ),
+    (
+        # Experiments for which learning stopped, at whom and why; gone when somebody has learnt all there is again.
+        """CREATE TABLE failures (
+            experiment INTEGER PRIMARY KEY, time BIGINT NOT NULL, holder TEXT NOT NULL, reason TEXT NOT NULL)""",
+    ),
 )

@@ -99,8 +99,7 @@ class Service:
         self.counts = {"decisions": 0, "rewards": 0, "repeated": 0}
         self.experiments = Experiments(self.journal, models or {})
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
-        failed = {} if self.learners is None else self.learners.failed
-        self.telling = Telling(self.experiments, self.journal, failed)
+        self.telling = Telling(self.experiments, self.journal)
         self._stop = threading.Event()
         self.warming = Warming(self._stop)
         self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)

@@ -20,19 +20,16 @@ class Telling:
     ----------
     experiments, journal:
         About which, and from where.
-    failed:
-        Experiments for which this process can learn no more, with the reason.
     """
 
-    def __init__(self, experiments: Experiments, journal: Journal, failed: dict[int, str]) -> None:
+    def __init__(self, experiments: Experiments, journal: Journal) -> None:
         self._experiments, self._journal, self._progress = experiments, journal, Progress(journal)
-        self._failed = failed
 
     def summary(self, running: Running) -> dict[str, Any]:
         """An experiment in a few numbers."""
         experiment = running.experiment
         decisions, settled, clock = self._journal.counts(experiment.id)
-        view = self._view(running)
+        view, stopped = self._view(running), self._experiments.failures.get(experiment.id)
         names = ("answer", "leader", "winner", "certified", "survivors", "done", "is_certified", "forecast_decisions")
         return {
             "name": experiment.name,
@@ -46,7 +43,8 @@ class Telling:
             "decisions": decisions,
             "settled": settled,
             **{name: view.get(name) for name in names},
-            "warnings": [*view.get("warnings", []), *self._faults(experiment.id)],
+            "warnings": [*([] if stopped is None else [stopped_text(stopped)]), *view.get("warnings", [])],
+            "learning_stopped": stopped,
             "time": clock,
         }
 
@@ -107,5 +105,9 @@ class Telling:
             ],
         }
 
-    def _faults(self, experiment: int) -> list[str]:
-        return [self._failed[experiment]] if experiment in self._failed else []
+def stopped_text(reason: str) -> str:
+    """That learning stopped, and what to do."""
+    return (
+        f"{reason[:1].upper()}{reason[1:].removesuffix('.')}. Decisions go on by the last plan, and nothing is lost; "
+        "start a process again, and see its log if that does not help."
+    )

@@ -196,7 +196,8 @@ class Summary(Struct, kw_only=True):
     """An experiment in a few numbers; times are milliseconds since 1970.
 
     `answer` is a sentence; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None
-    where there is none yet); `winner` is set when all is known.
+    where there is none yet); `winner` is set when all is known; `learning_stopped` says why nothing more is learnt,
+    where that is so.
     """
 
     name: str
@@ -218,6 +219,7 @@ class Summary(Struct, kw_only=True):
     is_certified: bool | None = None
     forecast_decisions: float | None = None
     warnings: list[str] = []
+    learning_stopped: str | None = None
     time: int
 
 
@@ -376,6 +378,13 @@ class FieldChanged(Struct, kw_only=True):
     change: int
     candidates: list[str]
     applied: bool
+
+
+class Ready(Struct, omit_defaults=True):
+    """`status` is ready, or degraded: decisions are made, and for some experiments nothing more is learnt."""
+
+    status: str
+    learning_stopped: int = 0
 
 
 class ExperimentCreated(Struct):
