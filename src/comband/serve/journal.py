@@ -438,7 +438,8 @@ def detail(outcome: str) -> str:
 
 
 _DETAILS: dict[str, str] = {
-    "unknown": "there is no such decision in this experiment; send the number that came with the list",
+    "unknown": "there is no such decision in this experiment; send the number, or the ticket, that came with the list",
+    "no ticket": "this experiment takes no numbers of decisions; send the ticket that came with the list",
     "not shown": "the item was not in the list of this decision; rewards are only for what was shown",
     "contradiction": "another reward for this item is in the journal already, and the first one counts",
     "late": "it came after the attribution window; it is kept, but does not count",

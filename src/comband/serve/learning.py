@@ -38,7 +38,7 @@ from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
 from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
-from comband.serve.wire import MAX_CANDIDATES
+from comband.serve.wire import MAX_CANDIDATES, Spec
 from comband.storage import Part, State, Whole, check, pack, require, unpack
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
@@ -111,6 +111,21 @@ class JournalLists(RequestedLists):
         return filled(given, rows, len(self), self._fallback)
 
 
+def new_learner(spec: Spec, policies: RequestedLists, seed: int) -> AdaptiveComband:
+    """The learner of an experiment before its first decision; `InputError` where it promises what cannot be."""
+    return AdaptiveComband(
+        problem_of(spec),
+        policies,
+        epsilon=spec.epsilon,
+        delta=spec.delta,
+        max_rounds=spec.max_rounds,
+        first_epoch=spec.first_epoch,
+        open_field=spec.open_field,
+        max_evaluated=MAX_CANDIDATES,
+        seed=seed,
+    )
+
+
 class Learning:
     """The learner of one experiment, and how far it has read.
 
@@ -146,18 +161,8 @@ class Learning:
             except InputError:
                 continue
             return learner, position, n
-        learner = AdaptiveComband(
-            problem_of(spec),
-            JournalLists(self.experiment, self._journal, spec.candidates),
-            epsilon=spec.epsilon,
-            delta=spec.delta,
-            max_rounds=spec.max_rounds,
-            first_epoch=spec.first_epoch,
-            open_field=spec.open_field,
-            max_evaluated=MAX_CANDIDATES,
-            seed=int(self.experiment.seed, 16),
-        )
-        return learner, 0, 0
+        lists = JournalLists(self.experiment, self._journal, spec.candidates)
+        return new_learner(spec, lists, int(self.experiment.seed, 16)), 0, 0
 
     def _built(self, changes: Sequence[Change], state: State) -> tuple[AdaptiveComband, int]:
         check(state, {"changes": Whole(0, len(changes)), "learner": Part()})

@@ -12,7 +12,7 @@ from comband.problem import InputError
 from comband.serve.database import StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
-from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError
+from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError, refusal_of
 from comband.serve.wire import Problem, as_json
 
 _log = logging.getLogger("comband.serve")
@@ -63,13 +63,9 @@ def problem_of(error: Exception) -> Response:
         return problem(404, f"There is no experiment {str(error)[:80]!r}; GET /v1/experiments lists them.")
     if isinstance(error, TakenError):
         return problem(409, f"There is an experiment {str(error)!r} already; choose another name.")
-    if isinstance(error, NotRunningError):
-        what = "resume it, or " if str(error) == "paused" else ""
-        return problem(409, f"The experiment is {error}: {what}show a list of your own, and ask for no decision.")
-    if isinstance(error, RepeatedRequestError):
-        return problem(
-            409, "This request id came before with other lists, and has a decision; choose a new id for each request."
-        )
+    if isinstance(error, (NotRunningError, RepeatedRequestError)):
+        status, _, detail = refusal_of(error)
+        return problem(status, detail)
     if isinstance(error, FieldClosedError):
         return problem(
             409, f"{str(error)[:200]!r} is the winner, and nobody joins any more; create another experiment."

@@ -20,6 +20,7 @@ from msgspec import Raw
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.serve.deciding import Asked, Plan
+from comband.serve.digests import number_of, tickets_of
 from comband.serve.experiments import Experiments, Models, Running
 from comband.serve.field import record_change
 from comband.serve.journal import (
@@ -44,6 +45,7 @@ from comband.serve.wire import (
     FieldChanged,
     RawDecision,
     RawDecisions,
+    RefusedRequest,
     RewardFault,
     RewardPost,
     RewardReceipt,
@@ -179,24 +181,33 @@ class Service:
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
     async def decide(self, name: str, asked: Sequence[DecisionRequest]) -> list[Decision]:
-        """Decisions, in the order of the requests; durable when this returns."""
+        """Decisions, in the order of the requests; durable when this returns. The first request that is refused
+        (`RepeatedRequestError`, `NotRunningError`) is raised, though others may have been decided.
+        """
         running, plan = await self._deciding(name)
-        requests = self._read(running, plan, asked)
+        made = await self._decide(running, plan, self._read(running, plan, asked))
         return [
-            Decision(one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.not_needed)
-            for one in await self._decide(running, plan, requests)
+            Decision(
+                one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.ticket, one.not_needed
+            )
+            for one in map(_given, made)
         ]
 
     async def decide_body(self, name: str, body: bytes) -> RawDecision | RawDecisions:
-        """The same from the body of a request."""
+        """The same from the body of a request; of a batch, one by one what is refused."""
         running, plan = await self._deciding(name)
         requests = running.reader.scan(body, plan.needed) if running.models is None else None
         many = body.lstrip()[:1] == b"["
         if requests is None:
             asked = decision_requests_of(body)
             requests = self._read(running, plan, asked if isinstance(asked, list) else [asked])
-        decisions = await self._decide(running, plan, requests)
-        return RawDecisions(decisions) if many else decisions[0]
+        made = await self._decide(running, plan, requests)
+        if not many or all(isinstance(one, NotRunningError) for one in made):
+            return _given(made[0])
+        refused = [
+            RefusedRequest(i, requests.ids[i], *refusal_of(one)) for i, one in enumerate(made) if isinstance(one, Exception)
+        ]
+        return RawDecisions([None if isinstance(one, Exception) else one for one in made], refused)
 
     async def _deciding(self, name: str) -> tuple[Running, Plan]:
         while self.warming.is_cold:  # here, and not in a loop that is compiled, for which everybody would wait
@@ -218,25 +229,29 @@ class Service:
             raise InputError('"context" is for experiments with models of the service; send "lists".')
         return running.reader.read(asked, plan.needed)
 
-    async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision]:
+    async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision | Exception]:
         reader = running.reader
         made = await self.writer.decide(Asked(running.experiment, plan, reader.fallback, requests))
         first, n, drawn, others = made.first, len(requests), made.drawn, made.stored.others
         idle = self._idle(reader.names, plan, requests) if plan.idle else [[]] * n
-        decisions = []
-        for i, sizes, weights, number, names in zip(
+        numbers, seed = made.stored.numbers[first : first + n], running.experiment.seed
+        decisions: list[RawDecision | Exception] = []
+        for i, sizes, weights, number, ticket, names in zip(
             range(first, first + n),
             drawn.items[first : first + n],
             drawn.propensities[first : first + n].tolist(),
-            made.stored.numbers[first : first + n],
+            numbers,
+            tickets_of(seed, numbers),
             idle,
             strict=True,
         ):
             if number >= 0:
                 items = Raw(drawn.shown[drawn.begins[i] : drawn.begins[i + 1] - 1])
-                decisions.append(RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, names))
+                decisions.append(
+                    RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, ticket, names)
+                )
             else:
-                decisions.append(self._known(others[i], requests, i - first, names))
+                decisions.append(self._known(others[i], requests, i - first, names, seed))
         self.counts["decisions"] += n
         return decisions
 
@@ -247,24 +262,33 @@ class Service:
         return [[names[k] for k in given[first:last][~needed[first:last]].tolist()] for first, last in pairwise(edges)]
 
     def _known(
-        self, made: StoredDecision | NotRunningError, requests: Requests, i: int, idle: list[str]
-    ) -> RawDecision:
-        """The decision that a request has already."""
+        self, made: StoredDecision | NotRunningError, requests: Requests, i: int, idle: list[str], seed: str
+    ) -> RawDecision | Exception:
+        """The decision that a request has already, or why it has none."""
         if isinstance(made, NotRunningError):
-            raise made
+            return made
         body = unpack_body(made.body)
         if not requests.is_same(i, body):
-            raise RepeatedRequestError(made.request)
+            return RepeatedRequestError(made.request)
         self.counts["repeated"] += 1
         items = body.items()
         propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
-        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, idle)
+        [ticket] = tickets_of(seed, [made.number])
+        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, ticket, idle)
 
     async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
         """Rewards; durable when this returns."""
         running = self.experiments.find(name)
-        new = [NewRewards(running.experiment.id, one.decision, one.rewards, running.limits) for one in posts]
-        receipts: list[Receipt] = await self.writer.reward(new)
+        seed, only_tickets = running.experiment.seed, running.experiment.spec.tickets
+        new, unnamed = [], {}
+        for i, one in enumerate(posts):
+            number = number_of(seed, one.decision) if isinstance(one.decision, str) else one.decision
+            if number is None or (only_tickets and not isinstance(one.decision, str)):
+                unnamed[i] = Receipt(faults=[(item, "unknown" if number is None else "no ticket") for item, _ in one.rewards])
+            else:
+                new.append(NewRewards(running.experiment.id, number, one.rewards, running.limits))
+        made = iter(await self.writer.reward(new) if new else ())
+        receipts: list[Receipt] = [unnamed[i] if i in unnamed else next(made) for i in range(len(posts))]
         faults = [
             RewardFault(post.decision, item, outcome, detail(outcome))
             for post, receipt in zip(posts, receipts, strict=True)
@@ -273,6 +297,25 @@ class Service:
         accepted = sum(receipt.accepted for receipt in receipts)
         self.counts["rewards"] += accepted
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
+
+
+def _given(made: RawDecision | Exception) -> RawDecision:
+    """The decision, if there is one."""
+    if isinstance(made, Exception):
+        raise made
+    return made
+
+
+def refusal_of(error: Exception) -> tuple[int, str, str]:
+    """Status, title and detail of a request that has no decision, because its id came with other lists or the
+    experiment does not run.
+    """
+    if isinstance(error, RepeatedRequestError):
+        detail = "This request id came before with other lists, and has a decision; choose a new id for each request."
+        return 409, "Not possible in this state", detail
+    what = "resume it, or " if str(error) == "paused" else ""
+    detail = f"The experiment is {error}: {what}show a list of your own, and ask for no decision."
+    return 409, "Not possible in this state", detail
 
 
 def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest]) -> list[DecisionRequest]:

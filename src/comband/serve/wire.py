@@ -26,6 +26,7 @@ Key = TextKey | WholeKey
 Factor = Annotated[float, Meta(gt=0)]
 ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
 RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+Ticket = Annotated[str, Meta(max_length=100, description="As the answer to a decision request gave it.")]
 DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
 
 
@@ -81,6 +82,13 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
         Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="For a run that can be repeated; random if left out.")]
         | None
     ) = None
+    tickets: Annotated[
+        bool,
+        Meta(
+            description="Whether rewards must name decisions by their tickets, which nobody can guess, and not by their "
+            "numbers: for pages that post rewards themselves."
+        ),
+    ] = False
     note: Annotated[str, Meta(max_length=2000)] = ""
 
 
@@ -100,7 +108,7 @@ DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_l
 
 class Decision(Struct, omit_defaults=True):
     """What to show, in this order, and with what probability each item came to be in the list; in an experiment whose
-    places are pairs, to be in its place.
+    places are pairs, to be in its place. `ticket` may stand for the number when rewards are posted.
     """
 
     decision: int
@@ -108,13 +116,25 @@ class Decision(Struct, omit_defaults=True):
     items: list[str | int]
     propensities: list[float]
     epoch: int
+    ticket: str
     not_needed: list[str] = []
 
 
-class Decisions(Struct):
-    """In the order of the requests."""
+class RefusedRequest(Struct):
+    """A request of a batch that has no decision: its place in the batch, its id, why, and what to do."""
 
-    decisions: list[Decision]
+    index: int
+    request: str
+    status: int
+    title: str
+    detail: str
+
+
+class Decisions(Struct, omit_defaults=True):
+    """In the order of the requests; null for those that are `refused`."""
+
+    decisions: list[Decision | None]
+    refused: list[RefusedRequest] = []
 
 
 class RawDecision(Struct, omit_defaults=True):
@@ -125,19 +145,23 @@ class RawDecision(Struct, omit_defaults=True):
     items: msgspec.Raw
     propensities: list[float]
     epoch: int
+    ticket: str
     not_needed: list[str] = []
 
 
-class RawDecisions(Struct):
+class RawDecisions(Struct, omit_defaults=True):
     """`Decisions` of such."""
 
-    decisions: list[RawDecision]
+    decisions: list[RawDecision | None]
+    refused: list[RefusedRequest] = []
 
 
 class RewardPost(Struct, forbid_unknown_fields=True):
-    """What came back for some of the items of one decision: pairs of item and reward in [0, 1]."""
+    """What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in
+    [0, 1].
+    """
 
-    decision: DecisionId
+    decision: DecisionId | Ticket
     rewards: Annotated[list[tuple[Key, Annotated[float, Meta(ge=0, le=1)]]], Meta(min_length=1, max_length=MAX_LIST)]
 
 
@@ -159,7 +183,7 @@ class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
 class RewardFault(Struct):
     """A reward that does not count, and why."""
 
-    decision: int
+    decision: int | str
     item: str | int
     outcome: str
     detail: str
