@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 
 from comband.problem import InputError
 from comband.serve.database import Database, Row
+from comband.serve.stores import hidden
 from comband.text import missing_extra
 
 try:
@@ -19,6 +21,7 @@ except ImportError as error:
 
 _INSERT = re.compile(r"INSERT INTO (\w+ \([\w, ]+\)) VALUES \([?, ]+\)")
 _CHANNEL = "comband_plans"
+_ASK_CLOCK = 10.0  # seconds
 _SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own for whoever changes the tables
 
 
@@ -37,6 +40,8 @@ class Postgres(Database):
     def __init__(self, address: str) -> None:
         super().__init__()
         self._address = address
+        self._ahead: float | None = None  # how much the server's clock is ahead of this process' monotonic one, in s
+        self._asked = 0.0  # when
         self._ears: Any = None
         self._ears_lock = threading.Lock()
 
@@ -47,6 +52,20 @@ class Postgres(Database):
     def now(self) -> int:
         """The server's clock in milliseconds."""
         return int(self.run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0][0])
+
+    def clock(self) -> int:
+        """The server's clock, as it was asked last (every ten seconds) and has gone on since: what is done to this
+        machine's changes nothing.
+        """
+        if self._ahead is None:
+            self._connection()  # which asks
+        return int(1000 * (time.monotonic() + (self._ahead or 0.0)))
+
+    def _ask_clock(self, connection: Any) -> None:
+        before = time.monotonic()
+        [seconds] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        self._asked = time.monotonic()
+        self._ahead = seconds - (before + self._asked) / 2
 
     def notify(self) -> None:
         """Tell all deciders, when the transaction is committed."""
@@ -59,6 +78,8 @@ class Postgres(Database):
                 ears = psycopg.connect(self._address, autocommit=True, connect_timeout=5)
                 ears.execute(f"LISTEN {_CHANNEL}")
                 self._ears = ears
+            if time.monotonic() - self._asked > _ASK_CLOCK:
+                self._ask_clock(self._ears)
             return any(True for _ in self._ears.notifies(timeout=seconds, stop_after=1))
         except psycopg.Error:
             self._deaf()
@@ -80,7 +101,23 @@ class Postgres(Database):
         self.run("SELECT pg_advisory_xact_lock(?)", [_SCHEMA_LOCK])
 
     def _connect(self) -> Any:
-        return psycopg.connect(self._address, connect_timeout=5)
+        connection = psycopg.connect(self._address, connect_timeout=5)
+        self._ask_clock(connection)
+        connection.rollback()
+        return connection
+
+    def _is_stale(self, connection: Any) -> bool:
+        """The server says nothing unasked but that it goes."""
+        if connection.closed or connection.broken:
+            return True
+        if not hasattr(select, "poll"):  # Windows
+            return bool(select.select([connection.fileno()], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _words(self, error: BaseException) -> str:
+        return hidden(super()._words(error), self._address)
 
     def _begin(self, connection: Any, write: bool) -> None:
         """Psycopg begins with the first statement."""

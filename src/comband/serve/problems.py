@@ -75,8 +75,11 @@ def problem_of(error: Exception) -> Response:
     if isinstance(error, WarmingError):
         return problem(503, "Loops are being compiled, for some seconds after an installation.", {"retry-after": "1"})
     if isinstance(error, StoreError):
+        _log.error("the store failed", extra={"facts": {"error": str(error)}})
         return problem(
-            503, f"Nothing was stored ({error}); show a list of your own, and try again.", {"retry-after": "1"}
+            503,
+            "Nothing was stored: the store failed (the log says why). Show a list of your own, and try again.",
+            {"retry-after": "1"},
         )
     if isinstance(error, HTTPException):
         detail = "Nothing is at this address; see /openapi.json." if error.status_code == 404 else str(error.detail)

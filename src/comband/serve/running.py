@@ -69,6 +69,7 @@ def serve(settings: Settings, *, beside: Callable[[Service], Any] | None = None,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=10,
+            timeout_keep_alive=settings.keep_alive,
             server_header=False,
             date_header=True,
         )

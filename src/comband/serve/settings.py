@@ -28,7 +28,8 @@ class Settings:
 
     store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. learn: whether this process may learn.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
-    lease, poll, snapshot: seconds; see `Timing`. experiments: those to be made at the start, unless they are there.
+    lease, poll, snapshot: seconds; see `Timing`. keep_alive: how long a connection stays open without a request, in
+    seconds; longer than a proxy keeps it. experiments: those to be made at the start, unless they are there.
     """
 
     store: str = "sqlite:///comband.db"
@@ -39,6 +40,7 @@ class Settings:
     lease: float = 3.0
     poll: float = 0.5
     snapshot: float = 20.0
+    keep_alive: int = 75
     models: Mapping[str, str] = field(default_factory=dict)
     experiments: Sequence[Spec] = field(default_factory=list)
 
@@ -109,6 +111,8 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
         raise InputError(f"{source}: log must be debug, info, warning or error, got {quoted(made.log)}.")
     if min(made.lease, made.poll, made.snapshot) <= 0:
         raise InputError(f"{source}: lease, poll and snapshot must be above 0.")
+    if not 1 <= made.keep_alive <= 86400:
+        raise InputError(f"{source}: keep_alive must lie in 1 … 86400 seconds, got {made.keep_alive}.")
     if not all(isinstance(entry, str) for entry in made.models.values()):
         raise InputError(f"{source}: models must be text, module:function for each name.")
     return made

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from comband.serve.database import StoreError
+from comband.serve.database import CutError
 from comband.serve.deciding import Asked, draw
 from comband.serve.journal import Journal, NewDecisions, NewRewards, Receipt, Stored
 
@@ -117,10 +117,11 @@ class Writer:
             try:
                 done += self._commit(together)
             except Exception as error:
-                if len(together) == 1:
-                    done.append((together[0], error))
-                else:
+                # After a cut again even if it is one: decisions are known by their request, rewards by their item.
+                if len(together) > 1 or isinstance(error, CutError):
                     done += [self._alone(item) for item in together]
+                else:
+                    done.append((together[0], error))
         done += [self._alone(item) for item in items if item.call is not None]
         self._tell(done)
 
@@ -152,8 +153,6 @@ class Writer:
             self.commits += 1
             return item, result
         except Exception as error:
-            if isinstance(error, StoreError):
-                _log.error("the store failed", extra={"facts": {"error": str(error)}})
             return item, error
 
     def _tell(self, done: list[tuple[_Item, Any]]) -> None:
