@@ -257,7 +257,8 @@ class CandidateStatus(Struct, kw_only=True):
     """One candidate: `state` is leader, candidate or dropped; `low` and `high` are the ends of its value's interval.
 
     `difference` is its estimated value minus the leader's; if it is the best of all, it is better by at most `bound`.
-    `share` is the share of recently shown items that the candidate would have shown too.
+    `share` is the share of recently shown items that the candidate would have shown too; when all is known, 1 for the
+    winner, whose lists are all that is shown, and null for others.
     """
 
     index: int
