@@ -25,9 +25,9 @@ from benchmarks.certify import World, real_world
 from benchmarks.serve import Server
 from comband.policies import RequestedLists
 from comband.serve.client import Client
-from comband.serve.wire import Decision
 from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
+from comband.serve.wire import Decision
 
 BLOCK = 64
 

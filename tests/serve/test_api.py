@@ -119,7 +119,10 @@ def test_a_decision_and_its_rewards(http: httpx.Client) -> None:
     batch = http.post("/v1/experiments/test/decisions", content=wire.as_json([world.request(i) for i in range(1, 5)]))
     decisions = msgspec.json.decode(batch.content, type=wire.Decisions).decisions
     assert [each and each.decision for each in decisions] == [1, 2, 3, 4]
-    posts = [world.post(0, decision), *(world.post(i + 1, each) for i, each in enumerate(decisions) if each is not None)]
+    posts = [
+        world.post(0, decision),
+        *(world.post(i + 1, each) for i, each in enumerate(decisions) if each is not None),
+    ]
     receipt = http.post("/v1/experiments/test/rewards", content=wire.as_json(posts)).json()
     assert receipt == {"accepted": 5 * M, "duplicates": 0, "faults": []}
     again = http.post("/v1/experiments/test/rewards", content=wire.as_json(posts[0])).json()
@@ -383,8 +386,9 @@ def test_tickets_stand_for_decisions(http: httpx.Client) -> None:
         stated = msgspec.to_builtins(spec(name, tickets=name == "closed", seed=None))
         assert http.post("/v1/experiments", content=wire.as_json(stated)).status_code == 201
     made = {
-        name: http.post(f"/v1/experiments/{name}/decisions", content=wire.as_json([world.request(i) for i in range(2)]))
-        .json()["decisions"]
+        name: http.post(
+            f"/v1/experiments/{name}/decisions", content=wire.as_json([world.request(i) for i in range(2)])
+        ).json()["decisions"]
         for name in ("open", "closed")
     }
 

@@ -541,9 +541,12 @@ def test_connections_that_the_server_closed_are_replaced_in_every_thread(cluster
             for pid in before:
                 connection.execute("SELECT pg_terminate_backend(%s)", [pid])
             wait_for(
-                lambda: connection.execute(
-                    "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = ANY(%s)", [list(before)]
-                ).fetchone() == (0,),
+                lambda: (
+                    connection.execute(
+                        "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = ANY(%s)", [list(before)]
+                    ).fetchone()
+                    == (0,)
+                ),
                 "they are gone",
             )
         assert not all_of_them() & before

@@ -20,7 +20,7 @@ def repair(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """Put the store of the decision service right after its clock was set forward: make sure that it is right, then
+    """Let the clock of the decision service go on after it was set forward, once it is right again.
 
     Example: comband repair clock --store sqlite:///experiments.db
     """

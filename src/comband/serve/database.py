@@ -29,7 +29,7 @@ class Database(ABC):
     """One database. Each thread has a connection of its own.
 
     A connection that was closed at the other end is replaced before it is used (`_is_stale`); when one turns out to be
-    cut, those of all other threads that are as old are replaced too, so that a cut is felt once and not by every thread.
+    cut, those of all other threads that are as old are replaced too: a cut is felt once, and not by every thread.
     """
 
     WORDS: ClassVar[Mapping[str, str]]  # what stands for the names in braces of `comband.serve.schema`
@@ -121,7 +121,7 @@ class Database(ABC):
         self._mine = threading.local()
 
     def _connection(self, *, fresh: bool = False) -> Any:
-        """This thread's connection; `fresh` where none of its transactions is open, and another one would do."""
+        """The connection of this thread; `fresh` where none of its transactions is open, and another one would do."""
         connection = getattr(self._mine, "connection", None)
         if fresh and connection is not None and (self._mine.cuts < self._cuts or self._is_stale(connection)):
             self._forget(connection)

@@ -92,7 +92,6 @@ class Plan:
     @classmethod
     def unpacked(cls, epoch: int, data: bytes, reader: Reader) -> Plan:
         """The inverse of `pack_plan`, checked; the reader knows all candidates of the plan, and maybe more."""
-
         state = plan_state(data, epoch)
         P = len(state["alive"])
         require(len(reader.names) >= P, "there are more candidates than names.")

@@ -118,7 +118,7 @@ class Learners:
         self._renew.pop(experiment, None)
 
     def _fail(self, experiment: int, reason: str) -> None:
-        """This process does not try again; another one may, and all of them say so until one has caught up."""
+        """Try no more here; another process may, and all of them say so until one has caught up."""
         self.failed[experiment] = reason
         self._experiments.failures = {**self._experiments.failures, experiment: reason}
         try:

@@ -7,8 +7,8 @@ the beginning, comes to the same state to the last bit, and to the plans that we
 
 On another processor, or with other versions of the libraries below, sums are rounded otherwise: plans then differ in
 their last digits, and in who leads where scores are equal up to that. The plan that was published is a fact of the
-journal, by which decisions were drawn: a learner that comes to another one follows it
-(`CertifyingLearner.follow` says why the promise never depends on who computed a plan), and says by how much they differ.
+journal, by which decisions were drawn: a learner that comes to another one follows it, and says by how much they
+differ. `CertifyingLearner.follow` says why the promise never depends on who computed a plan.
 What no rounding explains is refused (`ReplayError`): other candidates, another beginning, another winner.
 """
 
@@ -309,13 +309,15 @@ class Learning:
             self.learner.follow(number, {**theirs["bets"], "explorer": theirs["explorer"]})
         except InputError as error:
             raise ReplayError(
-                f"the journal of {self.experiment.name!r} cannot lead to the plan of epoch {number} that is in it: {error}"
+                f"the journal of {self.experiment.name!r} cannot lead to the plan of epoch {number} in it: {error}"
             ) from None
         self.differences.append(difference)
         if difference <= TOLERANCE:
             _log.info("followed a plan that differs by rounding", extra={"facts": facts})
         else:
-            _log.warning("followed a plan that another program, or another choice of equals, made", extra={"facts": facts})
+            _log.warning(
+                "followed a plan that another program, or another choice of equals, made", extra={"facts": facts}
+            )
 
 
 def learn_block(

@@ -205,7 +205,9 @@ class Service:
         if not many or all(isinstance(one, NotRunningError) for one in made):
             return _given(made[0])
         refused = [
-            RefusedRequest(i, requests.ids[i], *refusal_of(one)) for i, one in enumerate(made) if isinstance(one, Exception)
+            RefusedRequest(i, requests.ids[i], *refusal_of(one))
+            for i, one in enumerate(made)
+            if isinstance(one, Exception)
         ]
         return RawDecisions([None if isinstance(one, Exception) else one for one in made], refused)
 
@@ -284,7 +286,9 @@ class Service:
         for i, one in enumerate(posts):
             number = number_of(seed, one.decision) if isinstance(one.decision, str) else one.decision
             if number is None or (only_tickets and not isinstance(one.decision, str)):
-                unnamed[i] = Receipt(faults=[(item, "unknown" if number is None else "no ticket") for item, _ in one.rewards])
+                unnamed[i] = Receipt(
+                    faults=[(item, "unknown" if number is None else "no ticket") for item, _ in one.rewards]
+                )
             else:
                 new.append(NewRewards(running.experiment.id, number, one.rewards, running.limits))
         made = iter(await self.writer.reward(new) if new else ())

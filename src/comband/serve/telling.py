@@ -105,6 +105,7 @@ class Telling:
             ],
         }
 
+
 def stopped_text(reason: str) -> str:
     """That learning stopped, and what to do."""
     return (

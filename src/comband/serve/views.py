@@ -20,8 +20,8 @@ GUARDS = {
 
 
 ADVICE = {  # what the library says to programs, and what people who use the service can do instead
-    place_guard.ADVICE: 'Create another experiment that states how places work: "places": [1, 0.6, …] with a factor for '
-    'each place, or "places": "pairs"',
+    place_guard.ADVICE: 'Create another experiment that states how places work: "places": [1, 0.6, …] with a factor '
+    'for each place, or "places": "pairs"',
     order_guard.ADVICE: "so create another experiment, which counts rounds from then on",
 }
 

@@ -85,8 +85,8 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     tickets: Annotated[
         bool,
         Meta(
-            description="Whether rewards must name decisions by their tickets, which nobody can guess, and not by their "
-            "numbers: for pages that post rewards themselves."
+            description="Whether rewards must name decisions by their tickets, which nobody can guess, and not by "
+            "their numbers: for pages that post rewards themselves."
         ),
     ] = False
     note: Annotated[str, Meta(max_length=2000)] = ""
