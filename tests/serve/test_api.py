@@ -21,7 +21,7 @@ from comband.serve.api import ROUTES
 from comband.serve.client import Client, ServiceError
 from comband.serve.service import Service
 from comband.serve.tokens import all_tokens, create_token, revoke_token, roles_of
-from tests.serve.worlds import NAMES, M, World, listening, service, spec
+from tests.serve.worlds import NAMES, M, World, decisions_of, listening, service, spec
 from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
@@ -117,11 +117,11 @@ def test_a_decision_and_its_rewards(http: httpx.Client) -> None:
     decision = msgspec.json.decode(one.content, type=wire.Decision)
     assert len(decision.items) == len(set(decision.items)) == M
     batch = http.post("/v1/experiments/test/decisions", content=wire.as_json([world.request(i) for i in range(1, 5)]))
-    decisions = msgspec.json.decode(batch.content, type=wire.Decisions).decisions
-    assert [each and each.decision for each in decisions] == [1, 2, 3, 4]
+    decisions = decisions_of(batch.content)
+    assert [each.decision for each in decisions] == [1, 2, 3, 4]
     posts = [
         world.post(0, decision),
-        *(world.post(i + 1, each) for i, each in enumerate(decisions) if each is not None),
+        *(world.post(i + 1, each) for i, each in enumerate(decisions)),
     ]
     receipt = http.post("/v1/experiments/test/rewards", content=wire.as_json(posts)).json()
     assert receipt == {"accepted": 5 * M, "duplicates": 0, "faults": []}
@@ -309,9 +309,7 @@ def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tm
     for start in range(0, 160, 16):
         numbers = range(start, start + 16)
         asked = wire.as_json([world.request(i) for i in numbers])
-        decisions = msgspec.json.decode(
-            http.post("/v1/experiments/log/decisions", content=asked).content, type=wire.Decisions
-        ).decisions
+        decisions = decisions_of(http.post("/v1/experiments/log/decisions", content=asked).content)
         posts = [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)]
         http.post("/v1/experiments/log/rewards", content=wire.as_json(posts))
     number = made.experiments.find("log").experiment.id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from comband.serve.learning import Learning
+from comband.serve.progress import Progress
 from comband.serve.service import Service
 from tests.serve.worlds import QUICK, World, caught_up, listening, play, service, spec
 from tests.waiting import wait_for
@@ -58,3 +60,24 @@ async def _some_rounds(folder: Path) -> None:
     with service(folder) as made:
         await made.create(spec(epsilon=0.01))
         await play(made, World(best=0.05), 0, 64)
+
+
+def test_a_process_that_has_not_caught_up_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may fail where the one before it did."""
+    asyncio.run(_some_rounds(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection, connection:
+        connection.execute("INSERT INTO failures VALUES (1, 0, 'another', 'learning stopped: further on')")
+    steps: list[bool] = []
+
+    def step(self: Learning, **more: object) -> bool:
+        self.learner.done  # noqa: B018 (a look, as always)
+        steps.append(True)
+        return len(steps) < 20 or not finished.is_set()
+
+    finished = threading.Event()
+    monkeypatch.setattr(Learning, "step", step)
+    with service(tmp_path) as made:
+        wait_for(lambda: len(steps) > 20, "it learns")
+        assert Progress(made.journal).failures() == {1: "learning stopped: further on"}
+        finished.set()
+        wait_for(lambda: not Progress(made.journal).failures(), "it has caught up")

@@ -1,8 +1,8 @@
 """What an operator can put right in a journal.
 
 The journal's clock never goes back. Where it was set forward for a while (that of a machine with SQLite, or of the
-store's server) it stands still until the time that it showed is reached: decisions that were made meanwhile carry that time, wait for
-their rewards until long after it, and all later ones with them. `repair_clock` lets it go on from now.
+store's server) it stands still until the time that it showed is reached: decisions that were made meanwhile carry that
+time, wait for their rewards until long after it, and all later ones with them. `repair_clock` lets it go on from now.
 """
 
 from __future__ import annotations
