@@ -65,12 +65,13 @@ def forget_snapshots(folder: Path) -> None:
 async def compared(made: Service, n: int) -> None:
     """Requests for which twenty candidates sort the same items, some better than others, in batches."""
     rng = np.random.default_rng(3)
-    for _ in range(0, n, 64):
+    for start in range(0, n, 64):
         items = np.array([rng.permutation(40) for _ in range(64)])
         noise = rng.normal(size=(64, len(CANDIDATES), 40)) * (1 + np.arange(len(CANDIDATES)) / 2)[:, None]
         lists = np.argsort(np.arange(40) + noise, axis=2)[:, :, :5]
         shown = await made.decide(
-            "test", [DecisionRequest(lists=np.take(items[i], lists[i]).tolist()) for i in range(64)]
+            "test",
+            [DecisionRequest(lists=np.take(items[i], lists[i]).tolist(), request=f"r{start + i}") for i in range(64)],
         )
         posts = []
         for i, one in enumerate(shown):
@@ -86,7 +87,7 @@ def test_a_process_on_another_processor_goes_on(tmp_path: Path) -> None:
 
     async def run() -> None:
         with service(first) as made:
-            await made.create(spec(candidates=CANDIDATES, list_size=5, epsilon=0.01, first_epoch=16, block=16))
+            await made.create(spec(candidates=CANDIDATES, list_size=5, epsilon=1e-4, first_epoch=16, block=16))
             await compared(made, 1536)
 
     first = tmp_path / "first"
