@@ -213,6 +213,8 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
                     connection.execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                     )
+                assert http.post("/v1/experiments/test/decisions", content=asked).status_code == 200  # on another one
+                assert http.get("/v1/experiments/test/status").status_code == 200
             if number == 20:
                 cluster.kill()
                 refused = http.post("/v1/experiments/test/decisions", content=asked)
