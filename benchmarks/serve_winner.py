@@ -27,6 +27,7 @@ from comband.policies import RequestedLists
 from comband.serve.client import Client
 from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
+from comband.serve.wire import Decision
 
 BLOCK = 64
 
@@ -82,7 +83,7 @@ def over_http(world: World, address: str, seed: int, most: int, *, name: str = "
                 ({names[p]: [f"label {k}" for k in one] for p, one in zip(needed, table, strict=True)}, f"{block}-{i}")
                 for i, table in enumerate(tables.tolist())
             ]
-            decisions = client.decide_many(name, asked)
+            decisions = [one for one in client.decide_many(name, asked) if isinstance(one, Decision)]
             answers: dict[int, dict[str | int, float]] = {
                 one.decision: {item: float(item == f"label {label}") for item in one.items}
                 for one, label in zip(decisions, labels.tolist(), strict=True)

@@ -19,6 +19,7 @@ COMMANDS = {
     "simulate": "Let a learner find the best of simulated candidates, and keep the log.",
     "serve": "Serve decisions over HTTP, with a page to watch.",
     "token": "Create, list or revoke tokens of the service.",
+    "repair": "Let the service's clock go on after it was set forward.",
     "reproduce": "Run every claim of the paper as an experiment, and write a report with verdicts.",
     "bench": "Run the benchmarks, in a clone of the repository.",
 }

@@ -21,7 +21,7 @@ from comband.serve.api import ROUTES
 from comband.serve.client import Client, ServiceError
 from comband.serve.service import Service
 from comband.serve.tokens import all_tokens, bearer_of, create_token, revoke_token
-from tests.serve.worlds import NAMES, M, World, listening, service, spec
+from tests.serve.worlds import NAMES, M, World, decisions_of, listening, service, spec
 from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
@@ -119,9 +119,12 @@ def test_a_decision_and_its_rewards(http: httpx.Client) -> None:
     decision = msgspec.json.decode(one.content, type=wire.Decision)
     assert len(decision.items) == len(set(decision.items)) == M
     batch = http.post("/v1/experiments/test/decisions", content=wire.as_json([world.request(i) for i in range(1, 5)]))
-    decisions = msgspec.json.decode(batch.content, type=wire.Decisions).decisions
+    decisions = decisions_of(batch.content)
     assert [each.decision for each in decisions] == [1, 2, 3, 4]
-    posts = [world.post(0, decision), *(world.post(i + 1, each) for i, each in enumerate(decisions))]
+    posts = [
+        world.post(0, decision),
+        *(world.post(i + 1, each) for i, each in enumerate(decisions)),
+    ]
     receipt = http.post("/v1/experiments/test/rewards", content=wire.as_json(posts)).json()
     assert receipt == {"accepted": 5 * M, "duplicates": 0, "faults": []}
     again = http.post("/v1/experiments/test/rewards", content=wire.as_json(posts[0])).json()
@@ -296,9 +299,7 @@ def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tm
     for start in range(0, 160, 16):
         numbers = range(start, start + 16)
         asked = wire.as_json([world.request(i) for i in numbers])
-        decisions = msgspec.json.decode(
-            http.post("/v1/experiments/log/decisions", content=asked).content, type=wire.Decisions
-        ).decisions
+        decisions = decisions_of(http.post("/v1/experiments/log/decisions", content=asked).content)
         posts = [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)]
         http.post("/v1/experiments/log/rewards", content=wire.as_json(posts))
     number = made.experiments.find("log").experiment.id
@@ -316,3 +317,83 @@ def test_the_export_is_what_evaluate_reads(made: Service, http: httpx.Client, tm
     rewards: list[Any] = table.column("rewards").to_pylist()
     kept = made.journal.rewards(number, 0, 160)
     assert sum(map(sum, rewards)) == sum(value for _, _, value in kept)
+
+
+def test_a_batch_is_answered_request_by_request(http: httpx.Client) -> None:
+    """An id that came with other lists is refused alone; all that is stored is shown."""
+    world = World()
+    first = http.post("/v1/experiments/test/decisions", content=wire.as_json(world.request(0))).json()
+    other = wire.DecisionRequest(lists=world.lists(7), request="r0")
+    body = [world.request(1), other, world.request(0), world.request(2)]
+    answer = http.post("/v1/experiments/test/decisions", content=wire.as_json(body))
+    assert answer.status_code == 200
+    found = msgspec.json.decode(answer.content, type=wire.Decisions)
+    assert [one and one.decision for one in found.decisions] == [1, None, 0, 2]
+    assert [(one.index, one.request, one.status) for one in found.refused] == [(1, "r0", 409)]
+    assert "choose a new id" in found.refused[0].detail
+    assert answer.json()["decisions"][2] == first
+    assert http.get("/v1/experiments/test").json()["decisions"] == 3
+    alone = http.post("/v1/experiments/test/decisions", content=wire.as_json(other))
+    assert alone.status_code == 409
+    http.post("/v1/experiments/test/pause")
+    body = [world.request(1), world.request(3)]
+    found = msgspec.json.decode(
+        http.post("/v1/experiments/test/decisions", content=wire.as_json(body)).content, type=wire.Decisions
+    )
+    assert [one and one.decision for one in found.decisions] == [1, None]
+    assert "paused" in found.refused[0].detail
+    body = [world.request(3), world.request(4)]
+    assert http.post("/v1/experiments/test/decisions", content=wire.as_json(body)).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("delta", 1e-300, "delta must be at least 1e-150"),
+        ("name", "new\n", "line breaks"),
+        ("candidates", ["a", "b\n"], "line breaks"),
+        ("candidates", ["a", "a "], "space"),
+        ("epsilon", 1e-300, "epsilon"),
+        ("places", [1, 1e-300, 1], "places"),
+    ],
+)
+def test_what_could_never_be_learnt_is_refused_when_it_is_created(
+    http: httpx.Client, field: str, value: object, says: str
+) -> None:
+    body = msgspec.to_builtins(spec("new")) | {field: value}
+    answer = http.post("/v1/experiments", content=wire.as_json(body))
+    assert answer.status_code == 422, answer.text
+    assert says in answer.json()["detail"]
+    assert len(http.get("/v1/experiments").json()["experiments"]) == 1
+
+
+def test_tickets_stand_for_decisions(http: httpx.Client) -> None:
+    """Nobody can make one for another decision, or another experiment; numbers count where that is not asked for."""
+    world = World()
+    for name in ("open", "closed"):
+        stated = msgspec.to_builtins(spec(name, tickets=name == "closed", seed=None))
+        assert http.post("/v1/experiments", content=wire.as_json(stated)).status_code == 201
+    made = {
+        name: http.post(
+            f"/v1/experiments/{name}/decisions", content=wire.as_json([world.request(i) for i in range(2)])
+        ).json()["decisions"]
+        for name in ("open", "closed")
+    }
+
+    def outcome(name: str, decision: object, i: int = 0) -> str:
+        body = {"decision": decision, "rewards": [[made[name][i]["items"][0], 0]]}
+        receipt = http.post(f"/v1/experiments/{name}/rewards", content=wire.as_json(body)).json()
+        return receipt["faults"][0]["outcome"] if receipt["faults"] else f"{receipt['accepted']} accepted"
+
+    mine, other = made["closed"][0]["ticket"], made["closed"][1]["ticket"]
+    assert len({one["ticket"] for row in made.values() for one in row}) == 4
+    assert outcome("closed", 0) == "no ticket"
+    for wrong in ("", "0", "0.", f"0.{other[2:]}", mine[:-1], f"0{mine}", f"{mine}\n", made["open"][0]["ticket"]):
+        assert outcome("closed", wrong) == "unknown"
+    assert outcome("closed", mine) == "1 accepted"
+    assert outcome("open", made["open"][0]["ticket"]) == "1 accepted"
+    assert outcome("open", 1, 1) == "1 accepted"
+    again = http.post("/v1/experiments/closed/decisions", content=wire.as_json(world.request(0))).json()
+    assert again["ticket"] == mine
+    stated = msgspec.to_builtins(spec("seeded", tickets=True))
+    assert http.post("/v1/experiments", content=wire.as_json(stated)).status_code == 422

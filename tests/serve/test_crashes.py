@@ -28,7 +28,7 @@ from comband.serve import wire
 from comband.serve.service import Service
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import QUICK, M, World, caught_up, spec
+from tests.serve.worlds import QUICK, M, World, caught_up, decisions_of, spec
 from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
@@ -182,7 +182,7 @@ def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire
                 some = numbers[start : start + 4]
                 body = wire.as_json([world.request(i) for i in some])
                 data = insist(http, "POST", "/v1/experiments/test/decisions", body)
-                told |= zip(some, msgspec.json.decode(data, type=wire.Decisions).decisions, strict=True)
+                told |= zip(some, decisions_of(data), strict=True)
             for i in numbers:
                 insist(http, "POST", "/v1/experiments/test/rewards", wire.as_json(world.post(i, told[i])))
             while True:

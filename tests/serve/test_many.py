@@ -117,6 +117,7 @@ def test_ended_experiments_cost_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             assert max(rows for *_, rows in statements.seen) <= LIVE
             of_leases = {values[-1] for _, statement, values, _ in statements.seen if "leases" in statement}
             assert of_leases == set(live)
+            assert not any("'ended' AND" in statement for _, statement, _, _ in statements.seen)  # nor looked at
             with listening(made) as address, httpx.Client(base_url=address, timeout=LIMIT) as http:
                 assert len(http.get("/v1/experiments?state=live").json()["experiments"]) == LIVE
                 assert "old-" not in http.get("/metrics").text

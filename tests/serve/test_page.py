@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 import uvicorn
 
+from comband.estimates import order_guard, place_guard
+from comband.estimates.place_guard import PlaceGuard
 from comband.serve import page as files
+from comband.serve import views
 from comband.serve.access import Access
 from comband.serve.api import make_app
 from comband.serve.service import Service
@@ -115,6 +118,12 @@ def one(served: Served, name: str = "home") -> str:
     return f"{served.address}/#/experiments/{name}"
 
 
+def tile(page: Page, name: str) -> str:
+    """What the tile of this name says."""
+    found = page.locator("#numbers > div").filter(has=page.locator(f"dt:text-is({name!r})"))
+    return found.locator("dd").text_content() or ""
+
+
 def until(page: Page, selector: str, words: str) -> None:
     page.wait_for_function(
         "([where, words]) => document.querySelector(where).textContent.includes(words)", arg=[selector, words]
@@ -128,7 +137,8 @@ def as_told(served: Served) -> dict[str, list[float]]:
     order = {"leader": 0, "candidate": 1, "dropped": 2}
     rows = sorted(status["candidates"], key=lambda row: (order[row["state"]], -row["difference"]))
     found = {name: [row[name] for row in rows] for name in ("difference", "value")}
-    found |= {"bound": [row["bound"] for row in rows[1:]], "share": sorted(row["share"] for row in rows)}
+    shares = sorted(row["share"] for row in rows if row["share"] is not None)
+    found |= {"bound": [row["bound"] for row in rows[1:]], "share": shares}
     points, minutes = history["points"], history["minutes"]
     found |= {name: [point[name] for point in points] for name in ("survivors", "certified", "reward_lost")}
     return found | {
@@ -191,7 +201,10 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
             page.wait_for_timeout(500)
         assert drawn == told
         assert sum(told["decisions"]) == 2000
+        assert told["share"] == [1.0]  # the winner's lists are all that is shown
         until(page, "#numbers", "2,000")
+        assert "candidates not ruled out" not in text(page, "#numbers")
+        assert tile(page, "winner").startswith(HOSTILE[:10])
         assert page.locator("#guards li").count() == 5
         page.click("#json summary")
         page.click("#addresses button >> nth=1")
@@ -236,8 +249,11 @@ def test_pause_resume_and_end(browser: Browser, served: Served) -> None:
         until(page, "#pause", "Resume")
         page.click("#pause")
         until(page, "#state", "running")
+        assert page.locator("#consequence").is_hidden()
         page.click("#end")
+        assert "cannot be resumed" in page.locator("#consequence").inner_text()
         page.click("#keep")
+        assert page.locator("#consequence").is_hidden()
         served.wait("home", "state", "running")
         page.click("#end")
         page.click("#sure")
@@ -290,3 +306,35 @@ def test_what_may_run_is_said_and_nothing_is_inline(served: Served) -> None:
     assert files.file("__init__.py") is None
     assert files.file("../journal.py") is None
     assert httpx.get(f"{served.address}/page/%2e%2e/api.py", timeout=LIMIT).status_code == 404
+
+
+def test_figures_are_of_the_last_full_minute_though_traffic_has_stopped(browser: Browser, served: Served) -> None:
+    served.create(window_seconds=7200, fallback="now")
+    clock = served.service.journal.wall() - 46 * 60_000
+    right, served.service.journal.wall = served.service.journal.wall, lambda: clock  # type: ignore[method-assign]
+    served.visit(50)
+    served.service.journal.wall = right  # type: ignore[method-assign]
+    with served.service.journal.database.transaction():  # as if it had been made then
+        served.service.journal.database.run("UPDATE experiments SET created = ?", [clock])
+        served.service.journal.database.run("UPDATE minutes SET minute = ?", [clock // 60_000])
+    with opened(browser, one(served)) as page:
+        until(page, "#numbers", "none for 45 min")
+        assert tile(page, "decisions per minute").startswith("0none for 45")
+        assert tile(page, "rewards per minute").startswith("0last full minute")
+        page.click("#spec summary")
+        said = text(page, "#declared")
+        for words in ("7,200 s", "0.05", "at most 1", "now", "places do not matter"):
+            assert words in said
+
+
+def test_advice_is_for_those_who_use_the_service() -> None:
+    """What the library says to programs has its counterpart, and no guard speaks Python here."""
+    guard = PlaceGuard(None, list_size=2, max_reward=1.0)
+    for _ in range(400):
+        guard.update(np.array([[1.0, 0.0]]))
+    assert "Problem(places" in guard.message
+    said = views._advised([guard.message])[0]
+    assert "Problem(" not in said
+    assert '"places": "pairs"' in said
+    for of_library in views.ADVICE:
+        assert any(of_library == found.ADVICE for found in (place_guard, order_guard))

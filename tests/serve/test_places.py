@@ -28,7 +28,7 @@ from comband.serve.digests import uniform_numbers
 from comband.serve.service import Service
 from comband.serve.settings import settings
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, numbered, service, spec
+from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, decisions_of, listening, numbered, service, spec
 from tests.waiting import LIMIT
 
 FACTORS = [1, 0.5, 0.25]
@@ -71,7 +71,7 @@ def play(made: Service, http: httpx.Client, world: World, n: int) -> list[wire.D
         numbers = range(start, start + 16)
         body = wire.as_json([world.request(i) for i in numbers])
         answer = http.post("/v1/experiments/test/decisions", content=body)
-        some = msgspec.json.decode(answer.content, type=wire.Decisions).decisions
+        some = decisions_of(answer.content)
         posts = [world.post(i, one) for i, one in zip(numbers, some, strict=True)]
         assert http.post("/v1/experiments/test/rewards", content=wire.as_json(posts)).json()["accepted"] == 16 * M
         asyncio.run(caught_up(made))

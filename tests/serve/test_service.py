@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.estimates import Bets
 from comband.exploration import DisagreementExplorer
+from comband.learners.certifying.epochs import Epoch
 from comband.policies import RequestedLists
 from comband.problem import InputError
 from comband.serve.deciding import GivenNumbers, Plan, pack_plan
@@ -229,7 +231,9 @@ def test_a_plan_needs_all_whom_its_epoch_compares() -> None:
         smallest_disputed=0.2,
         problem=problem,
     )
-    plan = Plan.unpacked(7, pack_plan(explorer, None, np.array([True, True, False]), 0), reader)
+    bets = Bets.choose(1, np.array([0.1, 0.0, 0.1]), 1 / explorer.smallest_disputed)
+    epoch = Epoch(1, explorer, bets, 1 / explorer.smallest, 0.1, np.zeros(3), 0, 0)
+    plan = Plan.unpacked(7, pack_plan(epoch, None, np.array([True, True, False]), 0), reader)
     assert plan.needed.tolist() == [True, True, True]
     with pytest.raises(InputError, match="1 candidates that are still compared have no list, the first of them 'c'"):
         reader.scan(b'{"lists": {"a": ["x"], "b": ["y"]}, "request": "1"}', plan.needed)

@@ -29,6 +29,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path)
         ("port = 70000", {}, "0 … 65535"),
         ("learn = 1", {}, "true or false"),
         ("lease = 0", {}, "above 0"),
+        ("keep_alive = 0", {}, "1 … 86400"),
         ("log = 'loud'", {}, "debug, info"),
         ("=", {}, "TOML"),
         ("", {"COMBAND_SERVE_PROT": "1"}, "no setting"),

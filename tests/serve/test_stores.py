@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -209,6 +213,8 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
                     connection.execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
                     )
+                assert http.post("/v1/experiments/test/decisions", content=asked).status_code == 200  # on another one
+                assert http.get("/v1/experiments/test/status").status_code == 200
             if number == 20:
                 cluster.kill()
                 refused = http.post("/v1/experiments/test/decisions", content=asked)
@@ -357,7 +363,7 @@ def test_addresses_that_name_no_store(address: str) -> None:
         open_database(address)
 
 
-def test_a_full_disk_gives_503_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_gives_503_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with service(tmp_path) as made, listening(made) as address:
         headers = {"content-type": "application/json"}
         with httpx.Client(base_url=address, headers=headers, timeout=LIMIT) as http:
@@ -380,7 +386,8 @@ def test_a_full_disk_gives_503_and_loses_nothing(tmp_path: Path) -> None:
                 response = http.post("/v1/experiments/test/decisions", content=body)
                 if response.status_code == 503:
                     refused += 1
-                    assert "full" in response.json()["detail"]
+                    assert "Nothing was stored" in response.json()["detail"]
+                    assert any("full" in getattr(one, "facts", {}).get("error", "") for one in caplog.records)
                     assert response.headers["retry-after"] == "1"
                     break
                 answers[number] = response.json()
@@ -470,3 +477,118 @@ def test_a_million_keys_are_no_catalogue(tmp_path: Path) -> None:
             assert len(body.table) == 4
 
     asyncio.run(run())
+
+
+def test_a_clock_that_was_set_forward_is_repaired(store: str) -> None:
+    """Before, nothing is settled until the time has come that the clock had shown; then windows begin now."""
+
+    async def run() -> None:
+        made = Service(store, timing=QUICK)
+        try:
+            await made.create(spec(window_seconds=0.5, block=1))
+            world, right = World(), made.journal.wall
+            made.journal.wall = lambda: right() + 86_400_000  # type: ignore[method-assign]
+            await made.decide("test", [world.request(1), world.request(2)])
+            made.journal.wall = right  # type: ignore[method-assign]
+            made.experiments.refresh()
+            await made.decide("test", [world.request(3)])
+            assert [row.time > right() for row in made.journal.decisions(1, 0, 3)] == [True] * 3
+            arguments = ["repair", "clock", "--json", "--store", store]
+            answer = CliRunner().invoke(cli, arguments)
+            assert answer.exit_code == 0, answer.output
+            [repaired] = json.loads(answer.stdout)["repaired"]
+            assert (repaired["experiment"], repaired["decisions"]) == ("test", 3)
+            assert 86_000 < repaired["seconds"] <= 86_400
+            wait_for(lambda: made.journal.counts(1)[1] == 3, "all are settled when their window is over")
+            minutes = made.telling.history("test")["minutes"]
+            assert sum(one["decisions"] for one in minutes) == 3
+            assert all(one["time"] <= right() for one in minutes)
+            assert json.loads(CliRunner().invoke(cli, arguments).stdout) == {"repaired": []}
+        finally:
+            made.close()
+
+    asyncio.run(run())
+
+
+def test_the_clock_is_that_of_the_server(cluster: postgres.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = open_database(cluster.address)
+    before = database.clock()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    with database.transaction():
+        server = database.now()
+    assert before <= server + 1000
+    assert abs(database.clock() - server) < 60_000
+    database.close()
+
+
+def test_connections_that_the_server_closed_are_replaced_in_every_thread(cluster: postgres.Server) -> None:
+    """Nobody feels it, in any of the threads that had one."""
+    import psycopg
+
+    database = open_database(cluster.address)
+    with ThreadPoolExecutor(4) as pool:
+        together = threading.Barrier(4)
+
+        def ask() -> int:
+            together.wait(LIMIT)
+            return int(database.read("SELECT pg_backend_pid()")[0][0])
+
+        def all_of_them() -> set[int]:
+            return {one.result() for one in [pool.submit(ask) for _ in range(4)]}
+
+        before = all_of_them()
+        assert len(before) == 4
+        with psycopg.connect(cluster.address, autocommit=True) as connection:
+            for pid in before:
+                connection.execute("SELECT pg_terminate_backend(%s)", [pid])
+            wait_for(
+                lambda: (
+                    connection.execute(
+                        "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = ANY(%s)", [list(before)]
+                    ).fetchone()
+                    == (0,)
+                ),
+                "they are gone",
+            )
+        assert not all_of_them() & before
+    database.close()
+
+
+def test_nobody_is_told_where_the_store_is(tmp_path: Path) -> None:
+    with postgres.server() as cluster, listening_on(cluster.address) as http:
+        assert http.get("/readyz").status_code == 200
+        cluster.kill()
+        answer = http.get("/readyz")
+        assert answer.status_code == 503
+        for place in ("127.0.0.1", str(cluster.port), "comband@"):
+            assert place not in answer.text
+        cluster.start()
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresq://me:secret@db/x", "postgresql:/me:secret@db/x", "me:secret@db", "http://me:secret@[db/x"]
+)
+def test_a_mistyped_address_shows_no_password(address: str) -> None:
+    with pytest.raises((InputError, StoreError)) as error:
+        open_database(address).migrate()
+    assert "secret" not in str(error.value)
+
+
+def test_an_error_of_the_driver_shows_no_password() -> None:
+    for address in ("postgresql://me:secret@db:port/x", "postgresql://me:s%65cret@127.0.0.1:1/x"):
+        with pytest.raises(StoreError) as error:
+            open_database(address).migrate()
+        assert "secret" not in str(error.value)
+        assert "s%65cret" not in str(error.value)
+
+
+def test_a_new_file_is_its_owners(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with service(tmp_path):
+            modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.glob("journal.db*")}
+    finally:
+        os.umask(before)
+    assert "journal.db" in modes
+    assert set(modes.values()) == {0o600}

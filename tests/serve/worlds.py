@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from comband.serve.api import make_app
 from comband.serve.learners import Timing
 from comband.serve.running import configured
 from comband.serve.service import Service
-from comband.serve.wire import Decision, DecisionRequest, RewardPost, Spec
+from comband.serve.wire import Decision, DecisionRequest, Decisions, RewardPost, Spec
 from tests.waiting import LIMIT, wait_for
 
 NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
@@ -88,6 +89,13 @@ def numbered(
         tables.append([row + [-1] * (M - len(row)) for row in rows])
         keys.append(known)
     return np.array(tables), keys
+
+
+def decisions_of(answer: bytes) -> list[Decision]:
+    """The decisions of a batch over HTTP, of which none was refused."""
+    found = msgspec.json.decode(answer, type=Decisions)
+    assert not found.refused
+    return [one for one in found.decisions if one is not None]
 
 
 @contextmanager

@@ -78,6 +78,9 @@ class Change:
         return {name: getattr(self, name) for name in self.SCHEMA}
 
 
+ADVICE = "so certify again on rounds since then"
+
+
 class OrderGuard(Alarm):
     """Watches whether the differences of pairs of candidates stay the same over time; see the module.
 
@@ -224,7 +227,7 @@ class OrderGuard(Alarm):
         return (
             f"the order of candidates is not what it was: {visible(one)} less {visible(other)} was {before:+.3g} per "
             f"round and is {after:+.3g} from about decision {self.change.moment:,} on; what is certified is about the "
-            "rounds as a whole, so certify again on rounds since then"
+            f"rounds as a whole, {ADVICE}"
         )
 
     SCHEMA: ClassVar = {

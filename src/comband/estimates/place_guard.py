@@ -26,6 +26,12 @@ from comband.storage import Array, Real, State, Whole, check, require
 _SURE = 1.645  # standard errors: an effect that "would have been noticed" would have been, 95 times in 100
 
 
+ADVICE = (
+    "State how places work (Problem(places=[…]) with factors that fit_examination finds on these rounds, or "
+    'places="pairs") and begin anew'
+)
+
+
 class PlaceGuard(Alarm):
     """Watches whether rewards come from the places as they should, where lists are shown in random order.
 
@@ -127,8 +133,7 @@ class PlaceGuard(Alarm):
             meaning = "the stated factors of places do not hold, and neither does the promise that was made with them"
         return (
             f"of {self.n_rounds:,} rewards {seen} came from the places in their order, where {due} were expected: "
-            f"{meaning}. State how places work (Problem(places=[…]) with factors that fit_examination finds on these "
-            'rounds, or places="pairs") and begin anew'
+            f"{meaning}. {ADVICE}"
         )
 
     @property

@@ -224,7 +224,8 @@ class Api:
     async def ready(self, request: Request) -> Response:
         """The store can be read, and nothing is left to compile."""
         await self.service.is_ready()
-        return _answer({"status": "ready"})
+        stopped = len(self.service.experiments.failures)  # 200 all the same: no list is left unshown for that
+        return _answer(wire.Ready("degraded" if stopped else "ready", stopped))
 
     async def metrics(self, request: Request) -> Response:
         """Figures for Prometheus."""
@@ -376,8 +377,8 @@ ROUTES = (
         "/readyz",
         None,
         Api.ready,
-        "Whether it can decide at once",
-        answers=dict[str, str],
+        "Whether it can decide at once, and learns",
+        answers=wire.Ready,
     ),
     Route("GET", "/metrics", "read", Api.metrics, "Figures for Prometheus", media="text/plain"),
 )

@@ -19,6 +19,7 @@ import msgspec
 from comband.serve import wire
 
 Lists = Mapping[str, Sequence[str | int]] | Sequence[Sequence[str | int] | None]
+Rewards = Mapping[str | int, float]
 _Message = TypeVar("_Message")
 
 
@@ -86,21 +87,31 @@ class Client:
 
     def decide(self, name: str, lists: Lists, *, request: str | None = None) -> wire.Decision:
         """What to show for one request."""
-        return self.decide_many(name, [(lists, request)])[0]
+        [made] = self.decide_many(name, [(lists, request)])
+        if isinstance(made, wire.RefusedRequest):
+            raise ServiceError(wire.Problem(made.title, made.status, made.detail))
+        return made
 
-    def decide_many(self, name: str, requests: Sequence[tuple[Lists, str | None]]) -> list[wire.Decision]:
-        """What to show for each of several requests: lists, and an id or None."""
+    def decide_many(
+        self, name: str, requests: Sequence[tuple[Lists, str | None]]
+    ) -> list[wire.Decision | wire.RefusedRequest]:
+        """What to show for each of several requests: lists, and an id or None. Some may be refused: show lists of your
+        own there.
+        """
         body = [
             {"lists": lists, "request": request if request is not None else _new_id()} for lists, request in requests
         ]
         answer = self._call("POST", f"/v1/experiments/{name}/decisions", wire.Decisions, wire.as_json(body))
-        return answer.decisions
+        refused = {one.index: one for one in answer.refused}
+        return [made if made is not None else refused[i] for i, made in enumerate(answer.decisions)]
 
-    def reward(self, name: str, decision: int, rewards: Mapping[str | int, float]) -> wire.RewardReceipt:
-        """What came back for some of the items of a decision."""
+    def reward(self, name: str, decision: int | str, rewards: Rewards) -> wire.RewardReceipt:
+        """What came back for some of the items of a decision, by its number or its ticket."""
         return self.reward_many(name, {decision: rewards})
 
-    def reward_many(self, name: str, rewards: Mapping[int, Mapping[str | int, float]]) -> wire.RewardReceipt:
+    def reward_many(
+        self, name: str, rewards: Mapping[int, Rewards] | Mapping[str, Rewards] | Mapping[int | str, Rewards]
+    ) -> wire.RewardReceipt:
         """The same for several decisions."""
         body = [{"decision": number, "rewards": list(items.items())} for number, items in rewards.items()]
         return self._call("POST", f"/v1/experiments/{name}/rewards", wire.RewardReceipt, wire.as_json(body))

@@ -43,6 +43,9 @@ class LateError(UnavailableError):
 class Database(ABC):
     """One database. Each thread has a connection of its own.
 
+    A connection that was closed at the other end is replaced before it is used (`_is_stale`); when one turns out to be
+    cut, those of all other threads that are as old are replaced too: a cut is felt once, and not by every thread.
+
     Parameters
     ----------
     bounds:
@@ -59,11 +62,12 @@ class Database(ABC):
         self._mine = threading.local()
         self._all: list[Any] = []
         self._lock = threading.Lock()
+        self._cuts = 0  # how often a connection was found to be cut
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Database]:
         """What happens inside is in the database as a whole, and durable, when the block ends without error."""
-        connection = self._connection()
+        connection = self._connection(fresh=True)
         try:
             self._begin(connection, write)
             yield self
@@ -74,11 +78,12 @@ class Database(ABC):
             except Exception:
                 self._forget(connection)
             if isinstance(error, self.errors()):
-                kind = self._kind(error)
+                words, kind = f"the store failed: {self._words(error)}", self._kind(error)
                 if self._is_broken(connection):
+                    self._cuts += 1
                     self._forget(connection)
                     kind = CutError
-                raise kind(f"the store failed: {str(error).strip() or type(error).__name__}") from error
+                raise kind(words) from error
             raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -167,18 +172,30 @@ class Database(ABC):
     def _lock_timeout(self) -> float:
         return float(getattr(self._mine, "lock_timeout", self.bounds.lock_timeout))
 
-    def _connection(self) -> Any:
+    def _connection(self, *, fresh: bool = False) -> Any:
+        """The connection of this thread; `fresh` where none of its transactions is open, and another one would do."""
         connection = getattr(self._mine, "connection", None)
+        if fresh and connection is not None and (self._mine.cuts < self._cuts or self._is_stale(connection)):
+            self._forget(connection)
+            connection = None
         if connection is None:
+            cuts = self._cuts
             try:
                 connection = self._mine.connection = self._connect()
             except self.errors() as error:
-                raise UnavailableError(
-                    f"the store cannot be opened: {str(error).strip() or type(error).__name__}"
-                ) from error
+                raise UnavailableError(f"the store cannot be opened: {self._words(error)}") from error
+            self._mine.cuts = cuts
             with self._lock:
                 self._all.append(connection)
         return connection
+
+    def _words(self, error: BaseException) -> str:
+        """What the driver says; for the log, not for callers: it may name places."""
+        return str(error).strip() or type(error).__name__
+
+    def _is_stale(self, connection: Any) -> bool:
+        """Whether a connection on which nothing is under way was closed at the other end, as far as is known here."""
+        return False
 
     def _forget(self, connection: Any) -> None:
         self._mine.connection = None
@@ -189,6 +206,10 @@ class Database(ABC):
 
     def now(self) -> int:
         """The database's clock in milliseconds, the same for all who use it; inside a transaction."""
+        return self.clock()
+
+    def clock(self) -> int:
+        """The same, as far as it is known without asking: at any time."""
         return time.time_ns() // 1_000_000
 
     def lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.requests import lists_text
 from comband.exploration.base import Explorer, explorer_from_state
+from comband.learners.certifying.epochs import Epoch
 from comband.places import item_lists, list_problem
 from comband.policies.fallback import NOTHING
 from comband.policies.placed import PlacedPolicies
@@ -31,17 +32,30 @@ from comband.storage import Array, Maybe, Part, State, Whole, check, pack, requi
 _PLAN = {
     "alive": Array("?", ("P",)),  # says how many there are
     "explorer": Maybe(Part()),
+    "bets": Maybe(Part()),
     "winner": Maybe(Whole(0, "P-1")),
     "changes": Whole(0),
 }
 
 
-def pack_plan(explorer: Explorer | None, winner: int | None, alive: NDArray[np.bool_], changes: int) -> bytes:
-    """A plan for the journal: an explorer, or the winner alone; `alive` (P,) says who may still be the best, of those
-    who were there after so many changes of the field.
+def pack_plan(epoch: Epoch | None, winner: int | None, alive: NDArray[np.bool_], changes: int) -> bytes:
+    """A plan for the journal: an epoch's explorer and bets, or the winner alone; `alive` (P,) says who may still be the
+    best, of those who were there after so many changes of the field.
     """
-    state = None if explorer is None else explorer.state()
-    return pack("plan", {"explorer": state, "winner": winner, "alive": alive, "changes": changes})
+    bets = None if epoch is None else epoch.state()
+    explorer = None if bets is None else bets.pop("explorer")
+    return pack("plan", {"explorer": explorer, "bets": bets, "winner": winner, "alive": alive, "changes": changes})
+
+
+def plan_state(data: bytes, epoch: int) -> State:
+    """What `pack_plan` was given, checked; plans of earlier versions have no bets."""
+
+    def read(state: State) -> State:
+        state = {"bets": None, **state}
+        check(state, _PLAN)
+        return state
+
+    return unpack(data, "plan", read, source=f"the plan of epoch {epoch}")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,27 +92,24 @@ class Plan:
     @classmethod
     def unpacked(cls, epoch: int, data: bytes, reader: Reader) -> Plan:
         """The inverse of `pack_plan`, checked; the reader knows all candidates of the plan, and maybe more."""
-
-        def build(state: State) -> Plan:
-            P = check(state, _PLAN)["P"]
-            require(len(reader.names) >= P, "there are more candidates than names.")
-            explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
-            if winner is None:
-                fallback = NOTHING if reader.fallback == NOTHING else None
-                policies: PolicySet = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
-                if reader.problem.places == "pairs":
-                    policies = PlacedPolicies(policies, reader.problem.list_size)
-                explorer = explorer_from_state(state["explorer"], policies, list_problem(reader.problem))
-                wanted[explorer.candidates] = True
-                needed = wanted.copy()  # all whom the epoch compares, dropped since or not
-            else:
-                wanted[winner] = True
-                needed = wanted.copy()
-            if isinstance(reader.fallback, int):
-                needed[reader.fallback] = wanted[reader.fallback] = True
-            return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all(), bool(wanted.all()))
-
-        return unpack(data, "plan", build, source=f"the plan of epoch {epoch}")
+        state = plan_state(data, epoch)
+        P = len(state["alive"])
+        require(len(reader.names) >= P, "there are more candidates than names.")
+        explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
+        if winner is None:
+            fallback = NOTHING if reader.fallback == NOTHING else None
+            policies: PolicySet = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
+            if reader.problem.places == "pairs":
+                policies = PlacedPolicies(policies, reader.problem.list_size)
+            explorer = explorer_from_state(state["explorer"], policies, list_problem(reader.problem))
+            wanted[explorer.candidates] = True
+            needed = wanted.copy()  # all whom the epoch compares, dropped since or not
+        else:
+            wanted[winner] = True
+            needed = wanted.copy()
+        if isinstance(reader.fallback, int):
+            needed[reader.fallback] = wanted[reader.fallback] = True
+        return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all(), bool(wanted.all()))
 
 
 _UNUSED = np.random.Philox(key=0)  # which nobody asks; making one takes longer than a draw

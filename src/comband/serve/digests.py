@@ -1,7 +1,12 @@
-"""Keyed hashes of requests' ids: where their random numbers come from, and by which they are found again."""
+"""Keyed hashes: of requests' ids, where their random numbers come from, and by which they are found again; and of
+decisions' numbers, which show that whoever has one was given it.
+"""
 
 from __future__ import annotations
 
+import hmac
+import re
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -29,3 +34,25 @@ def uniform(digests: NDArray[np.uint64]) -> NDArray[np.float64]:
 def index_of(digests: NDArray[np.uint64]) -> list[int]:
     """By which the journal looks for requests: 63 bits of each, so that it is a number in any database."""
     return (digests[:, 0] >> np.uint64(1)).tolist()  # type: ignore[no-any-return]
+
+
+_TICKET = re.compile(r"(0|[1-9][0-9]{0,12})\.([A-Za-z0-9_-]{22})")
+
+
+def tickets_of(seed: str, numbers: Sequence[int]) -> list[str]:
+    """For each decision a text that names it and that only the service can make, by the experiment's secret seed."""
+    key = bytes.fromhex(seed)
+    return [f"{number}.{_mark(key, str(number))}" for number in numbers]
+
+
+def number_of(seed: str, ticket: str) -> int | None:
+    """The decision that a ticket names; None if the service did not make it for this experiment."""
+    parts = _TICKET.fullmatch(ticket)
+    if parts is None or not hmac.compare_digest(_mark(bytes.fromhex(seed), parts[1]), parts[2]):
+        return None
+    return int(parts[1])
+
+
+def _mark(key: bytes, number: str) -> str:
+    mark = blake2b(number.encode(), key=key, digest_size=16, person=b"comband ticket")
+    return urlsafe_b64encode(mark.digest())[:22].decode()

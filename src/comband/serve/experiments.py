@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, check_epsilon
+from comband.policies.requested import RequestedLists
+from comband.problem import InputError
 from comband.serve.deciding import Plan
-from comband.serve.field import changes_of, field_of, n_changes, names_of
+from comband.serve.field import changes_of, check_name, field_of, n_changes, names_of
 from comband.serve.journal import Experiment, Journal, Limits, State
+from comband.serve.learning import new_learner
 from comband.serve.progress import Progress
 from comband.serve.requests import Reader, problem_of
 from comband.serve.tokens import Token, all_tokens
@@ -53,6 +55,7 @@ class Experiments:
         self._unfinished: dict[int, Running] = {}
         self._newest = 0
         self.tokens: dict[str, Token] = {}
+        self.failures: dict[int, str] = {}  # why learning stopped, wherever it did
         self.refresh()
         for number in self._progress.finished():
             self._unfinished.pop(number, None)
@@ -99,7 +102,12 @@ class Experiments:
             raise InputError(
                 f"where places matter none may stay empty: let the fallback be one of the candidates, not {NOTHING!r}."
             )
-        check_epsilon(spec.epsilon, problem_of(spec))
+        if spec.tickets and spec.seed is not None:
+            raise InputError("tickets are made with the secret seed of the experiment: leave the seed out.")
+        for name in (spec.name, *spec.candidates):
+            check_name(name)
+        nothing = NOTHING if spec.fallback == NOTHING else None
+        new_learner(spec, RequestedLists(spec.candidates, problem_of(spec), fallback=nothing), seed=0)
         if spec.models is not None:
             if spec.models not in self._models:
                 known = ", ".join(sorted(self._models)) or "none"
@@ -122,7 +130,7 @@ class Experiments:
 
     def refresh(self) -> None:
         """Look for tokens, experiments, states and plans that other processes have made; for none that has ended."""
-        self.tokens = all_tokens(self._journal)
+        self.tokens, self.failures = all_tokens(self._journal), self._progress.failures()
         for experiment in self._journal.experiments(self._newest):
             if experiment.name not in self._running:
                 self.add(experiment)

@@ -7,6 +7,7 @@ newcomer was not there and the one that left still was.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,12 @@ def field_of(spec: Spec, changes: Sequence[Change]) -> list[str]:
     return [name for name in names_of(spec, changes) if name not in gone]
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that looks like another one: with space around it, or with line breaks and the like in it."""
+    if name != name.strip() or any(unicodedata.category(letter) == "Cc" for letter in name):
+        raise InputError(f"names must have no space around them, and no line breaks in them, got {quoted(name)}.")
+
+
 def record_change(journal: Journal, experiment: int, spec: Spec, what: FieldChange) -> Change:
     """Make a change durable, if it is possible. Inside a transaction."""
     run = journal.database.run
@@ -92,6 +99,7 @@ def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
     if spec.models is not None:
         raise InputError("the candidates of an experiment with models of the service are those of the models.")
     if what.add is not None:
+        check_name(what.add)
         if what.add in names:
             raise InputError(f"there is, or was, a candidate {quoted(what.add)} already; choose another name.")
         if what.add == NOTHING and spec.fallback == NOTHING:

@@ -1,8 +1,9 @@
 """The journal: facts in the order in which they were made durable.
 
 Every method but the reading ones belongs inside `with journal.database.transaction():`, several at a time if there
-are many (see `comband.serve.writer`). The journal's clock (milliseconds since 1970) is that of the machine, held still
-while that is set back; each experiment has its own.
+are many (see `comband.serve.writer`). The journal's clock (milliseconds since 1970) is that of the store's server (with
+SQLite: of the machine), held still while that is set back; each experiment has its own. One that was set forward and is
+right again is put right by `comband.serve.repairing`.
 
 What counts: a reward, if it is for an item that was shown, the first one for it, within the attribution window by the
 journal's clock, and in before its decision is settled. Once the front has passed a decision, nothing changes for it.
@@ -10,7 +11,6 @@ journal's clock, and in before its decision is settled. Once the front has passe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
@@ -176,8 +176,8 @@ class Journal:
         self.database = database
 
     def wall(self) -> int:
-        """The machine's clock in milliseconds."""
-        return time.time_ns() // 1_000_000
+        """The clock in milliseconds: that of the store's server, or of the machine where there is none."""
+        return self.database.clock()
 
     # ---- experiments -------------------------------------------------------------------------------------------------
 
@@ -453,7 +453,8 @@ def detail(outcome: str) -> str:
 
 
 _DETAILS: dict[str, str] = {
-    "unknown": "there is no such decision in this experiment; send the number that came with the list",
+    "unknown": "there is no such decision in this experiment; send the number, or the ticket, that came with the list",
+    "no ticket": "this experiment takes no numbers of decisions; send the ticket that came with the list",
     "not shown": "the item was not in the list of this decision; rewards are only for what was shown",
     "contradiction": "another reward for this item is in the journal already, and the first one counts",
     "late": "it came after the attribution window; it is kept, but does not count",

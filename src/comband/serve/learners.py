@@ -71,6 +71,7 @@ class Learners:
         self._progress = Progress(journal)
         self.holder = uuid.uuid4().hex
         self.failed: dict[int, str] = {}
+        self.plans_followed, self.largest_difference = 0, 0.0  # published elsewhere, where they differ from those here
         self._learning: dict[int, Learning] = {}
         self._told: dict[int, _Told] = {}
         self._renew: dict[int, float] = {}
@@ -112,8 +113,8 @@ class Learners:
                     )
                 except Exception as error:  # whatever it is: others go on, and people are told
                     self._drop(number)
-                    self.failed[number] = f"learning stopped: {error}"
                     _log.exception("learning failed", extra={"facts": {"experiment": name}})
+                    self._fail(number, f"learning stopped: {str(error) or type(error).__name__}")
                 if self._stop.is_set():
                     break
             if not busy:
@@ -130,6 +131,17 @@ class Learners:
         pause = self._pauses[experiment] = min(2 * self._pauses.get(experiment, _SHORTEST_PAUSE / 2), _LONGEST_PAUSE)
         self._put_off_until[experiment] = time.monotonic() + pause
 
+    def _fail(self, experiment: int, reason: str) -> None:
+        """Try no more here; another process may, and all of them say so until one has caught up."""
+        self.failed[experiment] = reason
+        self._experiments.failures = {**self._experiments.failures, experiment: reason}
+        try:
+            self._writer.call(lambda _: self._progress.fail(experiment, self.holder, reason))
+            self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
+        except StoreError as error:
+            del self.failed[experiment]  # nobody else knows: try again
+            _log.error("could not say that learning failed", extra={"facts": {"error": str(error)}})
+
     def _learn_some(self, running: Running) -> bool:
         experiment = running.experiment
         if experiment.id in self.failed or time.monotonic() < self._put_off_until.get(experiment.id, 0.0):
@@ -140,6 +152,9 @@ class Learners:
             return False
         learning, told = self._learning[experiment.id], self._told.setdefault(experiment.id, _Told())
         busy = learning.step(ended=experiment.state == "ended")
+        differences, learning.differences = learning.differences, []
+        self.plans_followed += len(differences)
+        self.largest_difference = max(self.largest_difference, *differences, 0.0)
         if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
             self._experiments.take_plan(running)
         self._show(learning, told, busy)
@@ -150,6 +165,10 @@ class Learners:
         if now - told.saved > self._timing.snapshot:
             learning.save()
             told.saved = time.monotonic()
+        if not busy and experiment.id in self._experiments.failures:  # all that is settled is learnt
+            self._writer.call(lambda _: self._progress.recover(experiment.id))
+            self._experiments.failures = {k: v for k, v in self._experiments.failures.items() if k != experiment.id}
+            _log.info("learning goes on", extra={"facts": {"experiment": experiment.name}})
         return busy
 
     def _is_finished(self, running: Running) -> bool:

@@ -4,10 +4,18 @@ Its state is a function of the journal alone. Decisions enter in blocks of a fix
 settled (every item answered, or the attribution window over), each with the epoch whose plan drew it; a new epoch
 begins after the block that makes it due. So a learner that was killed and replays the journal from a snapshot, or from
 the beginning, comes to the same state to the last bit, and to the plans that were published.
+
+On another processor, or with other versions of the libraries below, sums are rounded otherwise: plans then differ in
+their last digits, and in who leads where scores are equal up to that. The plan that was published is a fact of the
+journal, by which decisions were drawn: a learner that comes to another one follows it, and says by how much they
+differ. `CertifyingLearner.follow` says why the promise never depends on who computed a plan.
+What no rounding explains is refused (`ReplayError`): other candidates, another beginning, another winner.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,23 +33,25 @@ from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
 from comband.problem import InputError
 from comband.rounds import Decisions
-from comband.serve.deciding import pack_plan
+from comband.serve.deciding import pack_plan, plan_state
 from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
 from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
-from comband.serve.wire import MAX_CANDIDATES
-from comband.storage import Part, State, Whole, check, pack, unpack
+from comband.serve.wire import MAX_CANDIDATES, Spec
+from comband.storage import Part, State, Whole, check, pack, require, unpack
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
 _AT_ONCE = 64  # blocks that are looked at together
 _SHARES = 4  # decisions of a block that say whose items are shown
 _FADE = 0.9  # what a block's share weighs a block later
+TOLERANCE = 1e-6  # relative; by more than that no plan differs through rounding alone
 Write = Callable[[Callable[[Journal], Any]], Any]
+_log = logging.getLogger("comband.serve")
 
 
 class ReplayError(Exception):
-    """The journal does not lead to the plan that was published: whoever published it was not this program."""
+    """The journal cannot lead to the plan that was published: whoever published it had learnt from other facts."""
 
 
 class JournalLists(RequestedLists):
@@ -101,6 +111,21 @@ class JournalLists(RequestedLists):
         return filled(given, rows, len(self), self._fallback)
 
 
+def new_learner(spec: Spec, policies: RequestedLists, seed: int) -> AdaptiveComband:
+    """The learner of an experiment before its first decision; `InputError` where it promises what cannot be."""
+    return AdaptiveComband(
+        problem_of(spec),
+        policies,
+        epsilon=spec.epsilon,
+        delta=spec.delta,
+        max_rounds=spec.max_rounds,
+        first_epoch=spec.first_epoch,
+        open_field=spec.open_field,
+        max_evaluated=MAX_CANDIDATES,
+        seed=seed,
+    )
+
+
 class Learning:
     """The learner of one experiment, and how far it has read.
 
@@ -124,6 +149,7 @@ class Learning:
         self.shares = np.zeros(len(self.learner.policies))
         self._weight = 0.0
         self.saved_at = self.position
+        self.differences: list[float] = []  # of plans that were published from those made here, where they differ
         self._publish(self.position)
 
     def _restored(self) -> tuple[AdaptiveComband, int, int]:
@@ -135,18 +161,8 @@ class Learning:
             except InputError:
                 continue
             return learner, position, n
-        learner = AdaptiveComband(
-            problem_of(spec),
-            JournalLists(self.experiment, self._journal, spec.candidates),
-            epsilon=spec.epsilon,
-            delta=spec.delta,
-            max_rounds=spec.max_rounds,
-            first_epoch=spec.first_epoch,
-            open_field=spec.open_field,
-            max_evaluated=MAX_CANDIDATES,
-            seed=int(self.experiment.seed, 16),
-        )
-        return learner, 0, 0
+        lists = JournalLists(self.experiment, self._journal, spec.candidates)
+        return new_learner(spec, lists, int(self.experiment.seed, 16)), 0, 0
 
     def _built(self, changes: Sequence[Change], state: State) -> tuple[AdaptiveComband, int]:
         check(state, {"changes": Whole(0, len(changes)), "learner": Part()})
@@ -264,21 +280,44 @@ class Learning:
         """Plans of epochs that have begun since, and the winner if there is one."""
         learner, alive = self.learner, self.learner.verdict.alive
         plans = [
-            pack_plan(learner.epochs[k].explorer, None, alive, self.changes)
-            for k in range(self.published, len(learner.epochs))
+            pack_plan(learner.epochs[k], None, alive, self.changes) for k in range(self.published, len(learner.epochs))
         ]
         if learner.done and self.published <= len(learner.epochs):
             plans.append(pack_plan(None, self.winner, alive, self.changes))
         for plan in plans:
-            epoch = self.published
             there = self._write(
-                partial(_publish, self._progress, self.experiment.id, epoch, position, plan, self.fence)
+                partial(_publish, self._progress, self.experiment.id, self.published, position, plan, self.fence)
             )
-            if there != plan and not _same(*(unpack(data, "plan", lambda state: state) for data in (there, plan))):
-                raise ReplayError(
-                    f"the plan of epoch {epoch} of {self.experiment.name!r} is not the one that its journal leads to."
-                )
+            if there != plan:
+                self._follow(self.published, there, plan)
             self.published += 1
+
+    def _follow(self, number: int, there: bytes, plan: bytes) -> None:
+        """Go on with the plan that is there, which another process has published, in place of the one made here."""
+        theirs, mine = plan_state(there, number), plan_state(plan, number)
+        if theirs["bets"] is None:  # an earlier version published the explorer alone, and bets were those of its replay
+            theirs["bets"] = mine["bets"]
+        difference = _difference(theirs, mine)
+        if difference == 0:
+            return
+        facts = {"experiment": self.experiment.name, "epoch": number, "difference": difference}
+        try:
+            require(
+                theirs["winner"] is None and mine["winner"] is None and theirs["changes"] == mine["changes"],
+                "it has another winner, or another field.",
+            )
+            self.learner.follow(number, {**theirs["bets"], "explorer": theirs["explorer"]})
+        except InputError as error:
+            raise ReplayError(
+                f"the journal of {self.experiment.name!r} cannot lead to the plan of epoch {number} in it: {error}"
+            ) from None
+        self.differences.append(difference)
+        if difference <= TOLERANCE:
+            _log.info("followed a plan that differs by rounding", extra={"facts": facts})
+        else:
+            _log.warning(
+                "followed a plan that another program, or another choice of equals, made", extra={"facts": facts}
+            )
 
 
 def learn_block(
@@ -312,13 +351,17 @@ def learn_block(
     return np.asarray(contains(np.stack(tables[-_SHARES:]), places[0], at_the_end[places]).mean(axis=0))
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two states hold the same."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and np.array_equal(one, other)
-    return bool(one == other)
+def _difference(one: Any, other: Any) -> float:
+    """By how much two states differ: the largest relative difference of their numbers, infinite where more does."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return max((_difference(one[name], other[name]) for name in one), default=0.0)
+    if isinstance(one, (float, np.ndarray)) and isinstance(other, (float, np.ndarray)):
+        a, b = np.asarray(one), np.asarray(other)
+        if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind != "f":
+            return 0.0 if np.array_equal(a, b) else math.inf
+        scale = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
+        return float(np.abs(a - b).max(initial=0.0)) / scale if scale else 0.0
+    return 0.0 if one == other else math.inf
 
 
 def _publish(

@@ -46,6 +46,12 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
         "# HELP comband_learning Experiments for which this process learns.",
         "# TYPE comband_learning gauge",
         f"comband_learning {here}",
+        "# HELP comband_plans_followed_total Published plans that differ from those that this process would have made.",
+        "# TYPE comband_plans_followed_total counter",
+        f"comband_plans_followed_total {0 if learners is None else learners.plans_followed}",
+        "# HELP comband_plan_difference The largest relative difference of such plans; above 1e-6 more than rounding.",
+        "# TYPE comband_plan_difference gauge",
+        f"comband_plan_difference {_text(0.0 if learners is None else learners.largest_difference)}",
         "# HELP comband_up_seconds Since the process started.",
         "# TYPE comband_up_seconds gauge",
         f"comband_up_seconds {time.time() - service.started:.3f}",
@@ -72,6 +78,14 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
         "survivors": "Candidates that may still be the best.",
         "certified": "The epsilon that is certified.",
     }
+    stopped = service.experiments.failures
+    lines += [
+        "# HELP comband_experiment_learning_stopped Whether learning stopped, in whichever process.",
+        "# TYPE comband_experiment_learning_stopped gauge",
+    ]
+    for running in experiments:
+        label = f'experiment="{_escaped(running.experiment.name)}"'
+        lines.append(f"comband_experiment_learning_stopped{{{label}}} {int(running.experiment.id in stopped)}")
     summaries = service.telling.summaries(experiments)
     for name, text in gauges.items():
         lines += [f"# HELP comband_experiment_{name} {text}", f"# TYPE comband_experiment_{name} gauge"]
@@ -79,6 +93,10 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
             if one[name] is not None:
                 lines.append(f'comband_experiment_{name}{{experiment="{_escaped(one["name"])}"}} {one[name]}')
     return "\n".join([*lines, *latencies.lines()]) + "\n"
+
+
+def _text(number: float) -> str:
+    return "+Inf" if number == float("inf") else f"{number:g}"
 
 
 def _escaped(text: str) -> str:

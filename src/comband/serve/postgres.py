@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 from comband.problem import InputError
 from comband.serve.bounds import Bounds
 from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError
+from comband.serve.stores import hidden
 from comband.text import missing_extra
 
 try:
@@ -20,6 +22,7 @@ except ImportError as error:
 
 _INSERT = re.compile(r"INSERT INTO (\w+ \([\w, ]+\)) VALUES \([?, ]+\)")
 _CHANNEL = "comband_plans"
+_ASK_CLOCK = 10.0  # seconds
 _SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own for whoever changes the tables
 
 
@@ -41,6 +44,8 @@ class Postgres(Database):
     def __init__(self, address: str, bounds: Bounds | None = None) -> None:
         super().__init__(bounds)
         self._address = address
+        self._ahead: float | None = None  # how much the server's clock is ahead of this process' monotonic one, in s
+        self._asked = 0.0  # when
         self._ears: Any = None
         self._ears_lock = threading.Lock()
 
@@ -51,6 +56,20 @@ class Postgres(Database):
     def now(self) -> int:
         """The server's clock in milliseconds."""
         return int(self.run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0][0])
+
+    def clock(self) -> int:
+        """The server's clock, as it was asked last (every ten seconds) and has gone on since: what is done to this
+        machine's changes nothing.
+        """
+        if self._ahead is None:
+            self._connection()  # which asks
+        return int(1000 * (time.monotonic() + (self._ahead or 0.0)))
+
+    def _ask_clock(self, connection: Any) -> None:
+        before = time.monotonic()
+        [seconds] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        self._asked = time.monotonic()
+        self._ahead = seconds - (before + self._asked) / 2
 
     def notify(self) -> None:
         """Tell all deciders, when the transaction is committed."""
@@ -63,6 +82,8 @@ class Postgres(Database):
                 ears = psycopg.connect(self._address, autocommit=True, connect_timeout=5)
                 ears.execute(f"LISTEN {_CHANNEL}")
                 self._ears = ears
+            if time.monotonic() - self._asked > _ASK_CLOCK:
+                self._ask_clock(self._ears)
             return any(True for _ in self._ears.notifies(timeout=seconds, stop_after=1))
         except psycopg.Error:
             self._deaf()
@@ -93,6 +114,7 @@ class Postgres(Database):
             "set_config('idle_in_transaction_session_timeout', %s, false)",
             [_milliseconds(self._lock_timeout), statement, statement],
         )
+        self._ask_clock(connection)
         connection.commit()
         return connection
 
@@ -109,6 +131,19 @@ class Postgres(Database):
             return LockedError
         gone = (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout)
         return UnavailableError if isinstance(error, gone) else StoreError
+
+    def _is_stale(self, connection: Any) -> bool:
+        """The server says nothing unasked but that it goes."""
+        if connection.closed or connection.broken:
+            return True
+        if not hasattr(select, "poll"):  # Windows
+            return bool(select.select([connection.fileno()], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def _words(self, error: BaseException) -> str:
+        return hidden(super()._words(error), self._address)
 
     def _begin(self, connection: Any, write: bool) -> None:
         """Psycopg begins with the first statement."""

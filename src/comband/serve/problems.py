@@ -13,7 +13,7 @@ from comband.problem import InputError
 from comband.serve.database import LateError, StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
-from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError
+from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError, refusal_of
 from comband.serve.wire import Problem, as_json
 
 _log = logging.getLogger("comband.serve")
@@ -69,13 +69,9 @@ def problem_of(error: Exception) -> Response:
         return problem(404, f"There is no experiment {str(error)[:80]!r}; GET /v1/experiments lists them.")
     if isinstance(error, TakenError):
         return problem(409, f"There is an experiment {str(error)!r} already; choose another name.")
-    if isinstance(error, NotRunningError):
-        what = "resume it, or " if str(error) == "paused" else ""
-        return problem(409, f"The experiment is {error}: {what}show a list of your own, and ask for no decision.")
-    if isinstance(error, RepeatedRequestError):
-        return problem(
-            409, "This request id came before with other lists, and has a decision; choose a new id for each request."
-        )
+    if isinstance(error, (NotRunningError, RepeatedRequestError)):
+        status, _, detail = refusal_of(error)
+        return problem(status, detail)
     if isinstance(error, FieldClosedError):
         return problem(
             409, f"{str(error)[:200]!r} is the winner, and nobody joins any more; create another experiment."
@@ -88,8 +84,11 @@ def problem_of(error: Exception) -> Response:
         again = "send it again with the same request id, which is answered as if it had come once"
         return problem(503, f"There is no answer in time ({error}): {again}.", {"retry-after": "1"})
     if isinstance(error, StoreError):
+        _log.error("the store failed", extra={"facts": {"error": str(error)}})
         return problem(
-            503, f"Nothing was stored ({error}); show a list of your own, and try again.", {"retry-after": "1"}
+            503,
+            "Nothing was stored: the store failed (the log says why). Show a list of your own, and try again.",
+            {"retry-after": "1"},
         )
     if isinstance(error, HTTPException):
         detail = "Nothing is at this address; see /openapi.json." if error.status_code == 404 else str(error.detail)

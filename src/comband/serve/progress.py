@@ -91,6 +91,24 @@ class Progress:
             if thin:
                 thin_points(self.database, experiment)
 
+    def fail(self, experiment: int, holder: str, reason: str) -> None:
+        """Learning stopped: every process is to say so. Needs no lease, which may be what is lost."""
+        self.recover(experiment)
+        self.database.run(
+            "INSERT INTO failures (experiment, time, holder, reason) VALUES (?, ?, ?, ?)",
+            [experiment, self.wall(), holder, reason[:2000]],
+        )
+        self.database.notify()
+
+    def recover(self, experiment: int) -> None:
+        """Learning goes on."""
+        self.database.run("DELETE FROM failures WHERE experiment = ?", [experiment])
+        self.database.notify()
+
+    def failures(self) -> dict[int, str]:
+        """Why learning stopped, for the experiments for which it has."""
+        return dict(self.database.read("SELECT experiment, reason FROM failures"))
+
     def latest_plan(self, experiment: int) -> tuple[int, bytes] | None:
         """The newest plan and its epoch."""
         rows = self.database.read(

@@ -77,7 +77,14 @@ def serve(
     try:
         check_tokens(service, settings, show_token)
         app = make_app(service, settings.access)
-        config = configured(app, bounds, host=settings.host, port=settings.port, proxies=settings.proxies)
+        config = configured(
+            app,
+            bounds,
+            host=settings.host,
+            port=settings.port,
+            proxies=settings.proxies,
+            keep_alive=settings.keep_alive,
+        )
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(_run(_Server(config), service, settings.experiments, beside, ready))
     finally:
@@ -97,7 +104,9 @@ def within_files(bounds: Bounds) -> Bounds:
     return replace(bounds, max_connections=min(bounds.max_connections, max(files - _OTHER_FILES, files // 2)))
 
 
-def configured(app: Any, bounds: Bounds, *, host: str, port: int, proxies: Sequence[str] = ()) -> uvicorn.Config:
+def configured(
+    app: Any, bounds: Bounds, *, host: str, port: int, proxies: Sequence[str] = (), keep_alive: int = 75
+) -> uvicorn.Config:
     """How uvicorn listens, within bounds; it believes what these proxies say about who asks."""
     return uvicorn.Config(
         app,
@@ -109,6 +118,7 @@ def configured(app: Any, bounds: Bounds, *, host: str, port: int, proxies: Seque
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=max(1, int(bounds.shutdown_timeout / 2)),
+        timeout_keep_alive=keep_alive,
         server_header=False,
         date_header=True,
         proxy_headers=bool(proxies),

@@ -22,6 +22,7 @@ from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
 from comband.serve.bounds import Bounds
 from comband.serve.deciding import Asked, Plan
+from comband.serve.digests import number_of, tickets_of
 from comband.serve.experiments import Experiments, Models, Running
 from comband.serve.field import record_change
 from comband.serve.journal import (
@@ -49,6 +50,7 @@ from comband.serve.wire import (
     FieldChanged,
     RawDecision,
     RawDecisions,
+    RefusedRequest,
     RewardFault,
     RewardPost,
     RewardReceipt,
@@ -120,8 +122,7 @@ class Service:
         self.counts = {"decisions": 0, "rewards": 0, "repeated": 0}
         self.experiments = Experiments(self.journal, models or {})
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
-        failed = {} if self.learners is None else self.learners.failed
-        self.telling = Telling(self.experiments, self.journal, failed)
+        self.telling = Telling(self.experiments, self.journal)
         self._stop = threading.Event()
         self.warming = Warming(self._stop)
         self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
@@ -211,20 +212,31 @@ class Service:
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
     async def decide(self, name: str, asked: Sequence[DecisionRequest]) -> list[Decision]:
-        """Decisions, in the order of the requests; durable when this returns."""
+        """Decisions, in the order of the requests; durable when this returns. The first request that is refused
+        (`RepeatedRequestError`, `NotRunningError`) is raised, though others may have been decided.
+        """
         running, plan = await self._deciding(name)
-        requests = self._read(running, plan, asked)
+        made = await self._decide(running, plan, self._read(running, plan, asked))
         return [
-            Decision(one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.not_needed)
-            for one in await self._decide(running, plan, requests)
+            Decision(
+                one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.ticket, one.not_needed
+            )
+            for one in map(_given, made)
         ]
 
     async def decide_body(self, name: str, body: bytes) -> RawDecision | RawDecisions:
-        """The same from the body of a request."""
+        """The same from the body of a request; of a batch, one by one what is refused."""
         running, plan = await self._deciding(name)
         requests = await self.off_the_loop(len(body), self._read_body, running, plan, body)
-        decisions = await self._decide(running, plan, requests)
-        return RawDecisions(decisions) if body.lstrip()[:1] == b"[" else decisions[0]
+        made = await self._decide(running, plan, requests)
+        if body.lstrip()[:1] != b"[" or all(isinstance(one, NotRunningError) for one in made):
+            return _given(made[0])
+        refused = [
+            RefusedRequest(i, requests.ids[i], *refusal_of(one))
+            for i, one in enumerate(made)
+            if isinstance(one, Exception)
+        ]
+        return RawDecisions([None if isinstance(one, Exception) else one for one in made], refused)
 
     def _read_body(self, running: Running, plan: Plan, body: bytes) -> Requests:
         check_elements(body, MAX_BATCH, MAX_CONTEXT)
@@ -260,25 +272,29 @@ class Service:
             raise InputError('"context" is for experiments with models of the service; send "lists".')
         return running.reader.read(asked, plan.needed)
 
-    async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision]:
+    async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision | Exception]:
         reader = running.reader
         made = await self.writer.decide(Asked(running.experiment, plan, reader.fallback, requests))
         first, n, drawn, others = made.first, len(requests), made.drawn, made.stored.others
         idle = self._idle(reader.names, plan, requests) if plan.idle else [[]] * n
-        decisions = []
-        for i, sizes, weights, number, names in zip(
+        numbers, seed = made.stored.numbers[first : first + n], running.experiment.seed
+        decisions: list[RawDecision | Exception] = []
+        for i, sizes, weights, number, ticket, names in zip(
             range(first, first + n),
             drawn.items[first : first + n],
             drawn.propensities[first : first + n].tolist(),
-            made.stored.numbers[first : first + n],
+            numbers,
+            tickets_of(seed, numbers),
             idle,
             strict=True,
         ):
             if number >= 0:
                 items = Raw(drawn.shown[drawn.begins[i] : drawn.begins[i + 1] - 1])
-                decisions.append(RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, names))
+                decisions.append(
+                    RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, ticket, names)
+                )
             else:
-                decisions.append(self._known(others[i], requests, i - first, names))
+                decisions.append(self._known(others[i], requests, i - first, names, seed))
         self.counts["decisions"] += n
         return decisions
 
@@ -289,24 +305,35 @@ class Service:
         return [[names[k] for k in given[first:last][~needed[first:last]].tolist()] for first, last in pairwise(edges)]
 
     def _known(
-        self, made: StoredDecision | NotRunningError, requests: Requests, i: int, idle: list[str]
-    ) -> RawDecision:
-        """The decision that a request has already."""
+        self, made: StoredDecision | NotRunningError, requests: Requests, i: int, idle: list[str], seed: str
+    ) -> RawDecision | Exception:
+        """The decision that a request has already, or why it has none."""
         if isinstance(made, NotRunningError):
-            raise made
+            return made
         body = unpack_body(made.body)
         if not requests.is_same(i, body):
-            raise RepeatedRequestError(made.request)
+            return RepeatedRequestError(made.request)
         self.counts["repeated"] += 1
         items = body.items()
         propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
-        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, idle)
+        [ticket] = tickets_of(seed, [made.number])
+        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, ticket, idle)
 
     async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
         """Rewards; durable when this returns."""
         running = self.experiments.find(name)
-        new = [NewRewards(running.experiment.id, one.decision, one.rewards, running.limits) for one in posts]
-        receipts: list[Receipt] = await self.writer.reward(new)
+        seed, only_tickets = running.experiment.seed, running.experiment.spec.tickets
+        new, unnamed = [], {}
+        for i, one in enumerate(posts):
+            number = number_of(seed, one.decision) if isinstance(one.decision, str) else one.decision
+            if number is None or (only_tickets and not isinstance(one.decision, str)):
+                unnamed[i] = Receipt(
+                    faults=[(item, "unknown" if number is None else "no ticket") for item, _ in one.rewards]
+                )
+            else:
+                new.append(NewRewards(running.experiment.id, number, one.rewards, running.limits))
+        made = iter(await self.writer.reward(new) if new else ())
+        receipts: list[Receipt] = [unnamed[i] if i in unnamed else next(made) for i in range(len(posts))]
         faults = [
             RewardFault(post.decision, item, outcome, detail(outcome))
             for post, receipt in zip(posts, receipts, strict=True)
@@ -315,6 +342,25 @@ class Service:
         accepted = sum(receipt.accepted for receipt in receipts)
         self.counts["rewards"] += accepted
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
+
+
+def _given(made: RawDecision | Exception) -> RawDecision:
+    """The decision, if there is one."""
+    if isinstance(made, Exception):
+        raise made
+    return made
+
+
+def refusal_of(error: Exception) -> tuple[int, str, str]:
+    """Status, title and detail of a request that has no decision, because its id came with other lists or the
+    experiment does not run.
+    """
+    if isinstance(error, RepeatedRequestError):
+        detail = "This request id came before with other lists, and has a decision; choose a new id for each request."
+        return 409, "Not possible in this state", detail
+    what = "resume it, or " if str(error) == "paused" else ""
+    detail = f"The experiment is {error}: {what}show a list of your own, and ask for no decision."
+    return 409, "Not possible in this state", detail
 
 
 def _with_lists(models: PolicySet, asked: Sequence[DecisionRequest]) -> list[DecisionRequest]:

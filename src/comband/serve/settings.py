@@ -32,7 +32,8 @@ class Settings:
     listens there, else all). proxies: addresses whose word on who asks is taken. learn: whether this process may learn.
     bounds: what is waited for at most, and how much is taken on; its fields are settings of their own, by their names.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
-    lease, poll, snapshot: seconds; see `Timing`. experiments: those to be made at the start, unless they are there.
+    lease, poll, snapshot: seconds; see `Timing`. keep_alive: how long a connection stays open without a request, in
+    seconds; longer than a proxy keeps it. experiments: those to be made at the start, unless they are there.
     """
 
     store: str = "sqlite:///comband.db"
@@ -47,6 +48,7 @@ class Settings:
     poll: float = 0.5
     snapshot: float = 20.0
     bounds: Bounds = field(default_factory=Bounds)
+    keep_alive: int = 75
     models: Mapping[str, str] = field(default_factory=dict)
     experiments: Sequence[Spec] = field(default_factory=list)
 
@@ -131,6 +133,8 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
         raise InputError(f"{source}: lease, poll and snapshot must be above 0.")
     if not all(isinstance(entry, str) for entry in (*made.hosts, *made.proxies)):
         raise InputError(f"{source}: hosts and proxies must be lists of text.")
+    if not 1 <= made.keep_alive <= 86400:
+        raise InputError(f"{source}: keep_alive must lie in 1 … 86400 seconds, got {made.keep_alive}.")
     if not all(isinstance(entry, str) for entry in made.models.values()):
         raise InputError(f"{source}: models must be text, module:function for each name.")
     return made

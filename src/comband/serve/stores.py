@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
@@ -43,6 +45,9 @@ class Sqlite(Database):
         return (sqlite3.Error,)
 
     def _connect(self) -> sqlite3.Connection:
+        if not self.path.exists():  # as private as a file can be; those that are there stay as they are
+            with suppress(OSError):  # SQLite says it better
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = sqlite3.connect(
             self.path, isolation_level=None, timeout=self._lock_timeout, check_same_thread=False
         )
@@ -98,7 +103,10 @@ class Sqlite(Database):
 
 def open_database(address: str, bounds: Bounds | None = None) -> Database:
     """The database at `sqlite:///file` or `postgresql://…`."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise InputError("the address of the store is none: write sqlite:///FILE or postgresql://….") from None
     if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
         # sqlite:///relative/file, sqlite:////absolute/file
         return Sqlite(unquote(parts.path[1:]), bounds)
@@ -106,6 +114,19 @@ def open_database(address: str, bounds: Bounds | None = None) -> Database:
         from comband.serve.postgres import Postgres
 
         return Postgres(address, bounds)
+    # What stands behind the scheme may be a password.
     raise InputError(
-        f"a store must be sqlite:///FILE (with four slashes for an absolute path) or postgresql://…, got {address!r}."
+        "a store must be sqlite:///FILE (with four slashes for an absolute path) or postgresql://…, got "
+        f"{parts.scheme[:20] + ':…' if parts.scheme else 'another text'}."
     )
+
+
+def hidden(text: str, address: str) -> str:
+    """A text without the address of a store, and without the password in it."""
+    try:
+        password = urlsplit(address).password
+    except ValueError:
+        password = None
+    for secret in sorted({address, password or address, unquote(password or address)}, key=len, reverse=True):
+        text = text.replace(secret, "…")
+    return text

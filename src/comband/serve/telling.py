@@ -21,13 +21,10 @@ class Telling:
     ----------
     experiments, journal:
         About which, and from where.
-    failed:
-        Experiments for which this process can learn no more, with the reason.
     """
 
-    def __init__(self, experiments: Experiments, journal: Journal, failed: dict[int, str]) -> None:
+    def __init__(self, experiments: Experiments, journal: Journal) -> None:
         self._experiments, self._journal, self._progress = experiments, journal, Progress(journal)
-        self._failed = failed
 
     def summary(self, running: Running) -> dict[str, Any]:
         """An experiment in a few numbers."""
@@ -44,6 +41,7 @@ class Telling:
 
     def _summary(self, running: Running, counts: tuple[int, int, int], parts: dict[str, msgspec.Raw]) -> dict[str, Any]:
         experiment, (decisions, settled, clock) = running.experiment, counts
+        stopped = self._experiments.failures.get(experiment.id)
         names = ("answer", "leader", "winner", "certified", "survivors", "done", "is_certified", "forecast_decisions")
         wanted = (*names, "n_candidates", "warnings")
         view = {name: msgspec.json.decode(parts[name]) for name in wanted if name in parts}
@@ -59,7 +57,8 @@ class Telling:
             "decisions": decisions,
             "settled": settled,
             **{name: view.get(name) for name in names},
-            "warnings": [*view.get("warnings", []), *self._faults(experiment.id)],
+            "warnings": [*([] if stopped is None else [stopped_text(stopped)]), *view.get("warnings", [])],
+            "learning_stopped": stopped,
             "time": clock,
         }
 
@@ -124,8 +123,13 @@ class Telling:
             ],
         }
 
-    def _faults(self, experiment: int) -> list[str]:
-        return [self._failed[experiment]] if experiment in self._failed else []
+
+def stopped_text(reason: str) -> str:
+    """That learning stopped, and what to do."""
+    return (
+        f"{reason[:1].upper()}{reason[1:].removesuffix('.')}. Decisions go on by the last plan, and nothing is lost; "
+        "start a process again, and see its log if that does not help."
+    )
 
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # of which few are looked at

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from comband.claims import Claim
+from comband.estimates import order_guard, place_guard
 from comband.results import Dropped, Selection
 from comband.serve.learning import Learning
 
@@ -15,6 +16,13 @@ GUARDS = {
     "change": "rewards come as often late in an epoch as early",
     "places": "places on the page do not matter beyond what was stated",
     "orders": "differences between candidates stay the same over time",
+}
+
+
+ADVICE = {  # what the library says to programs, and what people who use the service can do instead
+    place_guard.ADVICE: 'Create another experiment that states how places work: "places": [1, 0.6, …] with a factor '
+    'for each place, or "places": "pairs"',
+    order_guard.ADVICE: "so create another experiment, which counts rounds from then on",
 }
 
 
@@ -41,7 +49,7 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
                 "high": one.interval[1],
                 "difference": one.difference,
                 "bound": one.bound,
-                "share": _number(learning.shares[one.index]),
+                "share": _number(learning.shares[one.index]) if not done else 1.0 if one.index == leader else None,
                 "dropped_after": None if gone is None else gone.round,
                 "dropped_by": None if gone is None else gone.leader,
             }
@@ -66,14 +74,14 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "high": high,
         "epoch": len(learner.epochs) - 1,
         "guards": [
-            {"name": name, "watches": text, "warning": getattr(learner.watch, name).warning}
+            {"name": name, "watches": text, "warning": _advised(getattr(learner.watch, name).warning)}
             for name, text in GUARDS.items()
         ],
-        "warnings": list(status.warnings),
+        "warnings": _advised(list(status.warnings)),
         "candidates": rows,
         "dropped": [_dropped(one) for one in status.dropped],
         "withdrawn": [name for name in names if name not in field],
-        "result": _result(learner.result(), done) if learner.rounds else None,
+        "result": _advised(_result(learner.result(), done)) if learner.rounds else None,
         "time": clock,
     }
 
@@ -123,6 +131,18 @@ def sentence(
             return f"{leader} is the winner: {so_far} (after {rounds:,} decisions)."
     end = "The budget is spent: " if done else ""
     return f"{end}{leader} leads after {rounds:,} decisions; {so_far}."
+
+
+def _advised(value: Any) -> Any:
+    """The same with advice for people who use the service."""
+    if isinstance(value, dict):
+        return {name: _advised(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_advised(part) for part in value]
+    if isinstance(value, str):
+        for of_library, of_service in ADVICE.items():
+            value = value.replace(of_library, of_service)
+    return value
 
 
 def _dropped(one: Dropped) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def warm_up() -> Iterator[bool]:
         if learner.done:
             break
         epoch = len(learner.epochs) - 1
-        plan = Plan.unpacked(epoch, pack_plan(learner.epochs[epoch].explorer, None, everyone, 0), reader)
+        plan = Plan.unpacked(epoch, pack_plan(learner.epochs[epoch], None, everyone, 0), reader)
         asked = [_request(rng) for _ in range(n)]
         requests = reader.scan(as_json(asked), everyone) if number else reader.read(asked, everyone)
         assert requests is not None

@@ -29,6 +29,7 @@ Key = TextKey | WholeKey
 Factor = Annotated[float, Meta(gt=0)]
 ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
 RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+Ticket = Annotated[str, Meta(max_length=100, description="As the answer to a decision request gave it.")]
 DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
 
 
@@ -84,6 +85,13 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
         Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="For a run that can be repeated; random if left out.")]
         | None
     ) = None
+    tickets: Annotated[
+        bool,
+        Meta(
+            description="Whether rewards must name decisions by their tickets, which nobody can guess, and not by "
+            "their numbers: for pages that post rewards themselves."
+        ),
+    ] = False
     note: Annotated[str, Meta(max_length=2000)] = ""
 
 
@@ -103,7 +111,7 @@ DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_l
 
 class Decision(Struct, omit_defaults=True):
     """What to show, in this order, and with what probability each item came to be in the list; in an experiment whose
-    places are pairs, to be in its place.
+    places are pairs, to be in its place. `ticket` may stand for the number when rewards are posted.
     """
 
     decision: int
@@ -111,13 +119,25 @@ class Decision(Struct, omit_defaults=True):
     items: list[str | int]
     propensities: list[float]
     epoch: int
+    ticket: str
     not_needed: list[str] = []
 
 
-class Decisions(Struct):
-    """In the order of the requests."""
+class RefusedRequest(Struct):
+    """A request of a batch that has no decision: its place in the batch, its id, why, and what to do."""
 
-    decisions: list[Decision]
+    index: int
+    request: str
+    status: int
+    title: str
+    detail: str
+
+
+class Decisions(Struct, omit_defaults=True):
+    """In the order of the requests; null for those that are `refused`."""
+
+    decisions: list[Decision | None]
+    refused: list[RefusedRequest] = []
 
 
 class RawDecision(Struct, omit_defaults=True):
@@ -128,19 +148,23 @@ class RawDecision(Struct, omit_defaults=True):
     items: msgspec.Raw
     propensities: list[float]
     epoch: int
+    ticket: str
     not_needed: list[str] = []
 
 
-class RawDecisions(Struct):
+class RawDecisions(Struct, omit_defaults=True):
     """`Decisions` of such."""
 
-    decisions: list[RawDecision]
+    decisions: list[RawDecision | None]
+    refused: list[RefusedRequest] = []
 
 
 class RewardPost(Struct, forbid_unknown_fields=True):
-    """What came back for some of the items of one decision: pairs of item and reward in [0, 1]."""
+    """What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in
+    [0, 1].
+    """
 
-    decision: DecisionId
+    decision: DecisionId | Ticket
     rewards: Annotated[list[tuple[Key, Annotated[float, Meta(ge=0, le=1)]]], Meta(min_length=1, max_length=MAX_LIST)]
 
 
@@ -166,7 +190,7 @@ class Nothing(Struct, forbid_unknown_fields=True):
 class RewardFault(Struct):
     """A reward that does not count, and why."""
 
-    decision: int
+    decision: int | str
     item: str | int
     outcome: str
     detail: str
@@ -204,7 +228,8 @@ class Summary(Struct, kw_only=True):
     """An experiment in a few numbers; times are milliseconds since 1970.
 
     `answer` is a sentence; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None
-    where there is none yet); `winner` is set when all is known.
+    where there is none yet); `winner` is set when all is known; `learning_stopped` says why nothing more is learnt,
+    where that is so.
     """
 
     name: str
@@ -226,6 +251,7 @@ class Summary(Struct, kw_only=True):
     is_certified: bool | None = None
     forecast_decisions: float | None = None
     warnings: list[str] = []
+    learning_stopped: str | None = None
     time: int
 
 
@@ -244,7 +270,8 @@ class CandidateStatus(Struct, kw_only=True):
     """One candidate: `state` is leader, candidate or dropped; `low` and `high` are the ends of its value's interval.
 
     `difference` is its estimated value minus the leader's; if it is the best of all, it is better by at most `bound`.
-    `share` is the share of recently shown items that the candidate would have shown too.
+    `share` is the share of recently shown items that the candidate would have shown too; when all is known, 1 for the
+    winner, whose lists are all that is shown, and null for others.
     """
 
     index: int
@@ -391,6 +418,13 @@ class FieldChanged(Struct, kw_only=True):
     change: int
     candidates: list[str]
     applied: bool
+
+
+class Ready(Struct, omit_defaults=True):
+    """`status` is ready, or degraded: decisions are made, and for some experiments nothing more is learnt."""
+
+    status: str
+    learning_stopped: int = 0
 
 
 class ExperimentCreated(Struct):

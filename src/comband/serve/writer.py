@@ -224,8 +224,6 @@ class Writer:
             self.commits += 1
             return item, result
         except Exception as error:
-            if isinstance(error, StoreError):
-                _log.error("the store failed", extra={"facts": {"error": str(error)}})
             return item, error
 
     # ---- experiments that are put aside ------------------------------------------------------------------------------

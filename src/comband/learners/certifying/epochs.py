@@ -90,6 +90,7 @@ class Epoch:
         require(
             len(explorer.candidates) == sizes["S"] > place
             and int(explorer.candidates[place]) == state["leader"]
+            and getattr(explorer, "leader", place) == place
             and np.allclose([state["bound"], state["value_bound"]], bounds, rtol=1e-9),
             "an epoch must have a leader among its candidates, and the bets of its explorer.",
         )
@@ -139,6 +140,10 @@ class Epochs(Sequence[Epoch]):
     def append(self, epoch: Epoch) -> None:
         """The next one."""
         self._all.append(epoch)
+
+    def replace(self, number: int, epoch: Epoch) -> None:
+        """Another one in place of the one of this number, of which nothing was drawn or entered yet."""
+        self._all[number] = epoch
 
     def due(self, rounds: int, n_candidates: int) -> bool:
         """Whether the next one should begin, now that so many rounds are in and so many candidates are left."""

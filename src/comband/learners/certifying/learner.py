@@ -312,6 +312,23 @@ class CertifyingLearner(Selector):
         finally:
             self._drawn = None
 
+    @alone
+    def follow(self, number: int, published: State) -> None:
+        """Take over an epoch (`Epoch.state`) that another process planned from the same rounds, and by which decisions
+        were drawn, in place of the one that was planned here.
+
+        Two processors plan the same up to rounding, and where scores are equal up to rounding they may choose another
+        leader. The promise needs of an epoch that it was fixed before its contexts were drawn, and that its bets are
+        those that its explorer allows: not who computed it, nor that it is the best one. What was published has that;
+        its propensities are those of the decisions, and with its leader and stakes the evidence is the one process that
+        the first learner followed, not a second one that would need a δ of its own.
+
+        `InputError` where it cannot have been planned from these rounds: other candidates, another beginning, a leader
+        who is out, or bets that its explorer does not allow.
+        """
+        self._all.follow(number, published)
+        self._up_to_date = None
+
     # ---- a field that changes ----------------------------------------------------------------------------------------
 
     @property

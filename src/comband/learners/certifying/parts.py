@@ -163,6 +163,22 @@ class Parts:
         self.recent.add(X, None, epoch.candidates)
         return decisions
 
+    def follow(self, number: int, published: State) -> None:
+        """The epoch that another process published in place of the one that was planned here, if it can be: of the same
+        candidates, begun at the same decision, led by one that is left, and with nothing drawn by the one planned here.
+        """
+        mine = self.epochs[number]
+        epoch = Epoch.from_state(published, self._policies, self._of_lists, unit=self.evidence.unit)
+        require(
+            np.array_equal(epoch.candidates, mine.candidates)
+            and (epoch.start, epoch.first_id) == (mine.start, mine.first_id),
+            "an epoch that is followed must have the candidates and the beginning of the one planned here.",
+        )
+        require(bool(self.verdict.alive[epoch.leader]), "an epoch that is followed must be led by one who is left.")
+        require(self.evidence.rounds_of(number) == 0, "rounds of this epoch have entered already.")
+        self.epochs.replace(number, epoch)
+        self.verdict.look_again()
+
     def report(self, rounds: int, options: frozenset[str]) -> Report:
         """All of it in words, after so many rounds, with these options."""
         return Report(

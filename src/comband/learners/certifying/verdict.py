@@ -154,6 +154,10 @@ class Verdict:
         if eventful:
             self._moved, self._nothing_until = True, 0.0
 
+    def look_again(self) -> None:
+        """Another leader, or other bets, than when it was last judged."""
+        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
+
     @property
     def may_be_certified(self) -> bool:
         """Whether rounds, as many as came since the last look, may have led to a certificate."""
@@ -233,7 +237,7 @@ class Verdict:
         self.alive = field.present & ~out
         self.dropped = [one for one in self.dropped if out[one.index]]
         self.certified = self.best_before = None
-        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
+        self.look_again()
 
     def restart(self) -> None:
         """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
@@ -241,7 +245,7 @@ class Verdict:
         self.alive, self.dropped = self.field.present, []
         self.certified = self.best_before = None
         self._thresholds = self._levels_at(np.zeros(len(self.names)))
-        self._slowest, self._nothing_until, self._moved = -1, 0.0, True
+        self.look_again()
 
     def end_epoch(self) -> None:
         """Keep the claim of an epoch that is over."""

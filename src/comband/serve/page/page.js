@@ -58,11 +58,11 @@
         type: "bar", orientation: "h", x: shown.map((one) => one.share), y: shown.map((_, i) => i),
         marker: { color: shown.map((one) => (one.state === "leader" ? COLOUR.best : one.state === "dropped" ? COLOUR.soft : COLOUR.mark)) },
         customdata: shown.map((one) => `<b>${shorten(one.name, 60)}</b><br>${number(100 * one.share)} % of the items that were ` +
-          "shown lately<br>are in its lists too"), hovertemplate: "%{customdata}<extra></extra>",
+          "shown lately<br>are in its lists too" + (one.state === "leader" && one.share === 1 ? "" : "; lists overlap")), hovertemplate: "%{customdata}<extra></extra>",
       }],
       layout: layout(narrow, { height: height(Math.max(shown.length, 6)), yaxis: rows(shown.map((one) => one.name), narrow),
         xaxis: axis({ title: titled("share of recently shown items"), tickformat: ".0%", rangemode: "tozero", nticks: 5 }) }),
-      aria: "Share of traffic by candidate",
+      aria: "Share of the shown items that are in each candidate's lists",
     };
   };
 
@@ -109,7 +109,8 @@
 
   // ---- all experiments ----------------------------------------------------------------------------------------------
 
-  const left = (one) => (one.survivors === null ? "" : `${number(one.survivors)} of ${number(one.n_candidates)} candidates left`);
+  const left = (one) => (one.survivors === null || one.done ? "" :
+    `${number(one.survivors)} of ${number(one.n_candidates)} candidates not ruled out`);
   const reached = (one) => (one.certified === null ? "nothing certified yet" : `ε = ${number(one.certified)} certified`);
 
   function card(one) {
@@ -168,33 +169,70 @@
     };
   }
 
+  const MINUTE = 60_000;
+  const brief = (value, width = 24) => {
+    const letters = Array.from(visible(value));
+    return letters.length <= width ? letters.join("") : letters.slice(0, width - 1).join("") + "…";
+  };
+
+  // The last full minute by the clock, whether anything happened in it or not; this one where there is no other yet.
+  function lately({ minutes }, now, created) {
+    const current = Math.floor(now / MINUTE) * MINUTE, first = created >= current;
+    const nothing = { decisions: 0, rewards: 0, mean_delay_seconds: null };
+    const last = minutes.findLast((one) => one.decisions > 0), idle = last ? Math.floor((current - last.time) / MINUTE) : 0;
+    const row = minutes.find((one) => one.time === current - (first ? 0 : MINUTE)) || nothing;
+    const when = first ? "this minute" : "last full minute";
+    return { row, when, idle: idle > 1 ? `none for ${number(idle - 1)} min` : when };
+  }
+
+  function standing(status) {
+    if (!status.done) return ["candidates not ruled out", number(status.survivors), `of ${number(status.n_candidates)}`];
+    const others = status.survivors - 1;
+    const beside = others > 0 ? `; ${number(others)} more ${others > 1 ? "were" : "was"} not ruled out` : "";
+    return [status.is_certified ? "winner" : "shown from now on", brief(status.winner), `of ${number(status.n_candidates)}${beside}`];
+  }
+
   function facts(status, history) {
-    const { minutes } = history, togo = status.forecast_decisions;
-    const over = minutes.findLast((one) => one.time + 60_000 <= status.time);
-    const last = over || minutes.at(-1), when = over ? "last full minute" : "this minute";
-    const per = (name) => (last ? number(last[name]) : "–");
+    const togo = status.forecast_decisions, { row, when, idle } = lately(history, status.time, status.created);
     return [
       ["decisions", number(status.decisions), `${number(status.settled)} settled`],
-      ["candidates left", number(status.survivors), `of ${number(status.n_candidates)}`],
+      standing(status),
       ["certified ε", number(status.certified), `asked for: ${number(status.epsilon)}`],
       ["decisions to go", status.done ? "0" : togo === null ? "–" : `~${rough(togo)}`, status.done ? "done" : "a rough guess"],
       ["reward lost so far", number(status.reward_lost), `${number(status.reward)} came in`],
-      ["decisions per minute", per("decisions"), when],
-      ["rewards per minute", per("rewards"), when],
-      ["delay of rewards", last && last.mean_delay_seconds !== null ? `${number(last.mean_delay_seconds)} s` : "–", `mean, ${when}`],
+      ["decisions per minute", number(row.decisions), idle],
+      ["rewards per minute", number(row.rewards), when],
+      ["delay of rewards", row.mean_delay_seconds !== null ? `${number(row.mean_delay_seconds)} s` : "–", `mean, ${when}`],
     ];
   }
 
-  function tiles(list) {
-    if ($("numbers").children.length !== list.length)
-      $("numbers").replaceChildren(...list.map(() => {
+  // What was said when the experiment was created, which does not change.
+  function declared(spec, created) {
+    const places = spec.places === null ? "do not matter" : spec.places === "pairs" ? "matter in any way (pairs)" : `factors ${spec.places.join(", ")}`;
+    return [
+      ["created", new Date(created).toISOString().slice(0, 16).replace("T", " "), "UTC"],
+      ["candidates", number(spec.candidates.length), spec.open_field ? "may come and go by what is seen" : "changes must be planned"],
+      ["items shown", number(spec.list_size), `places ${places}`],
+      ["ε", number(spec.epsilon), "reward per decision: how much worse than the best is fine"],
+      ["δ", number(spec.delta), "probability allowed for a wrong answer"],
+      ["reward per decision", spec.sparsity === null ? `at most ${number(spec.list_size)}` : `at most ${number(spec.sparsity)}`, "sparsity"],
+      ["window", `${number(spec.window_seconds)} s`, "rewards that come later do not count"],
+      ["fallback", spec.fallback === null ? "none" : brief(spec.fallback), "where a candidate does not answer"],
+      ["budget", spec.max_rounds === null ? "none" : number(spec.max_rounds), "decisions (max_rounds)"],
+      ["rewards by", spec.tickets ? "tickets" : "numbers or tickets", "of decisions"],
+    ];
+  }
+
+  function tiles(id, list) {
+    if ($(id).children.length !== list.length)
+      $(id).replaceChildren(...list.map(() => {
         const tile = made("div"), value = made("dd");
         value.append(made("span"), made("small"));
         tile.append(made("dt"), value);
         return tile;
       }));
     list.forEach(([name, value, more], i) => {
-      const tile = $("numbers").children[i];
+      const tile = $(id).children[i];
       for (const [element, words] of [[tile.children[0], name], [tile.querySelector("span"), value], [tile.querySelector("small"), more]])
         if (element.textContent !== words) element.textContent = words;
     });
@@ -267,7 +305,13 @@
     put("answer", status.answer || "Nothing is known yet: no decision is settled.");
     once("warnings", status.warnings, () => $("warnings").replaceChildren(...status.warnings.map((words) => made("p", words, "alarm"))));
     buttons(status);
-    tiles(facts(status, history));
+    tiles("numbers", facts(status, history));
+    if (!shown.has("spec")) {
+      const { spec, created } = await ask(base(name));
+      if (current() !== name) return;
+      shown.set("spec", name);
+      tiles("declared", declared(spec, created));
+    }
     once("guards", status.guards, () => $("guards").replaceChildren(...status.guards.map(guard)));
     const comparison = compared(status), points = columns(status, history), minutes = byMinute(history);
     const gone = status.withdrawn || [];
@@ -319,7 +363,7 @@
   }
 
   function sure(asked) {
-    $("sure").hidden = $("keep").hidden = !asked;
+    $("sure").hidden = $("keep").hidden = $("consequence").hidden = !asked;
     $("end").hidden = asked;
   }
 
