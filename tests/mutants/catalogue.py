@@ -1760,7 +1760,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/serve/test_stopped.py::test_a_process_that_has_not_caught_up_takes_nothing_back",),
     ),
     Mutant(
-        "serve/service.py::Service._known",
+        "serve/service.py::Service.reward",
         "number is None or (only_tickets and not isinstance(one.decision, str))",
         "number is None",
         "rewards for guessed numbers count where tickets are asked for",
