@@ -46,7 +46,7 @@ SERVER = """
 import sys
 from comband.serve.running import serve
 from comband.serve.settings import Settings
-serve(Settings(store=sys.argv[1], port=int(sys.argv[2]), log="error"))
+serve(Settings(store=sys.argv[1], port=int(sys.argv[2]), open=True, log="error"))
 """
 
 

@@ -1346,6 +1346,34 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/serve/test_stores.py::test_leases_and_fences",),
     ),
     Mutant(
+        "serve/access.py",
+        'if request.method not in ("GET", "HEAD"):',
+        "if self.is_open and tokens:",
+        "pages of other sites end experiments",
+        ("tests/serve/test_access.py::test_pages_of_other_sites_change_nothing",),
+    ),
+    Mutant(
+        "serve/access.py",
+        "if self.hosts is not None and asked not in self.hosts:",
+        "if self.hosts is not None and not asked:",
+        "a site whose name points here is answered",
+        ("tests/serve/test_access.py::test_hosts_are_checked_with_tokens_too",),
+    ),
+    Mutant(
+        "serve/writer.py",
+        "if item.call is None and not item.is_given_up:",
+        "if item.call is None:",
+        "a decision that was given up is written, and counts as one without rewards",
+        ("tests/serve/test_deadlines.py::test_what_was_given_up_is_not_written",),
+    ),
+    Mutant(
+        "serve/learners.py",
+        "for running in self._experiments.unfinished():",
+        "for running in self._experiments.all():",
+        "experiments that have ended cost a commit per second",
+        ("tests/serve/test_many.py::test_ended_experiments_cost_nothing",),
+    ),
+    Mutant(
         "logs/candidates.py",
         "who = list(names)  # in this order, whatever the file's",
         'who = [name for name in table.names if name != "context"]',
@@ -1496,6 +1524,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "self._variances[at] = 1 / (_PENALTY + squares[:, None])",
         "upper bounds forget what was shown before",
         ("tests/learners/test_optimism.py",),
+    ),
+    # ---- a log in a database -----------------------------------------------------------------------------------------
+    Mutant(
+        "evaluation/sharded.py",
+        "ends = np.cumsum([sizes[key] for key in sorted(sizes)])",
+        "ends = [sum(sizes.values())] * len(sizes)",
+        "a new day changes the samples of those before, and bounds no longer hold at all looks at once",
+        ("tests/evaluation/test_sharded.py::test_a_later_partition_leaves_the_samples_before_it_as_they_are",),
+    ),
+    Mutant(
+        "logs/sql/statements.py",
+        'f"{value} >= {_LEAST} AND {value} <= 1" for',
+        'f"{value} >= {_LEAST}" for',
+        "propensities above 1 are counted among good rounds",
+        ("tests/evaluation/test_pushed.py::test_faulty_rows_are_counted_as_in_files[duckdb]",),
+    ),
+    Mutant(
+        "evaluation/increments.py",
+        "if key not in known or known[key].digest != mark.digest}",
+        "if key not in known}",
+        "a day that was changed counts on as it was",
+        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
+    ),
+    Mutant(
+        "evaluation/increments.py",
+        "known if known is not None and known[0] <= set(names) else (set(), None)",
+        "known if known is not None else (set(), None)",
+        "what a replaced day had brought stays in the sums",
+        ("tests/evaluation/test_increments.py::test_any_order_with_late_and_replaced_partitions",),
     ),
     # ---- sentences and their premises --------------------------------------------------------------------------------
     Mutant(

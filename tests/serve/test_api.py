@@ -20,7 +20,7 @@ from comband.serve import page, wire
 from comband.serve.api import ROUTES
 from comband.serve.client import Client, ServiceError
 from comband.serve.service import Service
-from comband.serve.tokens import all_tokens, create_token, revoke_token, roles_of
+from comband.serve.tokens import all_tokens, bearer_of, create_token, revoke_token
 from tests.serve.worlds import NAMES, M, World, decisions_of, listening, service, spec
 from tests.waiting import LIMIT, wait_for
 
@@ -92,11 +92,13 @@ def test_tokens_are_kept_as_hashes(made: Service) -> None:
     raw = made.database.read("SELECT * FROM tokens")
     assert secret.split("_", 2)[2] not in repr(raw)
     tokens = all_tokens(made.journal)
-    assert roles_of(tokens, secret) == frozenset({"read", "decide"})
-    assert roles_of(tokens, token(made, "admin")) is None  # made since
-    assert roles_of(all_tokens(made.journal), token(made, "admin")) is None
+    found = bearer_of(tokens, secret)
+    assert found is not None
+    assert found.may == frozenset({"read", "decide"})
+    assert bearer_of(tokens, token(made, "admin")) is None  # made since
+    assert bearer_of(all_tokens(made.journal), token(made, "admin")) is None
     for nonsense in ("", "cb_", "cb_0000000000000000_" + "A" * 43, secret + "x", "é" * 60):
-        assert roles_of(tokens, nonsense) is None
+        assert bearer_of(tokens, nonsense) is None
     with pytest.raises(InputError, match="roles"):
         token(made, "root")
     with pytest.raises(InputError, match="no token"), made.database.transaction():
@@ -160,18 +162,6 @@ def test_problems_say_what_to_do(
     found = response.json()
     assert found["status"] == status
     assert says in found["detail"]
-
-
-def test_bodies_that_are_too_large_are_not_read(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_BODY", 1000)
-    response = http.post("/v1/experiments/test/decisions", content=b" " * 1001)
-    assert response.status_code == 413
-
-    def parts() -> Iterator[bytes]:
-        for _ in range(100):
-            yield b" " * 100
-
-    assert http.post("/v1/experiments/test/decisions", content=parts()).status_code == 413
 
 
 def test_states_by_http(http: httpx.Client) -> None:

@@ -51,7 +51,8 @@ for line in sys.stdin:
         if pid == 0:
             os.close(0)
             try:
-                serve(Settings(store=more[0], port=int(more[1]), log="error", lease=.3, poll=.05, snapshot=.3))
+                timing = {"lease": .3, "poll": .05, "snapshot": .3}
+                serve(Settings(store=more[0], port=int(more[1]), open=True, log="error", **timing))
             except BaseException:
                 os._exit(1)
             os._exit(0)

@@ -18,6 +18,7 @@ from comband.estimates import order_guard, place_guard
 from comband.estimates.place_guard import PlaceGuard
 from comband.serve import page as files
 from comband.serve import views
+from comband.serve.access import Access
 from comband.serve.api import make_app
 from comband.serve.service import Service
 from comband.serve.tokens import create_token
@@ -84,7 +85,7 @@ class Served:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     service = Service(f"sqlite:///{tmp_path}/journal.db")
-    config = uvicorn.Config(make_app(service, is_open=True), port=0, log_config=None, lifespan="off")
+    config = uvicorn.Config(make_app(service, Access(is_open=True)), port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -49,12 +49,12 @@ def test_models_that_cannot_be_had(entry: str) -> None:
         load_models({"mine": entry})
 
 
-def test_tokens_by_command_and_no_start_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_by_command_and_no_start_with_none_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMBAND_SERVE_STORE", f"sqlite:///{tmp_path}/journal.db")
     run = CliRunner().invoke
-    refused = run(app, ["serve", "--host", "0.0.0.0", "--port", "0"])
+    refused = run(app, ["serve", "--host", "0.0.0.0", "--port", "0", "--open"])
     assert refused.exit_code == 1
-    assert "needs tokens" in refused.output
+    assert "cannot be open" in refused.output
     made = run(app, ["token", "create", "--role", "read", "--role", "decide", "--name", "web"])
     assert made.exit_code == 0
     secret = made.stdout.strip().splitlines()[-1]
@@ -65,6 +65,6 @@ def test_tokens_by_command_and_no_start_without_them(tmp_path: Path, monkeypatch
     assert run(app, ["token", "revoke", secret.split("_")[1]]).exit_code == 0
     assert "revoked" in run(app, ["token", "list"]).stdout
     refused = run(app, ["serve", "--host", "0.0.0.0", "--port", "0"])
-    assert "needs tokens" in refused.output
+    assert "all tokens are revoked" in refused.output
     for wrong in (["token", "revoke"], ["token", "revoke", "x"], ["token", "forget"], ["token", "create"]):
         assert run(app, wrong).exit_code == 1

@@ -15,14 +15,17 @@ import numpy as np
 import uvicorn
 from numpy.typing import NDArray
 
+from comband.serve.access import Access
 from comband.serve.api import make_app
 from comband.serve.learners import Timing
+from comband.serve.running import configured
 from comband.serve.service import Service
 from comband.serve.wire import Decision, DecisionRequest, Decisions, RewardPost, Spec
 from tests.waiting import LIMIT, wait_for
 
 NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
 M = 3
+OPEN = Access(is_open=True)
 QUICK = Timing(lease=0.3, poll=0.05, idle=0.005, view=0.02, snapshot=0.2)
 
 
@@ -105,9 +108,9 @@ def service(path: Path, **more: Any) -> Iterator[Service]:
 
 
 @contextmanager
-def listening(made: Service, **more: Any) -> Iterator[str]:
+def listening(made: Service, access: Access = OPEN) -> Iterator[str]:
     """The service over HTTP, on a port of this machine, in a thread; its address."""
-    config = uvicorn.Config(make_app(made, **more), port=0, log_level="warning", ws="none", lifespan="off")
+    config = configured(make_app(made, access), made.bounds, host="127.0.0.1", port=0)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

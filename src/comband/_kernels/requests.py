@@ -18,6 +18,7 @@ PADDING = 16
 _START: Any = np.int64(0)
 _QUOTE, _COMMA, _COLON, _MINUS, _ZERO = (_START + byte for byte in b'",:-0')
 _OPEN, _CLOSE, _OPEN_NAMES, _CLOSE_NAMES = (_START + byte for byte in b"[]{}")
+_BACKSLASH = _START + ord("\\")
 _MOST_PROBES = 64  # keys that were chosen to collide are left to Python's own dictionaries
 _MOST_DIGITS = 15  # below 2**53
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -548,3 +549,32 @@ def lists_text(
         place += 2
         begins[i + 1] = place
     return begins, made[:place]
+
+
+@njit(cache=True, nogil=True)
+def longest_lists(data: NDArray[np.uint8], most: NDArray[np.int64]) -> int:
+    """The first level (1: outermost) on which a list or an object of a JSON text has more than `most[level]` elements,
+    for levels below len(most); len(most) if it is nested deeper; 0 if neither. Looks at no more than it must.
+    """
+    level, at, n, counts = 0, 0, len(data), np.zeros(len(most), dtype=np.int64)
+    while at < n:
+        byte = data[at]
+        if byte == _QUOTE:
+            at += 1
+            while at < n and data[at] != _QUOTE:
+                at += 2 if data[at] == _BACKSLASH else 1
+        elif byte in (_OPEN, _OPEN_NAMES):
+            level += 1
+            if level >= len(most):
+                return len(most)
+            counts[level] = 1
+        elif byte in (_CLOSE, _CLOSE_NAMES):
+            level -= 1
+            if level < 0:
+                return 0  # no JSON: said by whoever reads it
+        elif byte == _COMMA:
+            counts[level] += 1
+            if level > 0 and counts[level] > most[level]:
+                return level
+        at += 1
+    return 0

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,10 +25,12 @@ def serve(
         str | None,
         typer.Option(help="sqlite:///FILE or postgresql://…; sqlite:///comband.db by default.", show_default=False),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="Where to listen; other than 127.0.0.1 needs tokens.", show_default=False)
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen; 127.0.0.1 by default.", show_default=False)] = None,
     port: Annotated[int | None, typer.Option(help="8300 by default; 0 takes a free one.", show_default=False)] = None,
+    is_open: Annotated[
+        bool | None,
+        typer.Option("--open", help="Ask for no tokens: for 127.0.0.1 only, and without a proxy.", show_default=False),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as a TOML file.", show_default=False)] = None,
     models: Annotated[
         list[str] | None,
@@ -43,6 +46,8 @@ def serve(
 
     Example: comband serve --store sqlite:///experiments.db
 
+    At its first start on a store it makes a token that may do everything, and shows it this once.
+
     Settings may also stand in the environment (COMBAND_SERVE_STORE, …) or in a TOML file; options win.
     """
     try:
@@ -51,27 +56,37 @@ def serve(
     except ImportError as error:
         raise InputError(f"{missing_extra('the service', 'more packages', 'serve')} ({error}).") from None
     entries = dict(one.partition("=")[::2] for one in models or ()) or None
-    found = settings(config, os.environ, store=store, host=host, port=port, models=entries, learn=learn, log=log)
+    found = settings(
+        config, os.environ, store=store, host=host, port=port, open=is_open, models=entries, learn=learn, log=log
+    )
+    if demo and store is None and found.is_loopback:  # nothing of anybody's is in it
+        found = replace(found, open=True)
 
     def say(address: str) -> None:
+        if found.open:
+            remarks().print("OPEN: no token is asked for; every program and user of this machine may do everything.")
         remarks().print(f"The page is at {address} (Ctrl-C stops).")
+
+    def show_token(token: str) -> None:
+        remarks().print("The first token, which may do everything; keep it, it is not shown again:")
+        typer.echo(token)
 
     from comband.serve.database import StoreError
 
     try:
         if not demo:
-            run(found, ready=say)
+            run(found, ready=say, show_token=show_token)
         else:
-            _demo(found, run, say, temporary=store is None)
+            _demo(found, partial(run, ready=say, show_token=show_token), temporary=store is None)
     except StoreError as error:
         raise InputError(str(error)) from None
 
 
-def _demo(found: Settings, run: Callable[..., None], say: Callable[[str], None], *, temporary: bool) -> None:
+def _demo(found: Settings, run: Callable[..., None], *, temporary: bool) -> None:
     from comband.serve.demo import visitors
 
     if not temporary:
-        run(found, beside=visitors, ready=say)
+        run(found, beside=visitors)
         return
     with tempfile.TemporaryDirectory(prefix="comband-demo-") as folder:
-        run(replace(found, store=f"sqlite:///{folder}/demo.db"), beside=visitors, ready=say)
+        run(replace(found, store=f"sqlite:///{folder}/demo.db"), beside=visitors)

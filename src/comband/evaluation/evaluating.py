@@ -28,22 +28,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from comband.cluster import InProcess, Work, as_work
+from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights, LeastPropensity
 from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
-from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
+from comband.evaluation.looking import evaluate_increments, for_one_look, log_evaluation, of_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.pushed import pushed_down
-from comband.evaluation.sharded import ReadParts
 from comband.evaluation.totals import evaluate_totals
 from comband.frames import is_frame
 from comband.logs.candidates import CandidateLists, read_candidates
-from comband.logs.faults import Faults, check_on_error
+from comband.logs.faults import check_on_error
 from comband.logs.formats import LogFormat
 from comband.logs.framed import read_frame
 from comband.logs.reading import LogReading, format_for_places, read_log
@@ -381,9 +380,9 @@ def evaluate_log(
             )
         evaluation = _evaluate_reading(log, min_propensity, delta)
         if min_propensity is None:
-            evaluation = _for_one_look(evaluation, log.level)
+            evaluation = for_one_look(evaluation, log.level)
         evaluation = with_usual(evaluation, log, reward_model)
-        return replace(_log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
+        return replace(log_evaluation(evaluation, log.format, log.faults), repeated=log.repeated)
     if reward_model is not None:
         raise InputError("reward_model needs all rounds of a log: give what read_log(…, rounds=True) gave.")
     if candidates is None:
@@ -408,10 +407,10 @@ def evaluate_log(
             "list_columns": list_columns,
         }
         if state is not None:
-            return _increments(log, candidates, options, state, since, min_propensity, delta, progress)
+            return evaluate_increments(log, candidates, options, state, since, min_propensity, delta, progress)
         with pushed_down(log, candidates, work, **options) as (joined, read):
             found = joined.parts(str(log), read)
-        return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+        return of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
     if state is not None or since is not None:
         raise InputError("state and since are for a log in a database; DuckDB reads files: read_parquet('log/*/*').")
     shards = find_shards(log, format, columns, partition)
@@ -451,61 +450,7 @@ def evaluate_log(
         columns=list_columns,
     )
     found = joined.parts(log_name(log))
-    return _of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
-
-
-def _increments(
-    log: SqlTable,
-    candidates: Any,
-    options: dict[str, Any],
-    path: str | os.PathLike[str],
-    since: Any,
-    min_propensity: float | None,
-    delta: float,
-    progress: Progress | None,
-) -> LogEvaluation:
-    """`evaluate_log` with what is known from earlier looks."""
-    if options["partition"] is None:
-        raise InputError("state keeps what is known of each partition: name the column that tells it (partition).")
-    with open_state(path) as state:
-        state.check_settings(settings_of(log, candidates, **options))
-        work = Remembering(state, progress)
-        with pushed_down(log, candidates, work, **options, increments=True) as (joined, read):
-            how = options["on_error"]
-            found = read_increments(state, joined, read, since=since, on_error=how, source=str(log))
-        answer = _of_parts(work, joined, found, min_propensity, delta, partitioned=True)
-        state.answers(work.told)
-    return answer
-
-
-def _of_parts(
-    work: Work,
-    joined: Joined,
-    found: ReadParts,
-    min_propensity: float | None,
-    delta: float,
-    *,
-    partitioned: bool,
-) -> LogEvaluation:
-    evaluation = evaluate_parts(
-        work,
-        found.parts,
-        joined.names,
-        slots=joined.slots,
-        max_reward=joined.max_reward,
-        min_propensity=min_propensity,
-        delta=delta,
-    )
-    if not partitioned and min_propensity is None:
-        evaluation = _for_one_look(evaluation, found.level)
-    return _log_evaluation(evaluation, joined.shards[0].format, found.faults)
-
-
-def _for_one_look(evaluation: Evaluation, level: int | None) -> Evaluation:
-    """A sample by ids becomes another one as the log doubles, unless partitions tell what came before."""
-    if not level:
-        return evaluation
-    return replace(evaluation, guarantee=f"{evaluation.guarantee}; by a sample for one look (with a partition for all)")
+    return of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
 
 
 def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: float) -> Evaluation:
@@ -534,16 +479,6 @@ def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: 
         reading.problem.list_size,
         n_rewards=len(reading.events),
         **known,
-    )
-
-
-def _log_evaluation(evaluation: Evaluation, format: LogFormat, faults: Faults) -> LogEvaluation:
-    return LogEvaluation(
-        evaluation=evaluation,
-        format=format.name,
-        meaning=format.meaning,
-        skipped=dict(sorted(faults.counts.items())),
-        skipped_examples=tuple(faults.describe()),
     )
 
 

@@ -6,9 +6,10 @@
 | `requests.py` | the lists of one request ↔ a table of numbers |
 | `database.py`, `stores.py`, `postgres.py`, `schema.py` | SQLite and PostgreSQL alike; tables, versions |
 | `journal.py`, `field.py` | facts: experiments, decisions, rewards; candidates that come and go |
-| `progress.py`, `leases.py` | what the learner writes, and who that is |
-| `tokens.py` | who may |
-| `writer.py` | many requests, one commit |
+| `progress.py`, `leases.py`, `thinning.py` | what the learner writes, who that is, and what of it is kept |
+| `tokens.py`, `access.py` | who may, and from where |
+| `writer.py`, `reading.py` | many requests, one commit; reads beside it |
+| `bounds.py`, `admission.py`, `protocol.py` | what is waited for at most, and how much is taken on |
 | `deciding.py` | a plan and a random stream → decisions |
 | `learning.py`, `learners.py` | the journal in decision order → evidence and the next plan |
 | `views.py`, `telling.py`, `exporting.py`, `metrics.py` | what people are told |

@@ -2,13 +2,13 @@
 
 | address | role | what |
 |---|---|---|
-| `GET /v1/experiments` | read | all experiments, `Summaries` |
+| `GET /v1/experiments` | read | experiments, `Summaries`; `?state=live`, `?after=…&limit=…` for some of them |
 | `POST /v1/experiments` | admin | a new one, `Spec` |
 | `GET /v1/experiments/NAME` | read | `Summary`, and its `Spec` as `spec` |
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
-| `GET /v1/experiments/NAME/history` | read | `History`: points over time, and the last minutes |
+| `GET /v1/experiments/NAME/history` | read | `History`: points and the last minutes; `?since=…` for what is new |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
-| `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `StateChanged` |
+| `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
 | `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
 | `POST /v1/experiments/NAME/decisions` | decide | one `DecisionRequest` → `Decision`, or a list of them → `Decisions` |
 | `GET /v1/experiments/NAME/decisions/ID` | read | `Shown` |
@@ -17,30 +17,36 @@
 | `GET /healthz`, `/readyz`, `/openapi.json` | | |
 | `GET /metrics` | read | Prometheus |
 | `GET /`, `/page/FILE` | | the page; it has no data of its own |
+
+Every `POST` must be JSON, and must not come from a page of another site (`comband.serve.access`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from comband.serve import page, wire
+from comband.serve.access import Access
+from comband.serve.admission import Admission
 from comband.serve.exporting import export
 from comband.serve.metrics import Latencies, metrics_text
 from comband.serve.problems import RefusedError, problem_of
+from comband.serve.reading import Readers
+from comband.serve.requests import check_elements
 from comband.serve.service import Service
-from comband.serve.tokens import roles_of
 from comband.serve.wire import as_json
 
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _JSON = "application/json"
 _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
@@ -59,6 +65,7 @@ class Route:
     status: int = 200
     may: tuple[int, ...] = ()
     media: str = _JSON
+    query: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
 class Api:
@@ -68,46 +75,89 @@ class Api:
     ----------
     service:
         What they ask.
-    is_open:
-        Whether no tokens are asked for as long as there are none: for loopback only.
+    access:
+        Who may ask them.
     """
 
-    def __init__(self, service: Service, *, is_open: bool) -> None:
-        self.service, self.is_open, self.latencies = service, is_open, Latencies()
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service, self.access, self.latencies = service, access, Latencies()
+        self.bounds, self.admission = service.bounds, Admission(service.bounds)
+        self._exports = Readers("exports", threads=1, waiting=self.bounds.max_exports, timeout=None)
+
+    @asynccontextmanager
+    async def body(self, request: Request, most: int | None = None) -> AsyncIterator[bytes]:
+        """The body, if it is JSON and not too large, as long as it is used: its bytes count among those of all."""
+        _check_json(request)
+        most = min(most or self.bounds.max_body, self.bounds.max_body)
+        large = RefusedError(
+            413, f"A body may have at most {most:,} bytes here; send smaller batches.", connection="close"
+        )
+        length = request.headers.get("content-length", "0")
+        if length.isdigit() and int(length) > most:
+            raise large
+        with ExitStack() as held:
+            parts, size = [], 0
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise large
+                held.enter_context(self.admission.body(len(part)))
+                parts.append(part)
+            yield b"".join(parts)
 
     # ---- experiments -------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
         """A new experiment."""
-        spec = wire.spec_of(await body_of(request))
+        async with self.body(request, wire.MAX_SPEC_BODY) as body:
+            check_elements(body, len(wire.Spec.__struct_fields__), wire.MAX_CANDIDATES)
+            spec = wire.spec_of(body)
         await self.service.create(spec)
         base = f"/v1/experiments/{spec.name}"
         return _answer(wire.ExperimentCreated(spec.name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
 
     async def all(self, request: Request) -> Response:
-        """All experiments."""
-        rows = await run_in_threadpool(
-            lambda: [self.service.telling.summary(one) for one in self.service.experiments.all()]
+        """All experiments, or those that are live, or have ended; so many at a time."""
+        state, experiments = request.query_params.get("state", "all"), self.service.experiments
+        if state not in _STATES:
+            raise RefusedError(422, f"`state` must be one of {', '.join(_STATES)}.")
+        after, limit = _whole(request, "after", 0), _whole(request, "limit", 100)
+        live = experiments.live()
+        chosen = live if state == "live" else experiments.all()
+        if state == "ended":
+            chosen = [one for one in chosen if one.experiment.state == "ended"]
+        first = bisect_right(chosen, after, key=lambda one: one.experiment.id)
+        chosen, rest = chosen[first : first + limit], chosen[first + limit :]
+        rows = await self.service.readers.run(self.service.telling.summaries, chosen)
+        n = experiments.count
+        return _answer(
+            {
+                "experiments": rows,
+                "live": len(live),
+                "ended": n - len(live),
+                "next": chosen[-1].experiment.id if rest and chosen else None,
+            }
         )
-        return _answer({"experiments": rows})
 
     async def one(self, request: Request) -> Response:
         """One experiment."""
         running = self.service.experiments.find(request.path_params["name"])
-        summary = await run_in_threadpool(self.service.telling.summary, running)
+        summary = await self.service.readers.run(self.service.telling.summary, running)
         return _answer({**summary, "spec": running.experiment.spec})
 
     async def status(self, request: Request) -> Response:
         """Where it stands."""
-        return _answer(await run_in_threadpool(self.service.telling.status, request.path_params["name"]))
+        return _answer(await self.service.readers.run(self.service.telling.status, request.path_params["name"]))
 
     async def history(self, request: Request) -> Response:
         """How it went."""
-        return _answer(await run_in_threadpool(self.service.telling.history, request.path_params["name"]))
+        since = _whole(request, "since", -1)
+        history = partial(self.service.telling.history, since=None if since < 0 else since)
+        return _answer(await self.service.readers.run(history, request.path_params["name"]))
 
     async def result(self, request: Request) -> Response:
         """The answer."""
-        found = await run_in_threadpool(self.service.telling.result, request.path_params["name"])
+        found = await self.service.readers.run(self.service.telling.result, request.path_params["name"])
         if found is None:
             raise RefusedError(
                 409, "No decision is settled yet; a decision is when all its items are answered, or its window is over."
@@ -117,6 +167,8 @@ class Api:
     async def change(self, request: Request) -> Response:
         """Pause, resume or end."""
         name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            wire.nothing_of(body or b"{}")
         state = {"pause": "paused", "resume": "running", "end": "ended"}[verb]
         before = await self.service.set_state(name, state)  # type: ignore[arg-type]
         if before is None:
@@ -125,21 +177,23 @@ class Api:
 
     async def change_field(self, request: Request) -> Response:
         """Somebody joins, somebody leaves."""
-        what = wire.field_change_of(await body_of(request))
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            what = wire.field_change_of(body)
         return _answer(await self.service.change_field(request.path_params["name"], what))
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
 
     async def decide(self, request: Request) -> Response:
         """What to show."""
-        return _answer(await self.service.decide_body(request.path_params["name"], await body_of(request)))
+        async with self.body(request) as body:
+            return _answer(await self.service.decide_body(request.path_params["name"], body))
 
     async def shown(self, request: Request) -> Response:
         """A decision as the journal has it."""
         number = request.path_params["number"]
         found = None
         if number.isascii() and number.isdigit() and len(number) < 13:
-            found = await run_in_threadpool(self.service.telling.shown, request.path_params["name"], int(number))
+            found = await self.service.readers.run(self.service.telling.shown, request.path_params["name"], int(number))
         else:
             self.service.experiments.find(request.path_params["name"])
         if found is None:
@@ -148,8 +202,8 @@ class Api:
 
     async def reward(self, request: Request) -> Response:
         """What came back."""
-        posts = wire.reward_posts_of(await body_of(request))
-        posts = posts if isinstance(posts, list) else [posts]
+        async with self.body(request) as body:
+            posts = await self.service.off_the_loop(len(body), _posts_of, body)
         return _answer(await self.service.reward(request.path_params["name"], posts))
 
     async def export(self, request: Request) -> Response:
@@ -157,7 +211,7 @@ class Api:
         running = self.service.experiments.find(request.path_params["name"])
         what = request.url.path.rsplit("/", 1)[1].removesuffix(".parquet")
         name = running.experiment.name
-        path, clean_up = await run_in_threadpool(export, self.service, name, what)
+        path, clean_up = await self._exports.run(export, self.service, name, what)
         kind, called = "application/vnd.apache.parquet", f"{name}-{what}.parquet"
         return FileResponse(path, 200, _HEADERS, kind, clean_up, filename=called)
 
@@ -169,13 +223,13 @@ class Api:
 
     async def ready(self, request: Request) -> Response:
         """The store can be read, and nothing is left to compile."""
-        await run_in_threadpool(self.service.check_ready)
+        await self.service.is_ready()
         stopped = len(self.service.experiments.failures)  # 200 all the same: no list is left unshown for that
         return _answer(wire.Ready("degraded" if stopped else "ready", stopped))
 
     async def metrics(self, request: Request) -> Response:
         """Figures for Prometheus."""
-        text = await run_in_threadpool(metrics_text, self.service, self.latencies)
+        text = await self.service.readers.run(metrics_text, self.service, self.latencies)
         return Response(text, 200, _HEADERS, "text/plain; version=0.0.4")
 
     async def page(self, request: Request) -> Response:
@@ -185,54 +239,50 @@ class Api:
             raise HTTPException(404)
         return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
 
-    # ---- who may -----------------------------------------------------------------------------------------------------
 
-    def check(self, request: Request, role: str | None) -> None:
-        """Refuse whoever may not."""
-        if role is None:
-            return
-        tokens, given = self.service.experiments.tokens, request.headers.get("authorization", "")
-        if self.is_open and not tokens:
-            # Without tokens the machine's own users may; pages of other sites, by a name that points here, may not.
-            host = request.headers.get("host", "").rsplit(":", 1)[0]
-            if host not in LOOPBACK:
-                raise RefusedError(421, "Without tokens the service answers only as localhost or 127.0.0.1.")
-            return
-        kind, _, secret = given.partition(" ")
-        roles = roles_of(tokens, secret.strip()) if kind.lower() == "bearer" else None
-        if roles is None:
-            raise RefusedError(
-                401, "Send `Authorization: Bearer TOKEN`; `comband token create` makes one.", www_authenticate="Bearer"
-            )
-        if role not in roles:
-            raise RefusedError(403, f"This token may {', '.join(sorted(roles))}; this needs the role {role}.")
-
-
-async def body_of(request: Request) -> bytes:
-    """The body, if it is JSON and not too large."""
+def _check_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON:
         raise RefusedError(415, "Send JSON, with `Content-Type: application/json`.")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > wire.MAX_BODY:
-        raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > wire.MAX_BODY:
-            raise RefusedError(413, f"A body may have at most {wire.MAX_BODY:,} bytes; send smaller batches.")
-        parts.append(part)
-    return b"".join(parts)
+
+
+def _posts_of(body: bytes) -> list[wire.RewardPost]:
+    check_elements(body, wire.MAX_REWARDS, wire.MAX_LIST)
+    posts = wire.reward_posts_of(body)
+    return posts if isinstance(posts, list) else [posts]
+
+
+def _whole(request: Request, name: str, default: int) -> int:
+    """A whole number of the query, within what the description says."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    least, most = _WHOLE[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
+        raise RefusedError(422, f"`{name}` must be a whole number in {least} … {most}.")
+    return int(text)
 
 
 def _answer(message: Any, status: int = 200) -> Response:
     return Response(as_json(message), status, _HEADERS, _JSON)
 
 
+_STATES = ("all", "live", "ended")
+_WHOLE = {"after": (0, wire.LARGEST_KEY), "limit": (1, wire.MAX_PAGE), "since": (0, wire.LARGEST_KEY)}
+_QUERY = {name: (name, {"type": "integer", "minimum": low, "maximum": high}) for name, (low, high) in _WHOLE.items()}
 _ONE = "/v1/experiments/{name}"
 _OF_BODIES = (400, 413, 415, 422)
 ROUTES = (
-    Route("GET", "/v1/experiments", "read", Api.all, "All experiments", answers=wire.Summaries),
+    Route(
+        "GET",
+        "/v1/experiments",
+        "read",
+        Api.all,
+        "All experiments",
+        answers=wire.Summaries,
+        may=(422,),
+        query=(("state", {"enum": list(_STATES)}), _QUERY["after"], _QUERY["limit"]),
+    ),
     Route(
         "POST",
         "/v1/experiments",
@@ -246,10 +296,29 @@ ROUTES = (
     ),
     Route("GET", _ONE, "read", Api.one, "One experiment", answers=wire.Summary, may=(404,)),
     Route("GET", f"{_ONE}/status", "read", Api.status, "Where it stands, in full", answers=wire.Status, may=(404,)),
-    Route("GET", f"{_ONE}/history", "read", Api.history, "How it went", answers=wire.History, may=(404,)),
+    Route(
+        "GET",
+        f"{_ONE}/history",
+        "read",
+        Api.history,
+        "How it went",
+        answers=wire.History,
+        may=(404, 422),
+        query=(_QUERY["since"],),
+    ),
     Route("GET", f"{_ONE}/result", "read", Api.result, "The answer", answers=wire.Result, may=(404, 409)),
     *(
-        Route("POST", f"{_ONE}/{verb}", "admin", Api.change, text, answers=wire.StateChanged, may=(404, 409))
+        Route(
+            "POST",
+            f"{_ONE}/{verb}",
+            "admin",
+            Api.change,
+            text,
+            wire.Nothing,
+            wire.StateChanged,
+            200,
+            (*_OF_BODIES, 404, 409),
+        )
         for verb, text in (
             ("pause", "Decide nothing for a while"),
             ("resume", "Go on deciding"),
@@ -315,12 +384,12 @@ ROUTES = (
 )
 
 
-def make_app(service: Service, *, is_open: bool = True) -> FastAPI:
-    """The application over a service."""
+def make_app(service: Service, access: Access) -> FastAPI:
+    """The application over a service, for those who may."""
     from comband.serve.openapi import describe
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    api = Api(service, is_open=is_open)
+    api = Api(service, access)
     for route in sorted(ROUTES, key=lambda one: one.role not in ("decide", "reward")):  # routes are tried in turn
         app.add_route(route.path, _guarded(api, route), [route.method], name=f"{route.method} {route.path}")
     description = as_json(describe(ROUTES))
@@ -346,8 +415,12 @@ def _guarded(api: Api, route: Route) -> Callable[[Request], Awaitable[Response]]
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
         try:
-            api.check(request, route.role)
-            response = await route.call(api, request)
+            if route.role is None:
+                response = await route.call(api, request)
+            else:
+                token = api.access.check(request, route.role, api.service.experiments.tokens)
+                with api.admission.request(token):
+                    response = await route.call(api, request)
         except Exception as error:
             response = problem_of(error)
         api.latencies.add(label, response.status_code, time.perf_counter() - began)

@@ -39,12 +39,12 @@ class Client:
     address:
         Where it listens, `http://127.0.0.1:8300`.
     token:
-        Made by `comband token create`; none is needed on the machine itself while there are none.
+        As the service's first start shows it, or `comband token create`; none is needed by a service that is open.
     timeout:
         Seconds for one call.
     retries:
-        How often a call is made again when the service cannot be reached, or says "not now" (503): decisions carry a
-        request id and rewards are counted once, so that nothing happens twice.
+        How often a call is made again when the service cannot be reached, or says "not now" (503) or "too many" (429):
+        decisions carry a request id and rewards are counted once, so that nothing happens twice.
     """
 
     def __init__(
@@ -77,7 +77,13 @@ class Client:
 
     def experiments(self) -> list[wire.Summary]:
         """All experiments."""
-        return self._call("GET", "/v1/experiments", wire.Summaries).experiments
+        found: list[wire.Summary] = []
+        after: int | None = 0
+        while after is not None:
+            page = self._call("GET", f"/v1/experiments?after={after}", wire.Summaries)
+            found += page.experiments
+            after = page.next
+        return found
 
     def decide(self, name: str, lists: Lists, *, request: str | None = None) -> wire.Decision:
         """What to show for one request."""
@@ -118,9 +124,10 @@ class Client:
         """The answer."""
         return self._call("GET", f"/v1/experiments/{name}/result", wire.Result)
 
-    def history(self, name: str) -> wire.History:
-        """How it went."""
-        return self._call("GET", f"/v1/experiments/{name}/history", wire.History)
+    def history(self, name: str, *, since: int | None = None) -> wire.History:
+        """How it went, or what has been added since the point after so many decisions."""
+        more = "" if since is None else f"?since={since}"
+        return self._call("GET", f"/v1/experiments/{name}/history{more}", wire.History)
 
     def decision(self, name: str, number: int) -> wire.Shown:
         """A decision as the journal has it."""
@@ -165,7 +172,7 @@ class Client:
             else:
                 if response.is_success:
                     return response
-                if response.status_code != 503 or attempt == 0:
+                if response.status_code not in (429, 503) or attempt == 0:
                     raise ServiceError(_problem(response))
             time.sleep(0.2)
         raise AssertionError("unreachable")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from comband.problem import InputError
+from comband.serve.bounds import Bounds
 from comband.serve.schema import VERSIONS
 
 Row = tuple[Any, ...]
@@ -19,10 +20,24 @@ class StoreError(Exception):
     """The store cannot be read or written now (disk full, no connection); nothing of the transaction is in it."""
 
 
-class CutError(StoreError):
-    """The connection was cut: what can be done again (nothing of the transaction is known to be in) may work on another
-    one.
-    """
+class UnavailableError(StoreError):
+    """The store does not answer, or not in time: no use in trying parts of the transaction one by one."""
+
+
+class CutError(UnavailableError):
+    """The connection was cut: what can be done again may work on another one."""
+
+
+class LockedError(UnavailableError):
+    """Somebody else holds a lock for too long."""
+
+
+class BusyError(UnavailableError):
+    """Too much waits for the store already."""
+
+
+class LateError(UnavailableError):
+    """There is no answer in time; what was to be written may still be."""
 
 
 class Database(ABC):
@@ -30,13 +45,20 @@ class Database(ABC):
 
     A connection that was closed at the other end is replaced before it is used (`_is_stale`); when one turns out to be
     cut, those of all other threads that are as old are replaced too: a cut is felt once, and not by every thread.
+
+    Parameters
+    ----------
+    bounds:
+        How long a lock or a statement is waited for.
     """
 
     WORDS: ClassVar[Mapping[str, str]]  # what stands for the names in braces of `comband.serve.schema`
     FOR_UPDATE: str
     FOR_SHARE: str
+    LOCKS_ROWS: ClassVar[bool]  # or all of it at once
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.bounds = bounds or Bounds()
         self._mine = threading.local()
         self._all: list[Any] = []
         self._lock = threading.Lock()
@@ -56,12 +78,12 @@ class Database(ABC):
             except Exception:
                 self._forget(connection)
             if isinstance(error, self.errors()):
-                words = f"the store failed: {self._words(error)}"
+                words, kind = f"the store failed: {self._words(error)}", self._kind(error)
                 if self._is_broken(connection):
                     self._cuts += 1
                     self._forget(connection)
-                    raise CutError(words) from error
-                raise StoreError(words) from error
+                    kind = CutError
+                raise kind(words) from error
             raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -74,12 +96,19 @@ class Database(ABC):
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """The rows of one statement, outside of any transaction; asked again if the connection was cut."""
+        return self._read(lambda: self.run(statement, values))
+
+    def read_among(self, statement: str, values: Sequence[Any]) -> list[Row]:
+        """The same for `among`."""
+        return self._read(lambda: self.among(statement, values))
+
+    def _read(self, call: Callable[[], list[Row]]) -> list[Row]:
         try:
             with self.transaction(write=False):
-                return self.run(statement, values)
+                return call()
         except CutError:
             with self.transaction(write=False):
-                return self.run(statement, values)
+                return call()
 
     def among(self, statement: str, values: Sequence[Any], *, each: str = "?") -> list[Row]:
         """Rows of a statement with `IN (*)`, or with `VALUES *` and (?) for each, for as many values as there are."""
@@ -92,7 +121,8 @@ class Database(ABC):
     def migrate(self, upto: int = len(VERSIONS)) -> int:
         """Bring the tables to the newest version; returns the version that was there."""
         with self.transaction():
-            self._lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
+            self._lift_timeouts()  # whoever migrates, and waits for that, may take long
+            self.lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
             self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
             rows = self.run("SELECT version FROM comband_schema")
             version = int(rows[0][0]) if rows else 0
@@ -120,6 +150,28 @@ class Database(ABC):
             self._all.clear()
         self._mine = threading.local()
 
+    def wait_for_locks(self, seconds: float) -> None:
+        """How long this thread waits for a lock from its next connection on, instead of as long as all do."""
+        self._mine.lock_timeout = seconds
+
+    def leave(self) -> None:
+        """Close the connection of this thread, which ends."""
+        connection = getattr(self._mine, "connection", None)
+        if connection is not None:
+            self._forget(connection)
+
+    def interrupt(self) -> None:
+        """Break off whatever runs in any connection."""
+        with self._lock:
+            connections = list(self._all)
+        for connection in connections:
+            with suppress(Exception):
+                self._interrupt(connection)
+
+    @property
+    def _lock_timeout(self) -> float:
+        return float(getattr(self._mine, "lock_timeout", self.bounds.lock_timeout))
+
     def _connection(self, *, fresh: bool = False) -> Any:
         """The connection of this thread; `fresh` where none of its transactions is open, and another one would do."""
         connection = getattr(self._mine, "connection", None)
@@ -131,7 +183,7 @@ class Database(ABC):
             try:
                 connection = self._mine.connection = self._connect()
             except self.errors() as error:
-                raise StoreError(f"the store cannot be opened: {self._words(error)}") from error
+                raise UnavailableError(f"the store cannot be opened: {self._words(error)}") from error
             self._mine.cuts = cuts
             with self._lock:
                 self._all.append(connection)
@@ -160,7 +212,7 @@ class Database(ABC):
         """The same, as far as it is known without asking: at any time."""
         return time.time_ns() // 1_000_000
 
-    def _lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)
+    def lock_schema(self) -> None:  # noqa: B027 (SQLite has one writer anyway)
         """Keep others from changing the tables at the same time."""
 
     def wait(self, seconds: float) -> bool:
@@ -170,6 +222,16 @@ class Database(ABC):
 
     def notify(self) -> None:  # noqa: B027 (SQLite has no such signs)
         """Give such a sign when the transaction is committed."""
+
+    def _lift_timeouts(self) -> None:  # noqa: B027 (where there are none)
+        """Let this transaction take as long as it takes."""
+
+    @abstractmethod
+    def _kind(self, error: BaseException) -> type[StoreError]:
+        """What such an error means."""
+
+    @abstractmethod
+    def _interrupt(self, connection: Any) -> None: ...
 
     @abstractmethod
     def errors(self) -> tuple[type[BaseException], ...]:

@@ -52,9 +52,13 @@ class Experiments:
     def __init__(self, journal: Journal, models: Models) -> None:
         self._journal, self._progress, self._models = journal, Progress(journal), models
         self._running: dict[str, Running] = {}
+        self._unfinished: dict[int, Running] = {}
+        self._newest = 0
         self.tokens: dict[str, Token] = {}
         self.failures: dict[int, str] = {}  # why learning stopped, wherever it did
         self.refresh()
+        for number in self._progress.finished():
+            self._unfinished.pop(number, None)
 
     def find(self, name: str) -> Running:
         """The experiment of this name."""
@@ -63,9 +67,26 @@ class Experiments:
             raise UnknownExperimentError(name)
         return found
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._running)
+
     def all(self) -> list[Running]:
         """All experiments, by age."""
         return sorted(self._running.values(), key=lambda one: one.experiment.id)
+
+    def live(self) -> list[Running]:
+        """Those that have not ended, by age."""
+        return [one for one in self.unfinished() if one.experiment.state != "ended"]
+
+    def unfinished(self) -> list[Running]:
+        """Those that have not ended, or in which something is left to learn, by age."""
+        return [running for _, running in sorted(self._unfinished.items(), key=lambda one: one[0])]
+
+    def finish(self, running: Running) -> None:
+        """Nothing is left to do for one that has ended: it costs nothing any more."""
+        self._unfinished.pop(running.experiment.id, None)
 
     def check(self, spec: Spec) -> None:
         """Refuse what the schema cannot see."""
@@ -100,6 +121,7 @@ class Experiments:
         limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward)
         models = self._models[spec.models]() if spec.models in self._models else None
         running = Running(experiment, Reader(spec, spec.candidates), limits, models=models)
+        self._unfinished.setdefault(experiment.id, running)
         return self._running.setdefault(experiment.name, running)
 
     def note_state(self, running: Running, state: State) -> None:
@@ -107,13 +129,19 @@ class Experiments:
         running.experiment = replace(running.experiment, state=state)
 
     def refresh(self) -> None:
-        """Look for tokens, experiments, states and plans that other processes have made."""
+        """Look for tokens, experiments, states and plans that other processes have made; for none that has ended."""
         self.tokens, self.failures = all_tokens(self._journal), self._progress.failures()
-        for experiment in self._journal.experiments():
-            running = self._running.get(experiment.name) or self.add(experiment)
-            running.experiment = experiment
-        changes, epochs = n_changes(self._journal), self._progress.latest_epochs()
-        for running in self.all():
+        for experiment in self._journal.experiments(self._newest):
+            if experiment.name not in self._running:
+                self.add(experiment)
+            self._newest = experiment.id
+        live = self.live()
+        states = self._journal.live_states() if live else {}
+        for running in live:
+            self.note_state(running, states.get(running.experiment.id, "ended"))
+        live = self.live()
+        changes, epochs = (n_changes(self._journal), self._progress.latest_epochs()) if live else ({}, {})
+        for running in live:
             if changes.get(running.experiment.id, 0) > running.changes:
                 self.take_changes(running)
             if epochs.get(running.experiment.id, -1) > (-1 if running.plan is None else running.plan.epoch):

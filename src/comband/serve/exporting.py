@@ -51,7 +51,8 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
 
 def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]:
     running, journal = service.experiments.find(name), service.journal
-    experiment, spec, plan = running.experiment, running.experiment.spec, running.plan
+    experiment, spec = running.experiment, running.experiment.spec
+    plan = running.plan or service.experiments.take_plan(running)
     m, front = spec.list_size, journal.counts(experiment.id)[1]
     if running.reader.fallback == NOTHING:
         raise RefusedError(409, "Lists with empty places cannot be exported: a file of rounds has full ones.")

@@ -42,8 +42,13 @@ def changes_of(journal: Journal, experiment: int, first: int = 0) -> list[Change
 
 
 def n_changes(journal: Journal) -> dict[int, int]:
-    """How many changes each experiment has, if any."""
-    return dict(journal.database.read("SELECT experiment, COUNT(*) FROM field_changes GROUP BY experiment"))
+    """How many changes each experiment has that has not ended, if any."""
+    return dict(
+        journal.database.read(
+            "SELECT f.experiment, COUNT(*) FROM experiments e JOIN field_changes f ON f.experiment = e.id "
+            "WHERE e.state <> 'ended' GROUP BY f.experiment"
+        )
+    )
 
 
 def names_of(spec: Spec, changes: Sequence[Change]) -> list[str]:

@@ -216,19 +216,34 @@ class Journal:
             self.database.notify()
         return was  # type: ignore[no-any-return]
 
-    def experiments(self) -> list[Experiment]:
-        """All of them, by age."""
-        rows = self.database.read("SELECT id, name, spec, seed, state, created, changed FROM experiments ORDER BY id")
+    def experiments(self, after: int = 0) -> list[Experiment]:
+        """Those with larger ids, by age."""
+        rows = self.database.read(
+            "SELECT id, name, spec, seed, state, created, changed FROM experiments WHERE id > ? ORDER BY id", [after]
+        )
         return [Experiment(row[0], row[1], spec_of(bytes(row[2])), *row[3:]) for row in rows]
+
+    def live_states(self) -> dict[int, State]:
+        """The states of those that have not ended."""
+        return dict(self.database.read("SELECT id, state FROM experiments WHERE state <> 'ended'"))
 
     def counts(self, experiment: int) -> tuple[int, int, int]:
         """How many decisions there are, how many are settled, and the journal's clock."""
-        row = self.database.read(
-            "SELECT c.next, f.front, c.clock FROM counters c JOIN fronts f ON f.experiment = c.experiment "
-            "WHERE c.experiment = ?",
-            [experiment],
-        )[0]
-        return int(row[0]), int(row[1]), max(int(row[2]), self.wall())
+        return self.counts_of([experiment])[experiment]
+
+    def counts_of(self, experiments: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+        """The same for several, by id."""
+        rows = self.database.read_among(
+            "SELECT c.experiment, c.next, f.front, c.clock FROM counters c "
+            "JOIN fronts f ON f.experiment = c.experiment WHERE c.experiment IN (*)",
+            experiments,
+        )
+        wall = self.wall()
+        return {row[0]: (int(row[1]), int(row[2]), max(int(row[3]), wall)) for row in rows}
+
+    def check(self) -> None:
+        """Raises `StoreError` if the store cannot be read."""
+        self.database.read("SELECT version FROM comband_schema")
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 

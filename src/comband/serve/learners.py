@@ -20,6 +20,8 @@ from comband.serve.wire import as_json
 from comband.serve.writer import Writer
 
 _log = logging.getLogger("comband.serve")
+_THINNED_EVERY = 32  # points
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class Timing:
 
 @dataclass(eq=False, slots=True)
 class _Told:
-    """When, and after how many decisions, people were told last; how long that took, and whether it was the end."""
+    """When, and after how many decisions, people were told last; how long that took, and whether it was the end; how
+    many points were made.
+    """
 
     viewed: float = -1e9
     took: float = 0.0
@@ -48,6 +52,7 @@ class _Told:
     pointed: float = -1e9
     saved: float = -1e9
     done: bool = False
+    points: int = 0
 
 
 class Learners:
@@ -70,6 +75,8 @@ class Learners:
         self._learning: dict[int, Learning] = {}
         self._told: dict[int, _Told] = {}
         self._renew: dict[int, float] = {}
+        self._pauses: dict[int, float] = {}
+        self._put_off_until: dict[int, float] = {}
         self._stop, self._news = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="comband-learner", daemon=True)
         self._thread.start()
@@ -78,11 +85,11 @@ class Learners:
         """There may be something to do."""
         self._news.set()
 
-    def close(self) -> None:
+    def close(self, within: float = 60.0) -> None:
         """Save, and give the leases back."""
         self._stop.set()
         self._news.set()
-        self._thread.join(timeout=60)
+        self._thread.join(timeout=within)
 
     def learning(self, experiment: int) -> Learning | None:
         """The learner of an experiment, if it is here."""
@@ -91,7 +98,7 @@ class Learners:
     def _run(self) -> None:
         while not self._stop.is_set():
             busy = False
-            for running in self._experiments.all():
+            for running in self._experiments.unfinished():
                 name, number = running.experiment.name, running.experiment.id
                 try:
                     busy |= self._learn_some(running)
@@ -100,8 +107,10 @@ class Learners:
                     _log.info("another process learns now", extra={"facts": {"experiment": name}})
                 except StoreError as error:
                     self._drop(number)
-                    _log.error("learning waits for the store", extra={"facts": {"error": str(error)}})
-                    self._stop.wait(0.5)
+                    self._put_off(number)
+                    _log.error(
+                        "learning waits for the store", extra={"facts": {"experiment": name, "error": str(error)}}
+                    )
                 except Exception as error:  # whatever it is: others go on, and people are told
                     self._drop(number)
                     _log.exception("learning failed", extra={"facts": {"experiment": name}})
@@ -117,6 +126,11 @@ class Learners:
         self._learning.pop(experiment, None)
         self._renew.pop(experiment, None)
 
+    def _put_off(self, experiment: int) -> None:
+        """Look at one that the store does not let in again after a while, each time a longer one; others go on."""
+        pause = self._pauses[experiment] = min(2 * self._pauses.get(experiment, _SHORTEST_PAUSE / 2), _LONGEST_PAUSE)
+        self._put_off_until[experiment] = time.monotonic() + pause
+
     def _fail(self, experiment: int, reason: str) -> None:
         """Try no more here; another process may, and all of them say so until one has caught up."""
         self.failed[experiment] = reason
@@ -130,7 +144,11 @@ class Learners:
 
     def _learn_some(self, running: Running) -> bool:
         experiment = running.experiment
-        if experiment.id in self.failed or not self._has_lease(experiment):
+        if experiment.id in self.failed or time.monotonic() < self._put_off_until.get(experiment.id, 0.0):
+            return False
+        if experiment.state == "ended" and self._is_finished(running):
+            return False
+        if not self._has_lease(experiment):
             return False
         learning, told = self._learning[experiment.id], self._told.setdefault(experiment.id, _Told())
         busy = learning.step(ended=experiment.state == "ended")
@@ -140,6 +158,7 @@ class Learners:
         if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
             self._experiments.take_plan(running)
         self._show(learning, told, busy)
+        self._pauses.pop(experiment.id, None)
         now = time.monotonic()
         if told.saved < 0:
             told.saved = now
@@ -151,6 +170,17 @@ class Learners:
             self._experiments.failures = {k: v for k, v in self._experiments.failures.items() if k != experiment.id}
             _log.info("learning goes on", extra={"facts": {"experiment": experiment.name}})
         return busy
+
+    def _is_finished(self, running: Running) -> bool:
+        """Whether nothing is left to do for an experiment that has ended; then it is looked at no more."""
+        number = running.experiment.id
+        if number not in self._progress.finished(number):
+            return False
+        if number in self._learning:
+            self._leave_one(number, self._learning[number])
+            self._drop(number)
+        self._experiments.finish(running)
+        return True
 
     def _has_lease(self, experiment: Experiment) -> bool:
         """Whether this process learns for the experiment: takes the lease, or renews it when a third of it is over."""
@@ -175,16 +205,20 @@ class Learners:
             return
         view = view_of(learning, clock=self._journal.wall())
         point = None
-        if now - told.pointed > 1.0 or view["done"]:
+        if now - told.pointed > 1.0 or view["done"] != told.done:
             told.pointed, point = now, as_json(point_of(view))
-        data = as_json(view)
-        self._writer.call(lambda _: self._progress.view(key, position, data, point, learning.fence))
+            told.points += 1
+        data, thin = as_json(view), told.points % _THINNED_EVERY == 1
+        self._writer.call(lambda _: self._progress.view(key, position, data, point, learning.fence, thin=thin))
         told.viewed, told.took, told.position, told.done = now, time.monotonic() - now, position, view["done"]
 
     def _leave(self) -> None:
         for experiment, learning in list(self._learning.items()):
             try:
-                learning.save()
-                self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
+                self._leave_one(experiment, learning)
             except (FencedError, StoreError) as error:
                 _log.warning("could not save at the end", extra={"facts": {"error": str(error)}})
+
+    def _leave_one(self, experiment: int, learning: Learning) -> None:
+        learning.save()
+        self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))

@@ -40,7 +40,7 @@ class Latencies:
 
 def metrics_text(service: Service, latencies: Latencies) -> str:
     """All figures."""
-    experiments, learners = service.experiments.all(), service.learners
+    experiments, learners = service.experiments.live(), service.learners
     here = 0 if learners is None else sum(learners.learning(one.experiment.id) is not None for one in experiments)
     lines = [
         "# HELP comband_learning Experiments for which this process learns.",
@@ -86,7 +86,7 @@ def metrics_text(service: Service, latencies: Latencies) -> str:
     for running in experiments:
         label = f'experiment="{_escaped(running.experiment.name)}"'
         lines.append(f"comband_experiment_learning_stopped{{{label}}} {int(running.experiment.id in stopped)}")
-    summaries = [service.telling.summary(running) for running in experiments]
+    summaries = service.telling.summaries(experiments)
     for name, text in gauges.items():
         lines += [f"# HELP comband_experiment_{name} {text}", f"# TYPE comband_experiment_{name} gauge"]
         for one in summaries:

@@ -26,6 +26,7 @@ EXAMPLES: dict[Any, Any] = {
         "lists": {"current": ["shoe-4", "shoe-9"], "recency": ["shoe-9", "hat-1"], "popular": ["shoe-4", "hat-7"]},
     },
     wire.FieldChange: {"add": "recency 2", "withdraw": "recency", "planned": True},
+    wire.Nothing: {},
     wire.RewardPosts: {"decision": 17, "rewards": [["shoe-9", 1]]},
 }
 
@@ -61,7 +62,10 @@ def _operation(route: Any, of: dict[int, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": f"{route.method.lower()} {route.path}",
-        "parameters": [_parameter(name) for name in ("name", "number") if f"{{{name}}}" in route.path],
+        "parameters": [
+            *(_parameter(name) for name in ("name", "number") if f"{{{name}}}" in route.path),
+            *({"name": name, "in": "query", "required": False, "schema": schema} for name, schema in route.query),
+        ],
         "responses": {
             str(route.status): {
                 "description": "Done",
@@ -105,7 +109,7 @@ def _parameter(name: str) -> dict[str, Any]:
 
 
 def _problems(route: Any) -> dict[str, Any]:
-    statuses: Iterable[int] = (*route.may, *((401, 403, 421) if route.role is not None else ()), 503)
+    statuses: Iterable[int] = (*route.may, *((401, 403, 421, 429) if route.role is not None else ()), 503)
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         str(status): {"description": TITLES[status], "content": {"application/problem+json": {"schema": schema}}}

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from comband.problem import InputError
-from comband.serve.database import Database, Row
+from comband.serve.bounds import Bounds
+from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError
 from comband.serve.stores import hidden
 from comband.text import missing_extra
 
@@ -32,13 +33,16 @@ class Postgres(Database):
     ----------
     address:
         `postgresql://user@host/database`.
+    bounds:
+        How long a lock or a statement is waited for.
     """
 
     WORDS: ClassVar[Mapping[str, str]] = {"bytes": "BYTEA", "real": "DOUBLE PRECISION", "key": "BIGINT", "sorted": ""}
     FOR_UPDATE, FOR_SHARE = " FOR UPDATE OF c", " FOR SHARE OF c"
+    LOCKS_ROWS = True
 
-    def __init__(self, address: str) -> None:
-        super().__init__()
+    def __init__(self, address: str, bounds: Bounds | None = None) -> None:
+        super().__init__(bounds)
         self._address = address
         self._ahead: float | None = None  # how much the server's clock is ahead of this process' monotonic one, in s
         self._asked = 0.0  # when
@@ -97,14 +101,36 @@ class Postgres(Database):
         if ears is not None:
             ears.close()
 
-    def _lock_schema(self) -> None:
+    def lock_schema(self) -> None:
+        """Keep others from changing the tables at the same time."""
         self.run("SELECT pg_advisory_xact_lock(?)", [_SCHEMA_LOCK])
 
     def _connect(self) -> Any:
-        connection = psycopg.connect(self._address, connect_timeout=5)
+        statement = _milliseconds(self.bounds.statement_timeout)
+        connection = psycopg.connect(self._address, connect_timeout=5, tcp_user_timeout=int(statement))
+        # A process that stands still in a transaction holds its locks no longer than others wait for a statement.
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
+            "set_config('idle_in_transaction_session_timeout', %s, false)",
+            [_milliseconds(self._lock_timeout), statement, statement],
+        )
         self._ask_clock(connection)
-        connection.rollback()
+        connection.commit()
         return connection
+
+    def _lift_timeouts(self) -> None:
+        self.run("SET LOCAL lock_timeout = 0")
+        self.run("SET LOCAL statement_timeout = 0")
+        self.run("SET LOCAL idle_in_transaction_session_timeout = 0")
+
+    def _interrupt(self, connection: Any) -> None:
+        connection.cancel_safe(timeout=1.0)
+
+    def _kind(self, error: BaseException) -> type[StoreError]:
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return LockedError
+        gone = (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout)
+        return UnavailableError if isinstance(error, gone) else StoreError
 
     def _is_stale(self, connection: Any) -> bool:
         """The server says nothing unasked but that it goes."""
@@ -144,3 +170,7 @@ class Postgres(Database):
             with cursor.copy(f"COPY {plain[1]} FROM STDIN") as copy:  # takes a third of what INSERT does
                 for row in rows:
                     copy.write_row(row)
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, round(1000 * seconds)))

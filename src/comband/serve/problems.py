@@ -6,10 +6,11 @@ import logging
 
 import msgspec
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from comband.problem import InputError
-from comband.serve.database import StoreError
+from comband.serve.database import LateError, StoreError
 from comband.serve.experiments import UnknownExperimentError
 from comband.serve.journal import NotRunningError, TakenError
 from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError, refusal_of
@@ -20,16 +21,19 @@ _log = logging.getLogger("comband.serve")
 TITLES = {
     400: "This is not JSON",
     401: "A token is needed",
-    403: "This token may not do that",
+    403: "Not allowed",
     404: "Not found",
     405: "This address does not do that",
     406: "Not acceptable",
+    408: "Too slow",
     409: "Not possible in this state",
     411: "The length is missing",
     413: "Too large",
     415: "Not JSON",
     421: "Another host was asked for",
     422: "The request is not as it should be",
+    429: "Too many requests",
+    431: "Too many headers",
     500: "Something is wrong with the service",
     503: "Not now",
 }
@@ -53,6 +57,8 @@ def problem_of(error: Exception) -> Response:
     """What an exception says to the caller."""
     if isinstance(error, RefusedError):
         return problem(error.status, error.detail, {name.replace("_", "-"): v for name, v in error.headers.items()})
+    if isinstance(error, ClientDisconnect):  # nobody reads this
+        return problem(408, "The request was not complete when its connection ended.")
     if isinstance(error, msgspec.ValidationError):
         return problem(422, f"{error}; see /openapi.json for what is expected.")
     if isinstance(error, (msgspec.DecodeError, UnicodeDecodeError)):
@@ -74,6 +80,9 @@ def problem_of(error: Exception) -> Response:
         return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})
     if isinstance(error, WarmingError):
         return problem(503, "Loops are being compiled, for some seconds after an installation.", {"retry-after": "1"})
+    if isinstance(error, LateError):
+        again = "send it again with the same request id, which is answered as if it had come once"
+        return problem(503, f"There is no answer in time ({error}): {again}.", {"retry-after": "1"})
     if isinstance(error, StoreError):
         _log.error("the store failed", extra={"facts": {"error": str(error)}})
         return problem(

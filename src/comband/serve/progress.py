@@ -5,9 +5,10 @@ Whatever it writes carries the number of its lease, and is refused when somebody
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from comband.serve.journal import BETWEEN, STRIDE, Journal
+from comband.serve.thinning import thin_points
 
 
 class FencedError(Exception):
@@ -73,8 +74,10 @@ class Progress:
         kept = run("SELECT position FROM snapshots WHERE experiment = ? ORDER BY position DESC", [experiment])[:2]
         run("DELETE FROM snapshots WHERE experiment = ? AND position < ?", [experiment, kept[-1][0]])
 
-    def view(self, experiment: int, position: int, view: bytes, point: bytes | None, fence: int) -> None:
-        """What people are told after `position` decisions; the point, if there is one, is kept for good."""
+    def view(self, experiment: int, position: int, view: bytes, point: bytes | None, fence: int, *, thin: bool) -> None:
+        """What people are told after `position` decisions; the point, if there is one, is kept until it is thinned out
+        (`comband.serve.thinning`), which is done now and then.
+        """
         self._check_fence(experiment, fence)
         run = self.database.run
         run("DELETE FROM views WHERE experiment = ?", [experiment])
@@ -85,6 +88,8 @@ class Progress:
                 "INSERT INTO points (experiment, position, time, point) VALUES (?, ?, ?, ?)",
                 [experiment, position, self.wall(), point],
             )
+            if thin:
+                thin_points(self.database, experiment)
 
     def fail(self, experiment: int, holder: str, reason: str) -> None:
         """Learning stopped: every process is to say so. Needs no lease, which may be what is lost."""
@@ -112,8 +117,24 @@ class Progress:
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
     def latest_epochs(self) -> dict[int, int]:
-        """The newest epoch of each experiment."""
-        return dict(self.database.read("SELECT experiment, MAX(epoch) FROM plans GROUP BY experiment"))
+        """The newest epoch of each experiment that has not ended."""
+        return dict(
+            self.database.read(
+                "SELECT p.experiment, MAX(p.epoch) FROM experiments e JOIN plans p ON p.experiment = e.id "
+                "WHERE e.state <> 'ended' GROUP BY p.experiment"
+            )
+        )
+
+    def finished(self, experiment: int | None = None) -> set[int]:
+        """Those (or this one, if it is) that have ended and in which nothing is left to settle, to learn or to tell."""
+        rows = self.database.read(
+            "SELECT e.id FROM experiments e JOIN counters c ON c.experiment = e.id "
+            "JOIN fronts f ON f.experiment = e.id JOIN views v ON v.experiment = e.id "
+            "WHERE e.state = 'ended' AND f.front >= c.next AND v.position >= c.next"
+            f"{'' if experiment is None else ' AND e.id = ?'}",
+            [] if experiment is None else [experiment],
+        )
+        return {row[0] for row in rows}
 
     def latest_snapshots(self, experiment: int) -> Iterator[tuple[int, bytes]]:
         """Positions and states of the snapshots, the newest first."""
@@ -124,22 +145,35 @@ class Progress:
 
     def latest_view(self, experiment: int) -> bytes | None:
         """What people are told."""
-        rows = self.database.read("SELECT view FROM views WHERE experiment = ?", [experiment])
-        return bytes(rows[0][0]) if rows else None
+        return self.latest_views([experiment]).get(experiment)
 
-    def points(self, experiment: int) -> list[tuple[int, int, bytes]]:
-        """Position, time and point, in order."""
+    def latest_views(self, experiments: Sequence[int]) -> dict[int, bytes]:
+        """The same for several, by id."""
+        rows = self.database.read_among("SELECT experiment, view FROM views WHERE experiment IN (*)", experiments)
+        return {row[0]: bytes(row[1]) for row in rows}
+
+    def points(self, experiment: int, since: int = 0) -> list[tuple[int, int, bytes]]:
+        """Position, time and point, in order, from this position on."""
         rows = self.database.read(
-            "SELECT position, time, point FROM points WHERE experiment = ? ORDER BY position", [experiment]
+            "SELECT position, time, point FROM points WHERE experiment = ? AND position >= ? ORDER BY position",
+            [experiment, since],
         )
         return [(row[0], row[1], bytes(row[2])) for row in rows]
 
-    def minutes(self, experiment: int, last: int) -> list[tuple[int, int, int, int, int]]:
-        """Minute, decisions, rewards, late ones and the sum of delays, for the last so many minutes."""
+    def time_of(self, experiment: int, position: int) -> int:
+        """When the last point up to this position was made; 0 if there is none."""
         rows = self.database.read(
-            "SELECT minute, decisions, rewards, late, delay FROM minutes WHERE experiment = ? "
+            "SELECT time FROM points WHERE experiment = ? AND position <= ? ORDER BY position DESC LIMIT 1",
+            [experiment, position],
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def minutes(self, experiment: int, last: int, since: int = 0) -> list[tuple[int, int, int, int, int]]:
+        """Minute, decisions, rewards, late ones and the sum of delays, for the last so many minutes since some time."""
+        rows = self.database.read(
+            "SELECT minute, decisions, rewards, late, delay FROM minutes WHERE experiment = ? AND minute >= ? "
             "ORDER BY minute DESC LIMIT ?",
-            [experiment, last],
+            [experiment, since // 60_000, last],
         )
         return [tuple(map(int, row)) for row in reversed(rows)]  # type: ignore[misc]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.gaps import fill_gaps
-from comband._kernels.requests import PADDING, index_tokens, scan_requests
+from comband._kernels.requests import PADDING, index_tokens, longest_lists, scan_requests
 from comband.lists import check_lists
 from comband.policies.fallback import NOTHING
 from comband.problem import InputError, Problem
@@ -27,6 +27,8 @@ from comband.text import quoted
 
 _JOINING = 100  # how many may join an experiment, unless they are too many in all
 _PADDING = bytes(PADDING)
+_SHORT = 64 * 1024  # bytes
+_DEEPEST = 8
 _pack = msgspec.msgpack.Encoder().encode
 keys_of = msgspec.json.Decoder(list[Key]).decode
 
@@ -162,6 +164,22 @@ def _filled(
     if isinstance(fallback, int):
         fill_gaps(tables, np.arange(n), tables[:, fallback].copy())
     return tables
+
+
+def check_elements(body: bytes, outermost: int, within: int) -> None:
+    """Raises `InputError` if a JSON text has a list of more elements than this, before anything is made of it.
+
+    Texts that are short cost little whatever they hold, and are not looked at.
+    """
+    if len(body) <= _SHORT:
+        return
+    most = np.full(_DEEPEST, within, dtype=np.int64)
+    most[1] = max(outermost, 1)
+    level = longest_lists(np.frombuffer(body, dtype=np.uint8), most)
+    if level == 1:
+        raise InputError(f"a list of at most {outermost:,} is taken at once; send several.")
+    if level:
+        raise InputError(f"lists within a request may have {within:,} elements, on at most {_DEEPEST - 1} levels.")
 
 
 class Reader:

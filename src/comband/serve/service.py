@@ -11,14 +11,16 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from msgspec import Raw
 
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
+from comband.serve.bounds import Bounds
 from comband.serve.deciding import Asked, Plan
 from comband.serve.digests import number_of, tickets_of
 from comband.serve.experiments import Experiments, Models, Running
@@ -34,11 +36,14 @@ from comband.serve.journal import (
     detail,
 )
 from comband.serve.learners import Learners, Timing
-from comband.serve.requests import Requests, keys_of, unpack_body
+from comband.serve.reading import Readers
+from comband.serve.requests import Requests, check_elements, keys_of, unpack_body
 from comband.serve.stores import open_database
 from comband.serve.telling import Telling
 from comband.serve.warming import Warming
 from comband.serve.wire import (
+    MAX_BATCH,
+    MAX_CONTEXT,
     Decision,
     DecisionRequest,
     FieldChange,
@@ -55,6 +60,9 @@ from comband.serve.wire import (
 )
 from comband.serve.writer import Writer
 
+_LARGE = 256 * 1024  # bytes of a body that would hold up others
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
 _log = logging.getLogger("comband.serve")
 
 
@@ -87,15 +95,28 @@ class Service:
         How often things are looked at.
     learn:
         Whether this process may be the one that learns.
+    bounds:
+        What is waited for at most, and how much is taken on.
     """
 
     def __init__(
-        self, store: str, *, models: Models | None = None, timing: Timing | None = None, learn: bool = True
+        self,
+        store: str,
+        *,
+        models: Models | None = None,
+        timing: Timing | None = None,
+        learn: bool = True,
+        bounds: Bounds | None = None,
     ) -> None:
-        self.database = open_database(store)
+        self.bounds = limits = bounds or Bounds()
+        self.database = open_database(store, limits)
         self.database.migrate()
         self.journal = Journal(self.database)
-        self.writer = Writer(self.journal)
+        self.writer = Writer(self.journal, limits)
+        self.readers = Readers(
+            "reading", threads=limits.max_readers, waiting=limits.max_waiting, timeout=limits.answer_timeout
+        )
+        self._probes = Readers("readiness", threads=1, waiting=16, timeout=limits.ready_timeout)
         self.timing = timing or Timing()
         self.started = time.time()
         self.counts = {"decisions": 0, "rewards": 0, "repeated": 0}
@@ -109,17 +130,24 @@ class Service:
 
     def check_ready(self) -> None:
         """`StoreError` if the store cannot be read, `WarmingError` while loops are being compiled."""
-        self.journal.experiments()
+        self.journal.check()
         if self.warming.under_way:
             raise WarmingError
 
-    def close(self) -> None:
-        """Finish what was begun, save, give the leases back, and close."""
+    async def is_ready(self) -> None:
+        """The same without waiting for longer than `ready_timeout`."""
+        await self._probes.run(self.check_ready)
+
+    def close(self, within: float = 60.0) -> None:
+        """Finish what was begun, save, give the leases back, and close; what takes too long is broken off."""
+        end = time.monotonic() + within
         self._stop.set()
         if self.learners is not None:
-            self.learners.close()
-        self._thread.join(timeout=10)
-        self.writer.close()
+            self.learners.close(0.6 * within)
+        self._thread.join(timeout=max(0.1, min(10.0, 0.5 * (end - time.monotonic()))))
+        self.writer.close(max(0.1, end - time.monotonic()))
+        for readers in (self.readers, self._probes):
+            readers.close()
         self.database.close()
 
     def _keep_up(self) -> None:
@@ -142,7 +170,7 @@ class Service:
         running = self.experiments.add(experiment)
         self._wake()
         for _ in range(500):  # whoever learns makes the first plan at once
-            if await asyncio.to_thread(self.experiments.take_plan, running) is not None:
+            if await self.readers.run(self.experiments.take_plan, running) is not None:
                 break
             await asyncio.sleep(0.02)
         return experiment
@@ -150,7 +178,8 @@ class Service:
     async def set_state(self, name: str, state: State) -> State | None:
         """Pause, resume or end; the state before, or None if it has ended."""
         running = self.experiments.find(name)
-        was = await self.writer.call_soon(lambda journal: journal.set_state(running.experiment.id, state))
+        number = running.experiment.id
+        was = await self.writer.call_soon(lambda journal: journal.set_state(number, state), number)
         if was is not None:
             self.experiments.note_state(running, state)
         self._wake()
@@ -162,11 +191,13 @@ class Service:
         experiment = running.experiment
         if running.plan is not None and running.plan.winner is not None:
             raise FieldClosedError(running.reader.names[running.plan.winner])
-        made = await self.writer.call_soon(lambda journal: record_change(journal, experiment.id, experiment.spec, what))
-        field = await asyncio.to_thread(self.experiments.take_changes, running)
+        made = await self.writer.call_soon(
+            lambda journal: record_change(journal, experiment.id, experiment.spec, what), experiment.id
+        )
+        field = await self.readers.run(self.experiments.take_changes, running)
         self._wake()
         for _ in range(250):
-            plan = await asyncio.to_thread(self.experiments.take_plan, running)
+            plan = await self.readers.run(self.experiments.take_plan, running)
             if plan is not None and plan.changes > made.number:
                 return FieldChanged(change=made.number, candidates=field, applied=True)
             if plan is not None and plan.winner is not None:  # it was certified before the change could count
@@ -196,13 +227,9 @@ class Service:
     async def decide_body(self, name: str, body: bytes) -> RawDecision | RawDecisions:
         """The same from the body of a request; of a batch, one by one what is refused."""
         running, plan = await self._deciding(name)
-        requests = running.reader.scan(body, plan.needed) if running.models is None else None
-        many = body.lstrip()[:1] == b"["
-        if requests is None:
-            asked = decision_requests_of(body)
-            requests = self._read(running, plan, asked if isinstance(asked, list) else [asked])
+        requests = await self.off_the_loop(len(body), self._read_body, running, plan, body)
         made = await self._decide(running, plan, requests)
-        if not many or all(isinstance(one, NotRunningError) for one in made):
+        if body.lstrip()[:1] != b"[" or all(isinstance(one, NotRunningError) for one in made):
             return _given(made[0])
         refused = [
             RefusedRequest(i, requests.ids[i], *refusal_of(one))
@@ -210,6 +237,20 @@ class Service:
             if isinstance(one, Exception)
         ]
         return RawDecisions([None if isinstance(one, Exception) else one for one in made], refused)
+
+    def _read_body(self, running: Running, plan: Plan, body: bytes) -> Requests:
+        check_elements(body, MAX_BATCH, MAX_CONTEXT)
+        requests = running.reader.scan(body, plan.needed) if running.models is None else None
+        if requests is None:
+            asked = decision_requests_of(body)
+            requests = self._read(running, plan, asked if isinstance(asked, list) else [asked])
+        return requests
+
+    async def off_the_loop(
+        self, size: int, call: Callable[_Arguments, _Result], *args: _Arguments.args, **more: _Arguments.kwargs
+    ) -> _Result:
+        """The result of a call that takes the longer the larger something is, in a thread if it is large."""
+        return call(*args, **more) if size <= _LARGE else await self.readers.run(call, *args, **more)
 
     async def _deciding(self, name: str) -> tuple[Running, Plan]:
         while self.warming.is_cold:  # here, and not in a loop that is compiled, for which everybody would wait
@@ -219,7 +260,7 @@ class Service:
         if running.experiment.state == "ended":
             raise NotRunningError("ended")
         if plan is None:
-            plan = await asyncio.to_thread(self.experiments.take_plan, running)
+            plan = await self.readers.run(self.experiments.take_plan, running)
             if plan is None:
                 raise NotReadyError(name)
         return running, plan

@@ -14,19 +14,23 @@ import msgspec
 
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError
+from comband.serve.access import LOOPBACK, Access
+from comband.serve.bounds import Bounds
 from comband.serve.learners import Timing
 from comband.serve.wire import Spec
 from comband.text import quoted
 
 PREFIX = "COMBAND_SERVE_"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a service runs.
 
-    store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. learn: whether this process may learn.
+    store: `sqlite:///file` or `postgresql://…`. host, port: where it listens. open: whether no tokens are asked for,
+    which is possible on loopback only. hosts: names by which it is reached ("*": any; without any, loopback's if it
+    listens there, else all). proxies: addresses whose word on who asks is taken. learn: whether this process may learn.
+    bounds: what is waited for at most, and how much is taken on; its fields are settings of their own, by their names.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
     lease, poll, snapshot: seconds; see `Timing`. keep_alive: how long a connection stays open without a request, in
     seconds; longer than a proxy keeps it. experiments: those to be made at the start, unless they are there.
@@ -35,11 +39,15 @@ class Settings:
     store: str = "sqlite:///comband.db"
     host: str = "127.0.0.1"
     port: int = 8300
+    open: bool = False
+    hosts: Sequence[str] = field(default_factory=list)
+    proxies: Sequence[str] = field(default_factory=list)
     learn: bool = True
     log: str = "info"
     lease: float = 3.0
     poll: float = 0.5
     snapshot: float = 20.0
+    bounds: Bounds = field(default_factory=Bounds)
     keep_alive: int = 75
     models: Mapping[str, str] = field(default_factory=dict)
     experiments: Sequence[Spec] = field(default_factory=list)
@@ -48,6 +56,14 @@ class Settings:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return self.host in LOOPBACK
+
+    @property
+    def access(self) -> Access:
+        """Who may ask."""
+        hosts: Sequence[str] | None = [*LOOPBACK, *(name.lower() for name in self.hosts)]
+        if "*" in self.hosts or not (self.hosts or self.is_loopback):
+            hosts = None
+        return Access(is_open=self.open, hosts=hosts)
 
     @property
     def timing(self) -> Timing:
@@ -67,7 +83,7 @@ def settings(file: str | os.PathLike[str] | None, environment: Mapping[str, str]
         if "experiments" in found:
             found["experiments"] = _specs(found["experiments"], str(path))
         made = _with(made, found, str(path))
-    names = {f"{PREFIX}{one.name.upper()}": one.name for one in fields(Settings) if one.name not in _TABLES}
+    names = {f"{PREFIX}{name.upper()}": name for name in _defaults() if name not in _TABLES}
     unknown = [name for name in environment if name.startswith(PREFIX) and name not in names]
     if unknown:
         raise InputError(
@@ -97,25 +113,41 @@ def load_models(entries: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
-    kinds = {one.name: type(getattr(made, one.name)) for one in fields(Settings)}
+    kinds = {name: type(value) for name, value in _defaults().items()}
     for name, value in given.items():
         if name not in kinds:
             raise InputError(f"{source} sets {quoted(name)}, which is no setting; there are {', '.join(kinds)}.")
         fits = isinstance(value, kinds[name]) and (kinds[name] is bool or not isinstance(value, bool))
         if not fits and not (kinds[name] is float and isinstance(value, int) and not isinstance(value, bool)):
             raise InputError(f"{source}: {name} must be {_WORDS[kinds[name]]}, got {quoted(value)}.")
-    made = replace(made, **given)
+    bounds = {name: value for name, value in given.items() if name in _BOUNDS}
+    if any(value <= 0 for value in bounds.values()):
+        raise InputError(f"{source}: {', '.join(bounds)} must be above 0.")
+    own = {name: value for name, value in given.items() if name not in _BOUNDS}
+    made = replace(made, **own, bounds=replace(made.bounds, **bounds))
     if not 0 <= made.port < 65536:
         raise InputError(f"{source}: port must lie in 0 … 65535, got {made.port}.")
     if made.log not in ("debug", "info", "warning", "error"):
         raise InputError(f"{source}: log must be debug, info, warning or error, got {quoted(made.log)}.")
     if min(made.lease, made.poll, made.snapshot) <= 0:
         raise InputError(f"{source}: lease, poll and snapshot must be above 0.")
+    if not all(isinstance(entry, str) for entry in (*made.hosts, *made.proxies)):
+        raise InputError(f"{source}: hosts and proxies must be lists of text.")
     if not 1 <= made.keep_alive <= 86400:
         raise InputError(f"{source}: keep_alive must lie in 1 … 86400 seconds, got {made.keep_alive}.")
     if not all(isinstance(entry, str) for entry in made.models.values()):
         raise InputError(f"{source}: models must be text, module:function for each name.")
     return made
+
+
+_BOUNDS = tuple(one.name for one in fields(Bounds))
+
+
+def _defaults() -> dict[str, Any]:
+    """All settings by name, those of `Bounds` among them."""
+    made = Settings()
+    own = {one.name: getattr(made, one.name) for one in fields(Settings) if one.name != "bounds"}
+    return own | {name: getattr(made.bounds, name) for name in _BOUNDS}
 
 
 _TABLES = ("models", "experiments")  # which only a file can hold
@@ -133,7 +165,9 @@ _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 
 def _parsed(name: str, text: str) -> Any:
-    kind = type(getattr(Settings(), name))
+    kind = type(_defaults()[name])
+    if kind is list:
+        return [part.strip() for part in text.split(",") if part.strip()]
     if kind is bool and text.lower() in ("true", "false", "1", "0"):
         return text.lower() in ("true", "1")
     try:

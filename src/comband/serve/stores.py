@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,10 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from comband.problem import InputError
-from comband.serve.database import Database, Row
+from comband.serve.bounds import Bounds
+from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError
+
+_STEPS = 50_000  # of SQLite's machine, after which the clock is looked at
 
 
 class Sqlite(Database):
@@ -21,13 +26,16 @@ class Sqlite(Database):
     ----------
     path:
         The file; its folder must be there.
+    bounds:
+        How long the lock or a statement is waited for.
     """
 
     WORDS: ClassVar[Mapping[str, str]] = {"bytes": "BLOB", "real": "REAL", "key": "INTEGER", "sorted": "WITHOUT ROWID"}
     FOR_UPDATE, FOR_SHARE = "", ""
+    LOCKS_ROWS = False
 
-    def __init__(self, path: str | Path) -> None:
-        super().__init__()
+    def __init__(self, path: str | Path, bounds: Bounds | None = None) -> None:
+        super().__init__(bounds)
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise InputError(f"the folder of the store {str(self.path)!r} does not exist; make it first.")
@@ -40,13 +48,38 @@ class Sqlite(Database):
         if not self.path.exists():  # as private as a file can be; those that are there stay as they are
             with suppress(OSError):  # SQLite says it better
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=10.0, check_same_thread=False)
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, timeout=self._lock_timeout, check_same_thread=False
+        )
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA cache_size=-16000")
+        connection.set_progress_handler(self._is_late, _STEPS)
         return connection
 
+    def _is_late(self) -> bool:
+        """Whether the statement of this thread has taken too long."""
+        return time.monotonic() > getattr(self._mine, "until", math.inf)
+
+    def _begins(self) -> None:
+        if not getattr(self._mine, "takes_long", False):
+            self._mine.until = time.monotonic() + self.bounds.statement_timeout
+
+    def _lift_timeouts(self) -> None:
+        self._mine.until, self._mine.takes_long = math.inf, True
+
+    def _interrupt(self, connection: sqlite3.Connection) -> None:
+        connection.interrupt()
+
+    def _kind(self, error: BaseException) -> type[StoreError]:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return LockedError
+        return UnavailableError if code == sqlite3.SQLITE_INTERRUPT else StoreError
+
     def _begin(self, connection: sqlite3.Connection, write: bool) -> None:
+        self._mine.takes_long = False
+        self._begins()
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -60,13 +93,15 @@ class Sqlite(Database):
         return False
 
     def _run(self, connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> list[Row]:
+        self._begins()
         return connection.execute(statement, values).fetchall()
 
     def _run_many(self, connection: sqlite3.Connection, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._begins()
         connection.executemany(statement, rows)
 
 
-def open_database(address: str) -> Database:
+def open_database(address: str, bounds: Bounds | None = None) -> Database:
     """The database at `sqlite:///file` or `postgresql://…`."""
     try:
         parts = urlsplit(address)
@@ -74,11 +109,11 @@ def open_database(address: str) -> Database:
         raise InputError("the address of the store is none: write sqlite:///FILE or postgresql://….") from None
     if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
         # sqlite:///relative/file, sqlite:////absolute/file
-        return Sqlite(unquote(parts.path[1:]))
+        return Sqlite(unquote(parts.path[1:]), bounds)
     if parts.scheme in ("postgresql", "postgres"):
         from comband.serve.postgres import Postgres
 
-        return Postgres(address)
+        return Postgres(address, bounds)
     # What stands behind the scheme may be a password.
     raise InputError(
         "a store must be sqlite:///FILE (with four slashes for an absolute path) or postgresql://…, got "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,10 +28,23 @@ class Telling:
 
     def summary(self, running: Running) -> dict[str, Any]:
         """An experiment in a few numbers."""
-        experiment = running.experiment
-        decisions, settled, clock = self._journal.counts(experiment.id)
-        view, stopped = self._view(running), self._experiments.failures.get(experiment.id)
+        return self.summaries([running])[0]
+
+    def summaries(self, chosen: Sequence[Running]) -> list[dict[str, Any]]:
+        """Several of them, read together."""
+        ids = [running.experiment.id for running in chosen]
+        counts, views = self._journal.counts_of(ids), self._progress.latest_views(ids)
+        return [
+            self._summary(running, counts[number], _parts(views.get(number, b"{}")))
+            for running, number in zip(chosen, ids, strict=True)
+        ]
+
+    def _summary(self, running: Running, counts: tuple[int, int, int], parts: dict[str, msgspec.Raw]) -> dict[str, Any]:
+        experiment, (decisions, settled, clock) = running.experiment, counts
+        stopped = self._experiments.failures.get(experiment.id)
         names = ("answer", "leader", "winner", "certified", "survivors", "done", "is_certified", "forecast_decisions")
+        wanted = (*names, "n_candidates", "warnings")
+        view = {name: msgspec.json.decode(parts[name]) for name in wanted if name in parts}
         return {
             "name": experiment.name,
             "state": experiment.state,
@@ -51,6 +65,8 @@ class Telling:
     def status(self, name: str) -> dict[str, Any]:
         """Where an experiment stands, in full."""
         running = self._experiments.find(name)
+        if running.plan is None:
+            self._experiments.take_plan(running)
         view = self._view(running)
         view.pop("result", None)
         return {**view, **self.summary(running), "epoch": -1 if running.plan is None else running.plan.epoch}
@@ -83,16 +99,18 @@ class Telling:
         data = self._progress.latest_view(running.experiment.id)
         return {} if data is None else msgspec.json.decode(data)
 
-    def history(self, name: str, *, points: int = 400, minutes: int = 180) -> dict[str, Any]:
-        """Points over time, thinned out to so many, and the last minutes."""
-        running = self._experiments.find(name)
-        rows = self._progress.points(running.experiment.id)
-        if len(rows) > points:
-            chosen = np.unique(np.linspace(0, len(rows) - 1, points).round().astype(int)).tolist()
-            rows = [rows[i] for i in chosen]
+    def history(self, name: str, *, since: int | None = None, minutes: int = 180) -> dict[str, Any]:
+        """Points over time and the last minutes; those only that may be new to whoever has the point after `since`
+        decisions: this one, which may have been made anew, and what came later.
+        """
+        number = self._experiments.find(name).experiment.id
+        time = 0 if since is None else self._progress.time_of(number, since)
         return {
             "name": name,
-            "points": [{"decisions": row[0], **msgspec.json.decode(row[2])} for row in rows],
+            "points": [
+                {"decisions": row[0], **msgspec.json.decode(row[2])}
+                for row in self._progress.points(number, since or 0)
+            ],
             "minutes": [
                 {
                     "time": minute * 60_000,
@@ -101,7 +119,7 @@ class Telling:
                     "late": late,
                     "mean_delay_seconds": delay / rewards / 1000 if rewards else None,
                 }
-                for minute, decisions, rewards, late, delay in self._progress.minutes(running.experiment.id, minutes)
+                for minute, decisions, rewards, late, delay in self._progress.minutes(number, minutes, time)
             ],
         }
 
@@ -112,3 +130,6 @@ def stopped_text(reason: str) -> str:
         f"{reason[:1].upper()}{reason[1:].removesuffix('.')}. Decisions go on by the last plan, and nothing is lost; "
         "start a process again, and see its log if that does not help."
     )
+
+
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # of which few are looked at

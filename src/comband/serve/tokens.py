@@ -32,6 +32,11 @@ class Token:
     created: int
     revoked: int | None
 
+    @property
+    def may(self) -> frozenset[str]:
+        """The roles that it has, with those that admin includes."""
+        return frozenset(ROLES) if "admin" in self.roles else self.roles
+
 
 def create_token(journal: Journal, name: str, roles: Sequence[str]) -> str:
     """A new token, which is shown this once; inside a transaction."""
@@ -63,15 +68,23 @@ def all_tokens(journal: Journal) -> dict[str, Token]:
     return {row[0]: Token(row[0], row[1], frozenset(row[2].split()), bytes(row[3]), row[4], row[5]) for row in rows}
 
 
-def roles_of(tokens: Mapping[str, Token], presented: str) -> frozenset[str] | None:
-    """What the bearer may do; None if the token is none, or revoked."""
+def first_token(journal: Journal) -> str | None:
+    """A token that may do everything, if there has never been any; inside a transaction."""
+    journal.database.lock_schema()  # of processes that start at once, one makes it
+    if journal.database.run("SELECT id FROM tokens LIMIT 1"):
+        return None
+    return create_token(journal, "made at the first start", ["admin"])
+
+
+def bearer_of(tokens: Mapping[str, Token], presented: str) -> Token | None:
+    """The token that was presented; None if it is none, or revoked."""
     parts = _FORM.fullmatch(presented)
     found = tokens.get(parts[1]) if parts else None
     # The comparison is made in any case: how long it takes says nothing.
     same = hmac.compare_digest(_hash(parts[2] if parts else ""), found.hash if found else bytes(32))
     if found is None or not same or found.revoked is not None:
         return None
-    return frozenset(ROLES) if "admin" in found.roles else found.roles
+    return found
 
 
 def _hash(secret: str) -> bytes:

@@ -13,7 +13,7 @@ from comband.learners import AdaptiveComband
 from comband.serve.deciding import Asked, Plan, draw, pack_plan
 from comband.serve.journal import Experiment, StoredDecision
 from comband.serve.learning import JournalLists, learn_block
-from comband.serve.requests import Reader, problem_of, unpack_body
+from comband.serve.requests import Reader, check_elements, problem_of, unpack_body
 from comband.serve.wire import DecisionRequest, Spec, as_json
 
 _log = logging.getLogger("comband.serve")
@@ -80,6 +80,7 @@ def warm_up() -> Iterator[bool]:
         asked = [_request(rng) for _ in range(n)]
         requests = reader.scan(as_json(asked), everyone) if number else reader.read(asked, everyone)
         assert requests is not None
+        check_elements(as_json(asked).ljust(100_000), len(asked), len(_SPEC.candidates))
         drawn = draw([Asked(experiment, plan, reader.fallback, requests)])
         rows = [StoredDecision(number + i, "", 0, epoch, body) for i, body in enumerate(drawn.bodies)]
         liked = np.array([np.frombuffer(unpack_body(body).shown, np.int32) < 3 for body in drawn.bodies])  # those of a

@@ -11,7 +11,10 @@ MAX_CANDIDATES = 1000
 MAX_LIST = 100
 MAX_BATCH = 256
 MAX_REWARDS = 2000
-MAX_BODY = 16 * 1024 * 1024
+MAX_PAGE = 1000
+MAX_SMALL_BODY = 64 * 1024  # of what has no lists
+MAX_SPEC_BODY = 1024 * 1024
+MAX_CONTEXT = 100_000
 LARGEST_KEY = 2**53
 LONGEST_KEY = 200
 
@@ -100,7 +103,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     lists: Lists | None = None
     request: RequestId | None = None
-    context: Annotated[list[float], Meta(max_length=100_000)] | None = None
+    context: Annotated[list[float], Meta(max_length=MAX_CONTEXT)] | None = None
 
 
 DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -180,6 +183,10 @@ class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
     planned: bool = False
 
 
+class Nothing(Struct, forbid_unknown_fields=True):
+    """No fields: `{}`, or an empty body."""
+
+
 class RewardFault(Struct):
     """A reward that does not count, and why."""
 
@@ -210,6 +217,7 @@ spec_of = msgspec.json.Decoder(Spec).decode
 decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
 reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
 field_change_of = msgspec.json.Decoder(FieldChange).decode
+nothing_of = msgspec.json.Decoder(Nothing).decode
 as_json = msgspec.json.Encoder().encode
 
 
@@ -248,9 +256,14 @@ class Summary(Struct, kw_only=True):
 
 
 class Summaries(Struct):
-    """All experiments, the oldest first."""
+    """Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the
+    last. `live` and `ended` say how many there are in all.
+    """
 
     experiments: list[Summary]
+    live: int
+    ended: int
+    next: int | None = None
 
 
 class CandidateStatus(Struct, kw_only=True):
@@ -336,7 +349,9 @@ class Minute(Struct):
 
 
 class History(Struct):
-    """How it went."""
+    """How it went: points, the older the coarser, and the last minutes. With `since`, the `decisions` of the last point
+    that is known, only that point and what came later.
+    """
 
     name: str
     points: list[Point]

@@ -2,6 +2,9 @@
 
 Nobody is answered before what was asked for is durable. If a transaction fails its parts are tried one by one, so that
 one that cannot be written does not take others along.
+
+Where the store locks rows, an experiment whose row somebody else holds is put aside: a thread of its own waits for it,
+and the others go on. Whatever waits is bounded in number and in time; what was given up is not written any more.
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from comband.serve.database import CutError
+from comband.serve.bounds import Bounds
+from comband.serve.database import BusyError, CutError, LateError, LockedError, StoreError, UnavailableError
 from comband.serve.deciding import Asked, draw
 from comband.serve.journal import Journal, NewDecisions, NewRewards, Receipt, Stored
 
 _MOST = 1024  # waiting items in one transaction
+_BRIEFLY = 0.2  # seconds that all wait for a row before its experiment is put aside
+_ASIDE = 8  # experiments that can be waited for at once
+_LINGER = 5.0  # seconds without requests after which one that was put aside is tried with the others again
 _Result = TypeVar("_Result")
 _log = logging.getLogger("comband.serve")
 
@@ -35,14 +43,23 @@ class Made:
 
 @dataclass(slots=True)
 class _Item:
-    """What somebody waits for."""
+    """What somebody waits for; `experiment` says for which, if it is for one alone."""
 
     asked: Asked | None = None
     rewards: Sequence[NewRewards] = ()
     call: Callable[[Journal], Any] | None = None
+    experiment: int | None = None
     future: Future[Any] = field(default_factory=Future)
     loop: asyncio.AbstractEventLoop | None = None
     waiter: asyncio.Future[Any] | None = None
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.waiter.done() if self.waiter is not None else self.future.done()
+
+
+_Done = list[tuple[_Item, Any]]
 
 
 class Writer:
@@ -52,80 +69,134 @@ class Writer:
     ----------
     journal:
         What it writes to.
+    bounds:
+        How many may wait for it, and how long.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, bounds: Bounds | None = None) -> None:
+        self._journal, self._bounds = journal, bounds or Bounds()
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._aside: dict[int, _Aside] = {}
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="comband-writer", daemon=True)
         self.commits = 0
         self._thread.start()
 
     async def decide(self, asked: Asked) -> Made:
         """Decisions, durable."""
-        return await self._wait(_Item(asked=asked))  # type: ignore[no-any-return]
+        return await self._wait(_Item(asked=asked, experiment=asked.experiment.id))  # type: ignore[no-any-return]
 
     async def reward(self, new: Sequence[NewRewards]) -> list[Receipt]:
-        """Rewards, durable."""
-        return await self._wait(_Item(rewards=new))  # type: ignore[no-any-return]
+        """Rewards of one experiment, durable."""
+        return await self._wait(_Item(rewards=new, experiment=new[0].experiment if new else None))  # type: ignore[no-any-return]
 
-    async def call_soon(self, call: Callable[[Journal], _Result]) -> _Result:
-        """Whatever else is to be written, in a transaction of its own."""
-        return await self._wait(_Item(call=call))  # type: ignore[no-any-return]
+    async def call_soon(self, call: Callable[[Journal], _Result], experiment: int | None = None) -> _Result:
+        """Whatever else is to be written, maybe for one experiment alone, in a transaction of its own."""
+        return await self._wait(_Item(call=call, experiment=experiment))  # type: ignore[no-any-return]
 
     def call(self, call: Callable[[Journal], _Result]) -> _Result:
-        """The same for threads: waits."""
+        """The same for threads: waits, but for no row that somebody else holds."""
         item = _Item(call=call)
         self._queue.put(item)
-        return item.future.result()  # type: ignore[no-any-return]
+        try:
+            return item.future.result(timeout=self._bounds.answer_timeout)  # type: ignore[no-any-return]
+        except TimeoutError:
+            item.future.cancel()
+            raise LateError(f"nothing was written within {self._bounds.answer_timeout:g} s") from None
 
-    def close(self) -> None:
-        """Write what waits, and stop."""
-        self._queue.put(None)
-        self._thread.join(timeout=30)
+    def close(self, within: float = 30.0) -> None:
+        """Write what waits, and stop; what takes longer is broken off."""
+        end = time.monotonic() + within
+        with self._lock:
+            threads = [self._thread, *(one.thread for one in self._aside.values())]
+            for waiting in (self._queue, *(one.queue for one in self._aside.values())):
+                waiting.put(None)
+        for thread in threads:
+            thread.join(timeout=max(0.0, end - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            _log.warning("what was being written is broken off")
+            self._journal.database.interrupt()
 
     @property
     def waiting(self) -> int:
         """How many items wait."""
-        return self._queue.qsize()
+        return self._queue.qsize() + sum(one.queue.qsize() for one in tuple(self._aside.values()))
 
     async def _wait(self, item: _Item) -> Any:
+        waiting = self.waiting
+        if waiting >= self._bounds.max_waiting:
+            raise BusyError(f"{waiting} requests wait already")
         item.loop = asyncio.get_running_loop()
         item.waiter = item.loop.create_future()
+        self._put(item)
+        try:
+            async with asyncio.timeout(self._bounds.answer_timeout):
+                return await item.waiter
+        except TimeoutError:
+            raise LateError(f"nothing was written within {self._bounds.answer_timeout:g} s") from None
+
+    def _put(self, item: _Item) -> None:
+        if self._aside:
+            with self._lock:
+                aside = None if item.experiment is None else self._aside.get(item.experiment)
+                if aside is not None:
+                    aside.queue.put(item)
+                    return
         self._queue.put(item)
-        return await item.waiter
 
     def _run(self) -> None:
-        while True:
-            item = self._queue.get()
-            items, stop = [], item is None
-            while item is not None:
-                items.append(item)
-                if len(items) == _MOST or self._queue.empty():
-                    break
-                item = self._queue.get()
-                stop = item is None
-            if items:
-                self._write(items)
-            if stop:
-                return
+        database = self._journal.database
+        if database.LOCKS_ROWS:
+            database.wait_for_locks(_BRIEFLY)
+        stop = False
+        while not stop:
+            items, stop = _waiting(self._queue)
+            self._tell(self._written(items, self._put_aside if database.LOCKS_ROWS else None))
 
-    def _write(self, items: list[_Item]) -> None:
-        done: list[tuple[_Item, Any]] = []
-        together = [item for item in items if item.call is None]
+    def _written(self, items: Sequence[_Item], locked: Callable[[int, list[_Item]], _Done] | None) -> _Done:
+        """Write them; with `locked`, what waits for a row of an experiment is handed over to it."""
+        done: _Done = []
+        together: dict[int | None, list[_Item]] = {}
+        for item in items:
+            if item.call is None and not item.is_given_up:
+                together.setdefault(item.experiment, []).append(item)
         if together:
-            try:
-                done += self._commit(together)
-            except Exception as error:
-                # After a cut again even if it is one: decisions are known by their request, rewards by their item.
-                if len(together) > 1 or isinstance(error, CutError):
-                    done += [self._alone(item) for item in together]
+            done += self._commit_together(together, locked)
+        for item in items:
+            if item.call is not None and not item.is_given_up:
+                made = self._alone(item)
+                if locked is not None and item.experiment is not None and isinstance(made[1], LockedError):
+                    done += locked(item.experiment, [item])
                 else:
-                    done.append((together[0], error))
-        done += [self._alone(item) for item in items if item.call is not None]
-        self._tell(done)
+                    done.append(made)
+        return done
 
-    def _commit(self, items: list[_Item]) -> list[tuple[_Item, Any]]:
+    def _commit_together(
+        self,
+        groups: dict[int | None, list[_Item]],
+        locked: Callable[[int, list[_Item]], _Done] | None,
+    ) -> _Done:
+        items = [item for group in groups.values() for item in group]
+        try:
+            try:
+                return self._commit(items)
+            except CutError:  # again, even if it is in: decisions are known by their request, rewards by their item
+                return self._commit(items)
+        except UnavailableError as error:
+            if locked is None or not isinstance(error, LockedError):
+                return _failed(items, error)
+            if len(groups) > 1:  # whose row it is
+                return [
+                    one
+                    for experiment, group in groups.items()
+                    for one in self._commit_together({experiment: group}, locked)
+                ]
+            experiment = items[0].experiment
+            return _failed(items, error) if experiment is None else locked(experiment, items)
+        except Exception as error:
+            return _failed(items, error) if len(items) == 1 else [self._alone(item) for item in items]
+
+    def _commit(self, items: Sequence[_Item]) -> _Done:
         waiting: dict[tuple[int, int], list[Asked]] = {}  # by experiment and plan
         where: list[tuple[int, int]] = []  # in which of these, and after how many requests of it
         sizes: dict[tuple[int, int], int] = {}
@@ -155,21 +226,100 @@ class Writer:
         except Exception as error:
             return item, error
 
-    def _tell(self, done: list[tuple[_Item, Any]]) -> None:
+    # ---- experiments that are put aside ------------------------------------------------------------------------------
+
+    def _put_aside(self, experiment: int, items: list[_Item]) -> _Done:
+        """Let a thread of its own wait for an experiment's row; what cannot be waited for has failed."""
+        with self._lock:
+            aside = self._aside.get(experiment)
+            if aside is None:
+                if len(self._aside) >= _ASIDE:
+                    return _failed(items, LockedError("a row of this experiment is locked, as are those of others"))
+                thread = threading.Thread(
+                    target=self._run_aside, args=(experiment,), name="comband-writer-aside", daemon=True
+                )
+                aside = self._aside[experiment] = _Aside(thread)
+                thread.start()
+            for item in items:
+                aside.queue.put(item)
+        _log.warning("a row is locked: the experiment is put aside", extra={"facts": {"experiment": experiment}})
+        return []
+
+    def _run_aside(self, experiment: int) -> None:
+        aside, stop, is_well = self._aside[experiment], False, False
+        try:
+            while not stop:
+                items, stop = _waiting(aside.queue, 0.0 if is_well else _LINGER)
+                if not items:
+                    with self._lock:
+                        if aside.queue.empty():
+                            break
+                    continue
+                done = self._written(items, None)
+                is_well = not any(isinstance(result, UnavailableError) for _, result in done)
+                self._tell(done)
+        finally:
+            with self._lock:
+                self._aside.pop(experiment, None)
+                left = _all_waiting(aside.queue)
+            self._journal.database.leave()
+            for item in left:
+                self._queue.put(item)
+
+    def _tell(self, done: _Done) -> None:
         """Wake those who wait, each loop once."""
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
         for item, result in done:
             if item.loop is not None and item.waiter is not None:
                 by_loop.setdefault(item.loop, []).append((item.waiter, result))
-            elif isinstance(result, Exception):
-                item.future.set_exception(result)
-            else:
-                item.future.set_result(result)
+            elif item.future.set_running_or_notify_cancel():
+                if isinstance(result, Exception):
+                    item.future.set_exception(result)
+                else:
+                    item.future.set_result(result)
         for loop, waiting in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_wake, waiting)
             except RuntimeError:  # the loop was closed: nobody waits
                 _log.warning("nobody waits for an answer any more")
+
+
+@dataclass(eq=False, slots=True)
+class _Aside:
+    """An experiment that is waited for: its thread, and what came meanwhile."""
+
+    thread: threading.Thread
+    queue: queue.SimpleQueue[_Item | None] = field(default_factory=queue.SimpleQueue)
+
+
+def _waiting(waiting: queue.SimpleQueue[_Item | None], timeout: float | None = None) -> tuple[list[_Item], bool]:
+    """What waits by now, if need be after a while, and whether nothing comes any more."""
+    items: list[_Item] = []
+    try:
+        item = waiting.get(timeout=timeout) if timeout != 0.0 else waiting.get_nowait()
+        while item is not None:
+            items.append(item)
+            if len(items) == _MOST:
+                return items, False
+            item = waiting.get_nowait()
+        return items, True
+    except queue.Empty:
+        return items, False
+
+
+def _all_waiting(waiting: queue.SimpleQueue[_Item | None]) -> list[_Item]:
+    found: list[_Item] = []
+    while not waiting.empty():
+        item = waiting.get_nowait()
+        if item is not None:
+            found.append(item)
+    return found
+
+
+def _failed(items: Sequence[_Item], error: Exception) -> _Done:
+    if isinstance(error, StoreError):
+        _log.error("the store failed", extra={"facts": {"error": str(error)}})
+    return [(item, error) for item in items]
 
 
 def _wake(waiting: list[tuple[asyncio.Future[Any], Any]]) -> None:

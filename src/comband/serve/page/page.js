@@ -31,7 +31,7 @@
   let token = sessionStorage.getItem("comband-token") || "";
 
   async function ask(path, method = "GET") {
-    const headers = token ? { authorization: `Bearer ${token}` } : {};
+    const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(method !== "GET" && { "content-type": "application/json" }) };
     const response = await fetch(path, { method, headers, cache: "no-store" });
     const body = await response.json();
     if (!response.ok) throw new Refused(response.status, body.detail || body.title || `status ${response.status}`);
@@ -125,8 +125,12 @@
     return link;
   }
 
+  let ended = []; // which do not change: asked for when there are more of them
+
   async function showList() {
-    const { experiments } = await ask("/v1/experiments");
+    const { experiments: live, ended: n } = await ask("/v1/experiments?state=live&limit=1000");
+    if (ended.length !== Math.min(n, 1000)) ended = (await ask("/v1/experiments?state=ended&limit=1000")).experiments;
+    const experiments = [...live, ...ended];
     const text = JSON.stringify(experiments);
     if (shown.get("list") !== text) {
       shown.set("list", text);
@@ -257,6 +261,26 @@
     }
   }
 
+  // What is known of an experiment's history: only what is new is asked for, and all of it again when that has become long.
+  let past = { name: null, points: [], minutes: [] };
+
+  async function historyOf(name) {
+    const known = past.name === name && past.points.length && past.points.length < 1500 ? past : { points: [], minutes: [] };
+    const since = known.points.length ? `?since=${known.points.at(-1).decisions}` : "";
+    const { points, minutes } = await ask(`${base(name)}/history${since}`);
+    const before = (rows, key, news) => (news.length ? rows.filter((row) => row[key] < news[0][key]) : rows);
+    past = {
+      name, points: [...before(known.points, "decisions", points), ...points],
+      minutes: [...before(known.minutes, "time", minutes), ...minutes].slice(-180),
+    };
+    return past;
+  }
+
+  // Nothing changes any more: it has ended, and all is settled and learnt.
+  const isOver = (status) =>
+    status.state === "ended" && status.settled === status.decisions && (status.done || status.rounds === status.settled);
+
+  let over = false;
   let state = "";
   let pressed = null; // the state that was asked for and is not seen yet
 
@@ -267,8 +291,9 @@
   }
 
   async function showOne(name) {
-    const [status, history] = await Promise.all([ask(`${base(name)}/status`), ask(`${base(name)}/history`)]);
+    const [status, history] = await Promise.all([ask(`${base(name)}/status`), historyOf(name)]);
     if (current() !== name) return;
+    over = isOver(status);
     $("one").hidden = false; // before anything is drawn: a chart takes the width that it sees
     if (pressed === status.state) pressed = null;
     document.title = `${visible(status.name)}: comband`;
@@ -387,12 +412,13 @@
   async function tick() {
     clearTimeout(timer);
     const name = current();
+    over = false;
     try {
       if (!document.hidden) {
         await (name === null ? showList() : showOne(name));
         $("list").hidden = name !== null;
         $("one").hidden = name === null;
-        put("live", "live");
+        put("live", over ? "ended" : "live");
         if ($("refusal").dataset.kind === "reading") accept();
         delete $("refusal").dataset.kind;
       }
@@ -407,7 +433,7 @@
       }
     }
     clearTimeout(timer);
-    timer = setTimeout(tick, EVERY);
+    if (!over) timer = setTimeout(tick, EVERY);
   }
 
   function moved() {

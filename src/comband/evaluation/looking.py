@@ -1,0 +1,86 @@
+"""From the parts of a log to what is said of it: one look at it, or the next one at a log that grows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from comband.cluster import Work
+from comband.cluster.work import Progress
+from comband.evaluation.answers import Evaluation, LogEvaluation
+from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
+from comband.evaluation.joining import Joined
+from comband.evaluation.judging import evaluate_parts
+from comband.evaluation.pushed import pushed_down
+from comband.evaluation.sharded import ReadParts
+from comband.logs.faults import Faults
+from comband.logs.formats import LogFormat
+from comband.logs.sql.table import SqlTable
+from comband.problem import InputError
+
+
+def evaluate_increments(
+    log: SqlTable,
+    candidates: Any,
+    options: dict[str, Any],
+    path: str | os.PathLike[str],
+    since: Any,
+    min_propensity: float | None,
+    delta: float,
+    progress: Progress | None,
+) -> LogEvaluation:
+    """`evaluate_log` with what is known from earlier looks."""
+    if options["partition"] is None:
+        raise InputError("state keeps what is known of each partition: name the column that tells it (partition).")
+    with open_state(path) as state:
+        state.check_settings(settings_of(log, candidates, **options))
+        work = Remembering(state, progress)
+        with pushed_down(log, candidates, work, **options, increments=True) as (joined, read):
+            how = options["on_error"]
+            found = read_increments(state, joined, read, since=since, on_error=how, source=str(log))
+        answer = of_parts(work, joined, found, min_propensity, delta, partitioned=True)
+        state.answers(work.told)
+    return answer
+
+
+def of_parts(
+    work: Work,
+    joined: Joined,
+    found: ReadParts,
+    min_propensity: float | None,
+    delta: float,
+    *,
+    partitioned: bool,
+) -> LogEvaluation:
+    """What the parts of a log say, once they are read."""
+    evaluation = evaluate_parts(
+        work,
+        found.parts,
+        joined.names,
+        slots=joined.slots,
+        max_reward=joined.max_reward,
+        min_propensity=min_propensity,
+        delta=delta,
+    )
+    if not partitioned and min_propensity is None:
+        evaluation = for_one_look(evaluation, found.level)
+    return log_evaluation(evaluation, joined.shards[0].format, found.faults)
+
+
+def for_one_look(evaluation: Evaluation, level: int | None) -> Evaluation:
+    """A sample by ids becomes another one as the log doubles, unless partitions tell what came before."""
+    if not level:
+        return evaluation
+    return replace(evaluation, guarantee=f"{evaluation.guarantee}; by a sample for one look (with a partition for all)")
+
+
+def log_evaluation(evaluation: Evaluation, format: LogFormat, faults: Faults) -> LogEvaluation:
+    """An evaluation with what was found about the log itself."""
+    return LogEvaluation(
+        evaluation=evaluation,
+        format=format.name,
+        meaning=format.meaning,
+        skipped=dict(sorted(faults.counts.items())),
+        skipped_examples=tuple(faults.describe()),
+    )
