@@ -1,11 +1,13 @@
 """Exploration learnt online: rounds by theorem, the price of a round, its law in AdaptiveComband's place, regret.
 
-`python -m benchmarks.optimal_rate [--quick] [--only rounds|price|certify|regret]`
+`python -m benchmarks.optimal_rate [--quick] [--only rounds|price|certify|settled|regret]`
 
 * rounds: T of `theory.pac_comband(route="online")` beside the routes for classes behind an oracle and uniform lists;
 * price: processor time per round of `OnlineComband`, beside EXP4 and EXP4-COMB-SPARSE, one visitor at a time;
 * certify: rounds until the paired evidence of the certifying learners knows the winner, if lists are drawn by these
   weights, by `AdaptiveComband`, by a uniform mixture and by uniform lists, in worlds that are hard to explore;
+* settled: rounds until the highest estimate is right for good, learnt and uniform, where rivals share most lists and
+  where they do not;
 * regret: reward lost on the four adversaries of `benchmarks.regret`. No theorem says anything about it.
 """
 
@@ -28,6 +30,7 @@ from comband.exploration import Explorer, Standing
 from comband.exploration.mixture import mixture_explorer
 from comband.learners import CertifyingLearner
 from comband.regret import play
+from comband.theory.online import Explorations
 
 DELTA = 0.05
 
@@ -149,6 +152,40 @@ def certify(quick: bool) -> None:
             print(f"K = {K}, m = {m}, ε = {epsilon}, {kind}: {told} (T = {schedule.n_rounds:,})", flush=True)
 
 
+def settled(quick: bool) -> None:
+    """Median rounds until the candidate of highest estimate is within ε for good, looked at over 5,000 rounds."""
+    epsilon, batch = 0.1, 20
+    for K, m in ((20, 3), (20, 1), (100, 2), (200, 3)):
+        for kind in ("needle", "agreement"):
+            found: dict[Explorations, list[int]] = {"learnt": [], "uniform lists": []}
+            for seed in range(4 if quick else 12):
+                problem = cb.Problem(K, m, 1)
+                world = rate_world(kind, problem, 100, epsilon, np.random.default_rng(seed), 500)
+                values = world.exact_values()
+                for exploration, last_wrong in found.items():
+                    learner = cb.OnlineComband(
+                        problem,
+                        world.policies,
+                        epsilon=epsilon,
+                        batch_size=batch,
+                        early_stop=False,
+                        exploration=exploration,
+                        seed=seed,
+                    )
+                    rng, last = np.random.default_rng([seed, 2]), 0
+                    for number in range(250):
+                        visitors = world.sample(batch, rng)
+                        decisions = learner.ask(visitors.contexts)
+                        learner.tell(decisions, visitors.answer(decisions.lists))
+                        totals = learner.estimated_totals
+                        best = totals >= totals.max() * (1 - 1e-12)  # the worst of equal ones
+                        if values[best].min() < values.max() - epsilon:
+                            last = batch * (number + 1)
+                    last_wrong.append(last)
+            told = ", ".join(f"{name} {median(rounds):,.0f}" for name, rounds in found.items())
+            print(f"K = {K}, m = {m}, {kind}: {told}", flush=True)
+
+
 def regret(quick: bool) -> None:
     """Regret after T rounds, mean of some seeds."""
     T, seeds, P = (2000, 3, 10) if quick else (10_000, 5, 10)
@@ -172,7 +209,13 @@ def regret(quick: bool) -> None:
         print(f"{adversary.__name__}, T = {T:,}: {told}", flush=True)
 
 
-PARTS = {"rounds": rounds_by_theorem, "price": price_of_a_round, "certify": certify, "regret": regret}
+PARTS = {
+    "rounds": rounds_by_theorem,
+    "price": price_of_a_round,
+    "certify": certify,
+    "settled": settled,
+    "regret": regret,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

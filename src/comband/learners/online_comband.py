@@ -131,11 +131,6 @@ class OnlineComband(WeightedPolicies):
         )
 
     @property
-    def decisions_left(self) -> int:
-        """How many more decisions T rounds allow, at least 0."""
-        return max(self.schedule.n_rounds - self._ledger.issued, 0)
-
-    @property
     @alone
     def in_step(self) -> bool:
         """Whether the theorem's T still holds: no batch was larger than declared, or made while answers were due."""

@@ -175,7 +175,7 @@ CLAIM = Claim(
             {"vary": "K", "K": 720},
         ),
     ),
-    quick=Plan(_settings([60, 180, 720], [0.5, 0.35, 0.25]), 4),
+    quick=Plan(_settings([60, 180, 720], [0.5, 0.35, 0.25]), 8),
     full=Plan(_settings([60, 180, 720, 1800], [0.5, 0.35, 0.25, 0.15, 0.1]), 20),
     measure=measure,
     draw=draw,
