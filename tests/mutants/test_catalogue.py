@@ -51,6 +51,12 @@ def test_the_place_is_there_and_can_be_changed(mutant: Mutant) -> None:
         assert not name or f"def {name.partition('[')[0]}(" in text
 
 
+def test_no_mutant_is_listed_twice() -> None:
+    changes = [(mutant.place, mutant.old, mutant.new) for mutant in MUTANTS]
+    assert [change for change in changes if changes.count(change) > 1] == []
+    assert len({mutant.why for mutant in MUTANTS}) == len(MUTANTS)
+
+
 @pytest.mark.parametrize(
     ("place", "old", "new", "before", "after"),
     [
