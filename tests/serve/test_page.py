@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -315,8 +315,9 @@ def test_figures_are_of_the_last_full_minute_though_traffic_has_stopped(browser:
     served.visit(50)
     served.service.journal.wall = right  # type: ignore[method-assign]
     with served.service.journal.database.transaction():  # as if it had been made then
-        served.service.journal.database.run("UPDATE experiments SET created = ?", [clock])
         served.service.journal.database.run("UPDATE minutes SET minute = ?", [clock // 60_000])
+    running = served.service.experiments.find("home")
+    running.experiment = replace(running.experiment, created=clock)
     with opened(browser, one(served)) as page:
         until(page, "#numbers", "none for 45 min")
         assert tile(page, "decisions per minute").startswith("0none for 45")
