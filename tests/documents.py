@@ -8,8 +8,10 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from typer.testing import CliRunner
@@ -29,7 +31,16 @@ def blocks(path: Path) -> list[tuple[str, str, int]]:
 def run_document(path: Path) -> int:
     """Run all blocks in the current folder, with no names but those the document makes; returns how many there were."""
     found = blocks(path)
-    namespace: dict[str, Any] = {}
+    module = ModuleType("document")  # its classes can be pickled, as those of a script can
+    namespace: dict[str, Any] = sys.modules.setdefault(module.__name__, module).__dict__
+    try:
+        _run_blocks(path, found, namespace)
+    finally:
+        del sys.modules[module.__name__]
+    return len(found)
+
+
+def _run_blocks(path: Path, found: list[tuple[str, str, int]], namespace: dict[str, Any]) -> None:
     printed = ""
     for language, code, line in found:
         if language == "output":
@@ -46,4 +57,3 @@ def run_document(path: Path) -> int:
                 continue
             outcome = CliRunner().invoke(app, shlex.split(command)[2:])
             assert outcome.exit_code == 0, f"{path.name}: {command}: {outcome.stderr}"
-    return len(found)

@@ -173,6 +173,13 @@ def _at(state: Any, place: tuple[Any, ...]) -> Any:
     return state
 
 
+def completed(state: Any, other: Any) -> Any:
+    """A state with the parts of another that it lacks."""
+    if isinstance(state, dict) and isinstance(other, dict):
+        return {**other, **{name: completed(part, other.get(name)) for name, part in state.items()}}
+    return state
+
+
 def attack(
     path: Path,
     kind: str,
@@ -184,7 +191,7 @@ def attack(
     says: Callable[[storage.State], Any] = text,
 ) -> Counter[str]:
     """Load `n` damaged and `n` altered copies of a file. Each is refused by an InputError, or what was loaded is what
-    the file says, and can be used.
+    the file says, with defaults where it says nothing, and can be used.
     """
     raw, rng, outcomes = path.read_bytes(), random.Random(seed), Counter[str]()
     original = says(read(path).state())
@@ -205,12 +212,13 @@ def attack(
         except cb.InputError as error:
             outcomes["refused" if str(copy) in str(error) else "refused without the file's name"] += 1
             continue
-        found = says(loaded.state())
+        now = loaded.state()
+        found = says(now)
         if found == original:
             outcomes["the same"] += 1
             continue
         assert number >= n, "damage went unnoticed"
-        assert found == says(state), "what was loaded is not what the file says"
+        assert found == says(completed(state, now)), "what was loaded is not what the file says"
         outcomes["another, consistent"] += 1
         use(loaded)
     return outcomes

@@ -273,7 +273,7 @@ def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None
     files += [
         "oracles/test_regression.py",
         "learners/test_ledger.py",
-        "learners/test_seen.py",
+        "learners/certifying/test_event_store.py",
         "learners/test_adaptive.py",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not slow"]

@@ -24,7 +24,7 @@ import comband as cb
 from comband import storage
 from comband.persistence import load_model, save_model
 from comband.problem import InputError
-from comband.storage import Array, Flag, Key, Many, Maybe, Part, Real, Text, Whole, check, whole_file
+from comband.storage import Array, Default, Flag, Key, Many, Maybe, Part, Real, Text, Whole, check, whole_file
 from tests.states import attack, plain, text
 
 PROBLEM = cb.Problem(n_actions=9, list_size=3, sparsity=1)
@@ -319,55 +319,48 @@ def test_other_files_are_refused_and_missing_ones_reported(tmp_path: Path) -> No
             cb.Rounds.load(path)
 
 
-# ---- files of the first release --------------------------------------------------------------------------------------
-
-
-def _first_release(path: Path, kind: str, **arrays: Any) -> None:
-    with path.open("wb") as file:
-        np.savez_compressed(file, kind=np.asarray(kind), format=np.asarray(1), **arrays)
-
-
-def test_records_and_mixtures_of_the_first_release_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for contexts in (np.arange(40), sp.csr_array(np.eye(40))):
-        log = rounds(contexts=contexts)
-        packed = (
-            {"contexts.array": contexts}
-            if isinstance(contexts, np.ndarray)
-            else {f"contexts.csr_{name}": getattr(contexts, name) for name in ("data", "indices", "indptr")}
-            | {"contexts.csr_shape": np.array([40, 40])}
-        )
-        shown = {name: getattr(log.decisions, name) for name in ("ids", "lists", "propensities")} | packed
-        shown["versions"] = log.decisions.epochs
-        _first_release(path, "decisions", **shown)
-        assert text(cb.Decisions.load(path).state()) == text(log.decisions.state())
-        _first_release(path, "rounds", **shown, rewards=log.rewards)
-        assert text(cb.Rounds.load(path).state()) == text(log.state())
-    events = rounds().events()
-    names = ("ids", "rows", "actions", "rewards", "propensities")
-    columns = {**{name: getattr(events, name) for name in names}, "versions": events.epochs}
-    _first_release(path, "events", **columns, n_rounds=np.asarray(40), **{"contexts.array": events.contexts})
-    assert text(cb.Events.load(path).state()) == text(events.state())
-    header = {"problem": {"n_actions": 9, "list_size": 3, "sparsity": 1.0}, "floor": 0.4, "policies": ["0", "1", "2"]}
-    _first_release(path, "mixture", header=np.asarray(json.dumps(header)), weights=np.array([0.5, 0.5, 0.0]))
-    policies = cb.PolicySet(list(POLICIES), ["0", "1", "2"])
-    assert cb.Mixture.load(path, policies).weights.tolist() == [0.5, 0.5, 0.0]
-    _first_release(path, "mixture", header=np.asarray("{"), weights=np.array([1.0]))
-    with pytest.raises(cb.InputError, match="no JSON document"):
-        cb.Mixture.load(path, policies)
-
-
-def test_learners_of_the_first_release_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    _first_release(path, "learner", header=np.asarray("{}"))
-    with pytest.raises(cb.InputError, match="first release of comband, whose learner files this one does not read"):
-        cb.UniformExploration.load(path, POLICIES)
-    _first_release(path, "rounds", rewards=np.zeros((2, 3)))
-    with pytest.raises(cb.InputError, match=r"lacks .*'contexts', .*'ids'"):
-        cb.Rounds.load(path)
-
-
 # ---- schemas ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_part_takes_its_default_and_an_unknown_one_is_refused_by_name() -> None:
+    schema = {
+        "x": Array("f8", ("n",)),
+        "weights": Default(Array("f8", ("n",), 0), lambda sizes: np.ones(sizes["n"])),
+        "note": Default(Text(), lambda sizes: ""),
+        "limit": Default(Maybe(Real())),
+    }
+    state: dict[str, Any] = {"x": np.zeros(3)}
+    storage.check(state, schema)
+    assert text(state) == text({"x": [0.0] * 3, "weights": [1.0] * 3, "note": "", "limit": None})
+    storage.check(state, schema)  # what is there is compared
+    with pytest.raises(cb.InputError, match="weights must not be below 0"):
+        storage.check({**state, "weights": -np.ones(3)}, schema)
+    with pytest.raises(cb.InputError, match="holds unexpected 'colour'"):
+        storage.check({**state, "colour": 1}, schema)
+    with pytest.raises(cb.InputError, match="lacks 'x'"):
+        storage.check({"note": ""}, schema)
+
+
+def test_problems_and_decisions_of_files_that_lack_later_columns() -> None:
+    state = rounds().state()
+    for name in ("covered", "arms", "makers"):
+        del state["decisions"][name]
+    again = cb.Rounds.from_state(state)
+    assert text(again.state()) == text(rounds().state())
+    saved = mixture().state()
+    for name in ("feedback", "places"):
+        del saved["problem"][name]
+    assert cb.Mixture.from_state(saved, POLICIES).problem == PROBLEM
+
+
+def test_files_of_other_formats_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for version, says in ((1, "there is no format 1"), (storage.FORMAT + 1, "written by a newer comband")):
+        with path.open("wb") as file:
+            np.savez_compressed(file, kind=np.asarray("rounds"), format=np.asarray(version))
+        with pytest.raises(cb.InputError, match=says):
+            cb.Rounds.load(path)
+
 
 SCHEMA = {
     "n": Whole(1, 5, size="n"),

@@ -20,13 +20,22 @@ from comband.experiments.figures import panel, trend
 
 
 # begin learner
-class HalfGreedy(cb.UniformExploration):
+class HalfGreedy(cb.learners.CustomLearner):
     """Half uniform lists, half the list of the candidate that looks best so far."""
 
-    def _decide(self, X: Any, first_id: int) -> cb.Decisions:
-        leader = np.eye(len(self.policies))[self._leader()]
-        mixture = cb.Mixture(self.policies, leader, problem=self.problem, floor=0.5)
-        return mixture.draw(X, self._rng, first_id=first_id)
+    def __init__(self, problem: cb.Problem, policies: cb.PolicySet, *, horizon: int, seed: int = 0) -> None:
+        super().__init__(problem, policies, horizon=horizon, seed=seed)
+        self.totals = np.zeros(len(policies))
+
+    def choose(self, X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        """The leader's list, or a uniform one."""
+        leader = np.eye(len(self.totals))[self.totals.argmax()]
+        drawn = cb.Mixture(self.policies, leader, problem=self.problem, floor=0.5).draw(X, rng)
+        return drawn.lists, drawn.propensities
+
+    def update(self, rounds: cb.Rounds) -> None:
+        """Add what each candidate would have collected."""
+        self.totals += self.gains(rounds)
 
 
 # end learner
@@ -74,8 +83,11 @@ def measure(setting: Mapping[str, Any], seed: int) -> dict[str, float]:
     lists = np.argsort(np.random.default_rng(seed).random((30, 100, setting["K"])), axis=2)[:, :, :2]
     policies = cb.PolicySet.from_lists(lists, world.problem)
     truth, lost = world.values(policies), {}
-    for name, kind in (("uniform", cb.UniformExploration), ("half greedy", HalfGreedy)):
-        learner = kind(world.problem, policies, n_rounds=2000, seed=seed)
+    learners = {
+        "uniform": cb.UniformExploration(world.problem, policies, n_rounds=2000, seed=seed),
+        "half greedy": HalfGreedy(world.problem, policies, horizon=2000, seed=seed),
+    }
+    for name, learner in learners.items():
         lost[name] = float(truth.max() - truth[cb.run(learner, world, batch_size=100, seed=seed).result.index])
     return lost
 

@@ -173,7 +173,7 @@ def has_totals(problem: Any) -> bool:
 
 
 def check_itemised(problem: Problem, who: str) -> None:
-    """Refuse totals for whoever needs the reward of each shown action."""
+    """Refuse totals where the reward of each shown action is needed."""
     if problem.feedback == "total":
         raise InputError(
             f'{who} learns from the rewards of single actions and cannot use totals; it needs feedback="items".'

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.environments.adversarial import AdversarialSequence
-from comband.learners.base import Learner
+from comband.learners.base import Learner, check_learner
 from comband.policies.policy_set import PolicySet
 from comband.problem import InputError, check_count
 from comband.progress import progress_bar
@@ -42,6 +42,7 @@ def play(
     >>> rewards.shape
     (400,)
     """
+    check_learner(learner)
     check_count("batch_size", batch_size)
     if learner.problem != sequence.problem:
         raise InputError(f"the learner solves {learner.problem}, but the sequence is of {sequence.problem}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from comband.environments.base import Environment
 from comband.frames import Tabular
-from comband.learners.base import Learner, Seed
+from comband.learners.base import Learner, Seed, check_learner
 from comband.problem import InputError, as_generator, check_count
 from comband.progress import BAR, progress_bar
 from comband.results import Selection, Status, rough
@@ -102,6 +102,7 @@ def run(
     >>> sorted(outcome.history)
     ['certified', 'forecast', 'leader', 'reward', 'rounds', 'survivors']
     """
+    check_learner(learner)
     check_count("batch_size", batch_size)
     if max_rounds is not None:
         check_count("max_rounds", max_rounds)

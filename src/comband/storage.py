@@ -6,9 +6,11 @@ covers everything. Nothing is ever pickled. A file is taken apart only when its 
 to much more than its size, and whatever is wrong with it is told by an `InputError`; errors of the system (no such
 file, no right to read it) stay what they are.
 
-A *schema* is a dict by name of what a state must hold; `check` compares. The checksum finds damage. The schema, with
-what each `from_state` checks besides, holds for files that somebody made on purpose, too: what passes is a state that
-could have come about. Whether it did, no file can tell: evidence from somebody you do not trust proves nothing.
+A *schema* is a dict by name of what a state must hold; `check` compares. A part that came later has a `Default` beside
+it, which files from before take; a part that the schema does not know is refused by its name. The checksum finds
+damage. The schema, with what each `from_state` checks besides, holds for files that were forged, too: what passes is a
+state that could have come about. Whether it did, no file can tell: evidence from a source that is not trusted proves
+nothing.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ def pack(kind: str, state: State) -> bytes:
 
 def _to_write(kind: str, state: State) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
-    document = json.dumps(_planted(state, "state", arrays), separators=(",", ":"))
+    document = json.dumps(_to_json(state, "state", arrays), separators=(",", ":"))
     entries: dict[str, NDArray[Any]] = {
         "kind": np.asarray(kind),
         "format": np.asarray(FORMAT),
@@ -142,70 +144,46 @@ def _write(target: Path | io.BytesIO, entries: Mapping[str, NDArray[Any]]) -> No
             break
 
 
-def load(
-    path: str | os.PathLike[str],
-    kind: str,
-    build: Callable[[State], Loaded],
-    *,
-    first: Callable[[State], State] | None = None,
-) -> Loaded:
-    """Read what `save` wrote, and `build` from its state; anything else is refused with a sentence that says why.
-
-    `first` makes a state of what a file of the first release (format 1) holds: its entries, nested by their dotted
-    names. Without it such files are refused.
-    """
+def load(path: str | os.PathLike[str], kind: str, build: Callable[[State], Loaded]) -> Loaded:
+    """Read what `save` wrote, and `build` from its state; anything else is refused with a sentence that says why."""
     with open(check_path(path), "rb") as handle:
-        return _build(path, handle, kind, build, first)
+        return _build(path, handle, kind, build)
 
 
 def unpack(data: bytes, kind: str, build: Callable[[State], Loaded], *, source: str = "what was kept") -> Loaded:
     """Of what `pack` returned, as `load` of a file; errors call it by its `source`."""
-    return _build(source, io.BytesIO(data), kind, build, None)
+    return _build(source, io.BytesIO(data), kind, build)
 
 
-def _build(
-    path: str | os.PathLike[str],
-    handle: Any,
-    kind: str,
-    build: Callable[[State], Loaded],
-    first: Callable[[State], State] | None,
-) -> Loaded:
-    found, version, state = _read(path, handle)
+def _build(path: str | os.PathLike[str], handle: Any, kind: str, build: Callable[[State], Loaded]) -> Loaded:
+    found, state = _read(path, handle)
     if found != kind:
         known = found if len(found) < 40 and found.isprintable() else "something else"
         raise InputError(f"{path} should hold {kind}, but it holds {known}.")
-    if version == 1 and first is None:
-        raise InputError(
-            f"{path} was written by the first release of comband, whose {kind} files this one does not read; "
-            "go on with that release, or begin anew."
-        )
     try:
-        return build(first(state) if version == 1 and first is not None else state)
+        return build(state)
     except InputError as error:
         raise type(error)(f"{path} cannot be used: {error}") from None
 
 
-def _read(path: str | os.PathLike[str], handle: Any) -> tuple[str, int, State]:
-    """What the file holds, its format, and its state, of which only the checksum has been compared."""
+def _read(path: str | os.PathLike[str], handle: Any) -> tuple[str, State]:
+    """What the file holds, and its state, of which only the checksum has been compared."""
     try:
         entries = _entries(path, handle)
         if "kind" not in entries or "format" not in entries:
-            return "something else", FORMAT, {}
+            return "something else", {}
         kind, version = str(entries["kind"].item()), int(entries["format"].item())
         if version > FORMAT:
             raise InputError(f"{path} was written by a newer comband (format {version}, this one reads {FORMAT}).")
-        if version == 1:
-            del entries["kind"], entries["format"]
-            return kind, version, _nested(entries)
         if version != FORMAT:
             raise ValueError(f"there is no format {version}")
         if entries.pop("checksum").tobytes() != _digest(entries).tobytes():
             raise InputError(f"{path} was damaged or altered since it was written: its checksum differs.")
         arrays = {name: array for name, array in entries.items() if name not in ("kind", "format", "header")}
-        state = _grown(json.loads(entries["header"].tobytes()), arrays)
+        state = _from_json(json.loads(entries["header"].tobytes()), arrays)
         if arrays or not isinstance(state, dict):
             raise ValueError("its header does not describe it")
-        return kind, version, state
+        return kind, state
     except InputError:
         raise
     except OSError as error:
@@ -265,41 +243,29 @@ def _largest_unpacked(size: int) -> int:
     return max(_ROOM, _RATIO * size)
 
 
-def _planted(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
+def _to_json(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """A state as JSON holds it; its arrays go into `arrays`."""
     if isinstance(value, np.ndarray):
         arrays[place] = np.asarray(value, order="C")
         return {_MARK: place}
     if isinstance(value, dict):
-        return {name: _planted(part, f"{place}.{name}", arrays) for name, part in value.items()}
+        return {name: _to_json(part, f"{place}.{name}", arrays) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_planted(part, f"{place}.{i}", arrays) for i, part in enumerate(value)]
+        return [_to_json(part, f"{place}.{i}", arrays) for i, part in enumerate(value)]
     return value
 
 
-def _grown(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """The inverse of `_planted`; takes the arrays out of `arrays`."""
+def _from_json(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """The inverse of `_to_json`; takes the arrays out of `arrays`."""
     if isinstance(value, dict):
         if _MARK in value:
             return arrays.pop(value[_MARK])
-        return {name: _grown(part, arrays) for name, part in value.items()}
+        return {name: _from_json(part, arrays) for name, part in value.items()}
     if isinstance(value, list):
-        return [_grown(part, arrays) for part in value]
+        return [_from_json(part, arrays) for part in value]
     if isinstance(value, int) and abs(value) >= _LONGEST:
         raise ValueError("it holds a number that is too long")
     return value
-
-
-def _nested(entries: Mapping[str, NDArray[Any]]) -> State:
-    """Entries of the first release by their dotted names, arrays without axes as plain values."""
-    state: State = {}
-    for name, array in entries.items():
-        *places, last = name.split(".")
-        inner = state
-        for place in places:
-            inner = inner.setdefault(place, {})
-        inner[last] = array if array.ndim else array.item()
-    return state
 
 
 # ---- schemas ---------------------------------------------------------------------------------------------------------
@@ -311,17 +277,22 @@ Size = int | str
 def check(state: Any, schema: Mapping[str, Any], *, place: str = "", **sizes: int) -> dict[str, int]:
     """Refuse a state that is not as `schema` says, with a sentence; returns the sizes that were met.
 
-    `sizes` are those that are known already. Names in a nested schema are its own, unless they were known before.
+    Parts that are missing and have a `Default` are put into the state. `sizes` are those that are known already. Names
+    in a nested schema are its own, unless they were known before.
     """
     if not isinstance(state, dict):
         raise InputError(f"{place or 'a state'} must hold parts by name.")
-    missing, extra = schema.keys() - state.keys(), state.keys() - schema.keys()
+    missing = {name for name, spec in schema.items() if name not in state and not isinstance(spec, Default)}
+    extra = state.keys() - schema.keys()
     if missing or extra:
         word, names = ("lacks", missing) if missing else ("holds unexpected", extra)
         raise InputError(f"{place or 'the state'} {word} {', '.join(sorted(map(repr, names)))[:200]}.")
     known = dict(sizes)
     for name, spec in schema.items():
-        _compare(state[name], spec, f"{place}.{name}" if place else name, known)
+        if name in state:
+            _compare(state[name], spec, f"{place}.{name}" if place else name, known)
+        else:
+            state[name] = spec.make(known)
     return known
 
 
@@ -467,6 +438,25 @@ class Part:
             raise InputError(f"{place} must hold parts by name, got {_short(value)}.")
 
 
+ABSENT: Any = object()
+"""Stands for a part that a file lacks, where its reader has to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What `inner` says; in files from before there was such a part, what `make` returns, given the sizes met so far:
+    something that `inner` allows, or `ABSENT`, which no file holds.
+    """
+
+    inner: Any
+    make: Callable[[Mapping[str, int]], Any] = lambda sizes: None
+
+    def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
+        """Refuse what `inner` refuses."""
+        if value is not ABSENT:
+            _compare(value, self.inner, place, sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """None, "pairs", or factors."""
@@ -482,9 +472,9 @@ class Places:
 PROBLEM = {
     "n_actions": Whole(1),
     "list_size": Whole(1),
-    "sparsity": Maybe(Real(0)),
-    "feedback": Text(("items", "total")),
-    "places": Places(),
+    "sparsity": Default(Maybe(Real(0))),
+    "feedback": Default(Text(("items", "total")), lambda sizes: "items"),
+    "places": Default(Places()),
 }
 """The schema of `asdict(problem)`; `Problem` itself checks the rest."""
 

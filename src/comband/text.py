@@ -13,7 +13,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 def visible(text: object, *, keep: str = "") -> str:
     r"""`text` on one line, with everything that a terminal or a page would obey spelt out as an escape.
 
-    Whoever shows a name, an id, a path or an error sends it through here first. Characters in `keep` stay.
+    A name, an id, a path or an error is sent through here before it is shown. Characters in `keep` stay.
 
     >>> print(visible("a\nb"), visible("\x1b[31mred"), visible("[red]ünïcode ε"))
     a\nb \x1b[31mred [red]ünïcode ε

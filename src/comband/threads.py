@@ -75,7 +75,7 @@ def may_share() -> bool:
 
 @contextmanager
 def on_this_thread() -> Iterator[None]:
-    """Nothing is given to other threads meanwhile: for whoever is one of many that share the processors already."""
+    """Nothing is given to other threads meanwhile, for one of many that share the processors already."""
     before = getattr(_inside, "busy", False)
     _inside.busy = True
     try:
@@ -97,7 +97,7 @@ def cut(n: int, least: int) -> list[tuple[int, int]]:
 def one_blas_thread() -> Iterator[None]:
     """Many small systems are solved here: threads of BLAS, which would share each of them, only wait for each other.
 
-    The setting is the process's: whoever enters first makes it, and whoever leaves last takes it back.
+    The setting is the process's: the first that enters makes it, and the last that leaves takes it back.
     """
     with _blas.lock:
         if _blas.inside == 0:

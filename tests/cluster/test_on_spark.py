@@ -87,6 +87,7 @@ def test_the_same_bytes_designs_and_errors_as_here(log: tuple[Path, Path], tmp_p
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_the_command_line(log: tuple[Path, Path]) -> None:
     folder, lists = log
     options = ["evaluate", str(folder), "-c", str(lists), "--n-actions", "20", "--json"]
@@ -115,6 +116,7 @@ def executors() -> list[int]:
     return [pid for pid in found if ours(pid)]
 
 
+@pytest.mark.slow
 def test_an_executor_that_is_killed(log: tuple[Path, Path]) -> None:
     folder, lists = log
     expected = document(folder, str(lists))

@@ -29,7 +29,7 @@ def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "FIRST", 100)
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres", "spark"])
+@pytest.fixture(scope="module", params=["duckdb", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with database(request.param, tmp_path_factory.mktemp(request.param)) as made:
         yield made

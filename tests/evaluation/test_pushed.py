@@ -28,7 +28,7 @@ POLICIES = "tests.evaluation.worlds:make_policies"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark", "ignore::ResourceWarning")
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgres", "spark"])
+@pytest.fixture(scope="module", params=["duckdb", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with database(request.param, tmp_path_factory.mktemp(request.param)) as made:
         yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import comband as cb
 from comband import storage
 from comband.learners import Selector
 from comband.problem import as_generator
-from tests.states import attack, text
+from tests.states import attack, completed, places, text
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -56,8 +57,10 @@ def given(learner: cb.Learner) -> tuple[cb.PolicySet, ...]:
 
 
 def says(state: storage.State) -> str:
-    """All but the number that every copy draws anew for the decisions it will make."""
-    ledger = state["ledger"]
+    """All but the number that every copy draws anew for the decisions it will make, and which guards began anew."""
+    ledger, learnt = state["ledger"], state["learnt"]
+    if "watch" in learnt:
+        state = {**state, "learnt": {**learnt, "watch": {**learnt["watch"], "anew": []}}}
     made = ledger["makers"]["starts"] < ledger["issued"]
     makers = {name: part[made] for name, part in ledger["makers"].items()}
     return text({**state, "ledger": {**ledger, "makers": makers}})
@@ -138,6 +141,32 @@ def _more_answers(state: storage.State) -> None:
 
 def _other_config(state: storage.State) -> None:
     state["config"]["patience"] = "80"
+
+
+@pytest.mark.parametrize("name", ["AdaptiveComband", "Exp4CombSparse", "SparseMSets"])
+def test_whatever_part_is_left_out_is_missed_by_name_or_takes_its_default(name: str) -> None:
+    learner = played(name, n=3)
+    whole, defaulted = says(learner.state()), []
+    for place in places(learner.state()):
+        state = copy.deepcopy(learner.state())  # its arrays are the learner's own
+        *way, last = place
+        holder: Any = state
+        for key in way:
+            holder = holder[key]
+        if not isinstance(holder, dict) or any(isinstance(key, int) for key in way):
+            continue
+        del holder[last]
+        try:
+            again = type(learner).from_state(copy.deepcopy(state), *given(learner))
+        except cb.InputError:
+            continue
+        now = again.state()
+        assert says(now) == says(completed(state, now))
+        defaulted.append(".".join(place))
+        assert last not in ("places", "feedback") or way != ["problem"] or says(now) == whole
+        use(again)
+    assert {"problem.feedback", "problem.places"} <= {*defaulted}
+    assert not [one for one in defaulted if not one.startswith(("problem.", "config.", "learnt.watch."))]
 
 
 @pytest.mark.parametrize(

@@ -366,7 +366,7 @@ def test_saved_in_the_middle_goes_on_the_same(tmp_path: Path, objective: str) ->
         OnlineListClassifier.load(tmp_path / "state.npz", BanditListClassifier(Ridge(alpha=7.0)))
 
 
-def test_a_file_from_before_there_were_objectives_goes_on() -> None:
+def test_a_setting_that_a_file_does_not_have_takes_its_default() -> None:
     place = world()
     learner = OnlineListClassifier(place.problem, seed=6)
     play(learner, place, 200, np.random.default_rng(7))
@@ -376,21 +376,6 @@ def test_a_file_from_before_there_were_objectives_goes_on() -> None:
     assert other.objective == "rounds"
     X = place.data.features[:20]
     np.testing.assert_array_equal(learner.ask(X).lists, other.ask(X).lists)
-
-
-def test_a_file_from_before_values_went_by_the_order_of_decisions_tells_none_of_earlier_ones() -> None:
-    learner, rng = OnlineListClassifier(Problem(4, 1, 1), first_epoch=50, seed=3), np.random.default_rng(4)
-    for _ in range(5):
-        told = ask_and_answer(learner, rng, 30, 0.3)
-        learner.tell(told.decisions, told.rewards)
-    assert "first 30 decisions" in learner.result().notes[0]
-    state = learner.state()
-    del state["learnt"]["first_id"]
-    other = OnlineListClassifier.from_state(state)
-    assert "not estimated yet" in other.result().notes[0]
-    told = ask_and_answer(other, rng, 100, 0.3)
-    other.tell(told.decisions, told.rewards)
-    assert "first 100 decisions" in other.result().notes[0]  # those since
 
 
 def test_when_a_repeated_answer_is_worthless() -> None:

@@ -1,7 +1,7 @@
-"""Break one line at a time and see whether the tests that are named for it notice: python -m tests.mutants [word …].
+"""Change one place at a time and see whether the tests that are named for it notice: python -m tests.mutants [word …].
 
-Without words all mutants are run, with words those whose file or description holds one of them; `--find` only looks for
-their texts. The named tests must pass on the source as it is, and one of them must fail on each mutant.
+Without words all mutants are run, with words those whose place or description holds one of them; `--find` only looks
+for their patterns. The named tests must pass on the source as it is, and one of them must fail on each mutant.
 """
 
 from __future__ import annotations
@@ -18,24 +18,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.mutating import PACKAGE, mutate
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "comband"
 PROCESSES = int(os.environ.get("WORKERS", "2"))
 SECONDS = 900  # of one run of pytest
-
-
-def place_of(mutant: Mutant, package: Path = PACKAGE) -> Path:
-    """The one file that holds the mutant's text once: the named one, or the one to which the line has moved."""
-    named = package / mutant.file
-    if named.exists() and named.read_text().count(mutant.old) == 1:
-        return named
-    counts = {path: path.read_text().count(mutant.old) for path in sorted(package.rglob("*.py"))}
-    places = [path for path, count in counts.items() if count]
-    if len(places) == 1 and counts[places[0]] == 1:
-        return places[0]
-    found = ", ".join(f"{counts[path]} times in {path.relative_to(package)}" for path in places) or "nowhere"
-    raise LookupError(f"{mutant.why}: {mutant.old!r} must be found once in {mutant.file}, but is found {found}.")
 
 
 def run_tests(package: Path, tests: Iterable[str]) -> subprocess.CompletedProcess[str]:
@@ -64,10 +51,9 @@ def try_mutant(mutant: Mutant, package: Path) -> tuple[str, float, str]:
     """Verdict, seconds, and the test that noticed."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        place = place_of(mutant, package)
-        mutated = copy(package, Path(folder), kernels="_kernels" in str(place.relative_to(package)))
-        path = mutated / place.relative_to(package)
-        path.write_text(path.read_text().replace(mutant.old, mutant.new))
+        file = mutant.place.partition("::")[0]
+        mutated = copy(package, Path(folder), kernels=file.startswith("_kernels"))
+        (mutated / file).write_text(mutate(mutant, package), encoding="utf-8")
         try:
             run = run_tests(mutated, mutant.tests)
         except subprocess.TimeoutExpired:
@@ -82,18 +68,16 @@ def try_mutant(mutant: Mutant, package: Path) -> tuple[str, float, str]:
 
 
 def main(words: list[str]) -> int:
-    chosen = [m for m in MUTANTS if not words or any(word in f"{m.file} {m.why}" for word in words)]
+    chosen = [m for m in MUTANTS if not words or any(word in f"{m.place} {m.why}" for word in words)]
     faults = []
     for mutant in chosen:
         try:
-            place = place_of(mutant)
-            if place != PACKAGE / mutant.file:
-                print(f"moved: {mutant.why}: now in {place.relative_to(PACKAGE)}")
+            mutate(mutant)
         except LookupError as fault:
             faults.append(str(fault))
     print(*faults, sep="\n")
     if faults or "--find" in sys.argv:
-        print(f"{len(chosen) - len(faults)} of {len(chosen)} texts were found")
+        print(f"{len(chosen) - len(faults)} of {len(chosen)} patterns were found")
         return bool(faults)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(PROCESSES) as pool:
         package = copy(PACKAGE, Path(folder), kernels=False)
@@ -111,7 +95,7 @@ def main(words: list[str]) -> int:
         for job in as_completed(jobs):
             verdict, seconds, noticed = job.result()
             survived += verdict != "caught"
-            print(f"{verdict:9} {seconds:4.0f} s  {jobs[job].file}: {jobs[job].why}  [{noticed}]", flush=True)
+            print(f"{verdict:9} {seconds:4.0f} s  {jobs[job].place}: {jobs[job].why}  [{noticed}]", flush=True)
     print(f"{len(chosen) - survived} of {len(chosen)} mutants were caught")
     return int(survived > 0)
 

@@ -12,7 +12,7 @@ without reward has D_t = 0) and a closed term for all n rounds, for every μ at 
 
 Why there is no union over candidates. Let π* be a best candidate. Against *any* leader, E D_t = V(π*) − V(ℓ) = g_ℓ ≥
 0. The product W of the bets at μ = g_{ℓ(t)}, where ℓ(t) is the leader of round t's epoch, chosen from the past, is a
-nonnegative martingale from 1, though nobody can compute it. By Ville's inequality it ever reaches 1/δ with probability
+nonnegative martingale from 1, though it cannot be computed. By Ville's inequality it ever reaches 1/δ with probability
 at most δ. What can be
 computed lies below it:
 

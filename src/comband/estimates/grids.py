@@ -97,7 +97,7 @@ def crossing(
 
 
 def one_by_one(total: Floats, terms: Floats) -> Floats:
-    """`total` (…) and after it the `terms` (n, …), added one after the other: whoever adds some of them first and the
+    """`total` (…) and after it the `terms` (n, …), added one after the other: adding some of them first and the
     others to that finds the same number, to the last bit.
 
     >>> tenths = np.full((10, 1), 0.1)

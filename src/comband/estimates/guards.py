@@ -58,7 +58,7 @@ class ExposureGuard(Alarm):
     >>> guard.update(rng.permuted(np.tile(np.arange(4), (2000, 1)), axis=1)[:, :2], Q)
     >>> guard.alarm
     False
-    >>> guard.update(np.tile([0, 1], (2000, 1)), Q)  # somebody pins two of them
+    >>> guard.update(np.tile([0, 1], (2000, 1)), Q)  # two of them are pinned
     >>> guard.alarm
     True
     """

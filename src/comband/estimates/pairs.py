@@ -86,8 +86,8 @@ class PairSums:
     def bounds(self, *, bound: float, delta: float) -> NDArray[np.float64]:
         """Upper bounds (P,) on how much each policy's value exceeds the leader's, at least 0; 0 for the leader.
 
-        With probability 1 − δ the bound of the truly best policy holds, whoever leads. So the largest of them says how
-        far from optimal the leader can be. Valid at all numbers of rounds at once: see `mean_bound`.
+        With probability 1 − δ the bound of the truly best policy holds, whichever policy leads. So the largest of them
+        says how far from optimal the leader can be. Valid at all numbers of rounds at once: see `mean_bound`.
         """
         rivals = len(self.sums) - 1
         gaps = np.zeros(len(self.sums))

@@ -63,7 +63,7 @@ class ValueBets:
         unit: float = 1.0,
     ) -> None:
         self.sums, self.low, self.high, self.rounds = sums, low, high, rounds
-        self.n_first: int | None = None  # how many were there at the start, if others may come; None: nobody else will
+        self.n_first: int | None = None  # how many were there at the start, if others may come; None if none will
         self.unit = check_positive("unit", unit)
 
     @classmethod

@@ -4,6 +4,7 @@ from comband.learners.ab_test import ABTest as ABTest
 from comband.learners.adaptive import AdaptiveComband as AdaptiveComband
 from comband.learners.base import Learner as Learner
 from comband.learners.certifying import CertifyingLearner as CertifyingLearner
+from comband.learners.custom import CustomLearner as CustomLearner
 from comband.learners.doubling import TwoPhaseComband as TwoPhaseComband
 from comband.learners.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from comband.learners.exp4 import Exp4 as Exp4

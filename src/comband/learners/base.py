@@ -195,8 +195,10 @@ class Learner(Atomic, ABC):
         require(not any(isinstance(value, np.ndarray) for value in config.values()), "its config must be plain values.")
         try:
             learner = cls(problem, *given, **{**config, **objects})
+            # Settings that a file from before does not have took their defaults.
+            made = {name: value for name, value in learner._config().items() if name in config}
             require(
-                json.dumps(learner._config(), sort_keys=True) == json.dumps(config, sort_keys=True),
+                json.dumps(made, sort_keys=True) == json.dumps(config, sort_keys=True),
                 f"its config is not that of a {cls.__name__}.",
             )
             learner._recognise(state)
@@ -284,6 +286,21 @@ class Learner(Atomic, ABC):
     @abstractmethod
     def _restore(self, state: State) -> None:
         """The inverse of `_state`, of which the schema has been compared; called when the ledger is in place."""
+
+
+_VERBS = ("problem", "ask", "tell", "done", "rounds", "decisions_left", "status", "result")
+
+
+def check_learner(value: Any) -> Learner:
+    """Return `value` if it has what every learner has."""
+    missing = [name for name in _VERBS if not hasattr(value, name)]
+    if missing:
+        raise InputError(
+            f"a learner offers {', '.join(_VERBS)}, but {type(value).__name__} lacks {', '.join(missing)}; subclass "
+            "comband.learners.CustomLearner, which has all of them and needs choose and update."
+        )
+    checked: Learner = value
+    return checked
 
 
 _GENERATORS = {

@@ -32,20 +32,20 @@ class Admission(NamedTuple):
     receipt: Receipt
     ids: NDArray[np.int64]
     new: NDArray[np.bool_] | None  # None: all of them, and they are the last that were made
-    prints: NDArray[np.uint64] | None  # of the rewards; None: there are none
+    digests: NDArray[np.uint64] | None  # of the rewards; None: there are none
 
 
 class Ledger:
     """The learner's own record of its decisions, which alone it goes by.
 
-    Of each decision since the oldest unanswered one it keeps 25 bytes (and room to grow): a print of list and
+    Of each decision since the oldest unanswered one it keeps 25 bytes (and room to grow): a digest of list and
     propensities, one of epoch, covered and arm, one of the context, and whether it is answered; of each rewarded round
     one number; and of all decisions ever which copy of the learner made them. A copy is what is constructed, loaded,
     unpickled or forked: it draws a number of its own from the system, so that no copy takes decisions that another made
     since.
 
     The rows of the last decisions are written when they are needed: when exactly what `issue` was given comes back and
-    nothing else is open, which is the usual way, it is known by being the same object, and no print is ever taken. That
+    nothing else is open, which is the usual way, it is known by being the same object, and no digest is taken. That
     needs columns that cannot have been altered: the records' own cannot, and contexts can if they are not `sealed`.
     """
 
@@ -71,8 +71,8 @@ class Ledger:
         return self.issued - self._low
 
     def issue(self, decisions: Decisions, contexts: NDArray[np.uint64] | None = None) -> None:
-        """Sign and remember decisions numbered from `issued` on; `contexts` are the prints of their contexts, which can
-        be left out if these are sealed.
+        """Sign and remember decisions numbered from `issued` on; `contexts` are the digests of their contexts, which
+        may be left out if these are sealed.
         """
         if self._unwritten is not None:
             self._write()
@@ -91,7 +91,7 @@ class Ledger:
             self._unwritten, self.issued = decisions, self.issued + n
 
     def withdraw(self, issued: int) -> None:
-        """Forget the decisions from `issued` on, which nobody was given."""
+        """Forget the decisions from `issued` on, which were never given out."""
         if self.issued > issued:
             self._unwritten, self.issued = None, issued
 
@@ -103,8 +103,8 @@ class Ledger:
         if self._unwritten is not None:
             n = len(decisions.ids)
             if decisions is self._unwritten and self.issued - self._low == n:
-                prints = reward_prints(rewards) if np.count_nonzero(rewards) else None
-                return Admission(_count(n), _all_accepted(n), decisions.ids, None, prints)
+                digests = reward_prints(rewards) if np.count_nonzero(rewards) else None
+                return Admission(_count(n), _all_accepted(n), decisions.ids, None, digests)
             self._write()
         ids, lists, bits = _shown_columns(decisions)
         differs, new, n_faults, n_new = compare_rows(
@@ -129,21 +129,21 @@ class Ledger:
                 f"exactly what ask() returned, all columns of it. {n_faults} of {len(ids)} are unknown, and none was "
                 "taken in."
             )
-        prints = reward_prints(rewards)
+        digests = reward_prints(rewards)
         if n_new == len(ids):
-            return Admission(_count(n_new), _all_accepted(n_new), ids, new, prints)
+            return Admission(_count(n_new), _all_accepted(n_new), ids, new, digests)
         again = np.flatnonzero(~new)
-        mine = dict(zip(ids[new].tolist(), prints[new].tolist(), strict=True))
+        mine = dict(zip(ids[new].tolist(), digests[new].tolist(), strict=True))
         first = [mine.get(one, self._rewarded.get(one, 0)) for one in ids[again].tolist()]
-        conflicts = tuple(int(ids[row]) for row, was in zip(again, first, strict=True) if was != int(prints[row]))
-        return Admission(np.flatnonzero(new), Receipt(n_new, len(again) - len(conflicts), conflicts), ids, new, prints)
+        conflicts = tuple(int(ids[row]) for row, was in zip(again, first, strict=True) if was != int(digests[row]))
+        return Admission(np.flatnonzero(new), Receipt(n_new, len(again) - len(conflicts), conflicts), ids, new, digests)
 
     def settle(self, admission: Admission) -> None:
         """Mark as answered what was admitted."""
-        ids, new, prints = admission.ids, admission.new, admission.prints
-        if prints is not None:
-            rewarded = np.flatnonzero(prints if new is None else prints * new)
-            self._rewarded.update(zip(ids[rewarded].tolist(), prints[rewarded].tolist(), strict=True))
+        ids, new, digests = admission.ids, admission.new, admission.digests
+        if digests is not None:
+            rewarded = np.flatnonzero(digests if new is None else digests * new)
+            self._rewarded.update(zip(ids[rewarded].tolist(), digests[rewarded].tolist(), strict=True))
         if new is None:
             self._unwritten, self._low = None, self.issued
         else:
@@ -180,7 +180,7 @@ class Ledger:
             "makers": {"starts": self._starts, "numbers": self._makers},
             "rewarded": {
                 "ids": np.array(rewarded, dtype=np.int64),
-                "prints": np.array([self._rewarded[one] for one in rewarded], dtype=np.uint64),
+                "digests": np.array([self._rewarded[one] for one in rewarded], dtype=np.uint64),
             },
         }
 
@@ -200,7 +200,7 @@ class Ledger:
                 },
                 "rewarded": {
                     "ids": Array("i8", ("rewarded",), 0, "issued-1"),
-                    "prints": Array("u8", ("rewarded",), 1),
+                    "digests": Array("u8", ("rewarded",), 1),
                 },
             },
             place="ledger",
@@ -208,7 +208,7 @@ class Ledger:
         ledger, done, starts = cls(), state["done"], state["makers"]["starts"]
         ledger.issued, ledger.answered = state["issued"], state["answered"]
         ledger._low = low = ledger.issued - len(done)
-        ids, prints = state["rewarded"]["ids"], state["rewarded"]["prints"]
+        ids, digests = state["rewarded"]["ids"], state["rewarded"]["digests"]
         require(
             low >= 0
             and low + int(done.sum()) == ledger.answered
@@ -220,7 +220,7 @@ class Ledger:
         )
         ledger._known, ledger._done = state["known"], done
         ledger._starts, ledger._makers = starts, state["makers"]["numbers"]
-        ledger._rewarded = dict(zip(ids.tolist(), prints.tolist(), strict=True))
+        ledger._rewarded = dict(zip(ids.tolist(), digests.tolist(), strict=True))
         ledger._become_another()
         return ledger
 

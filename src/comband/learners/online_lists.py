@@ -197,14 +197,6 @@ class OnlineListClassifier(Learner):
     @classmethod
     def from_state(cls, state: State, classifier: BanditListClassifier | None = None) -> Self:
         """The inverse of `state`, checked, with the same classifier (unfitted)."""
-        config = state.get("config") if isinstance(state, dict) else None
-        if isinstance(config, dict) and "objective" not in config:  # a file from before there was a choice
-            state = {**state, "config": {**config, "objective": "rounds"}}
-        learnt = state.get("learnt") if isinstance(state, dict) else None
-        if isinstance(learnt, dict) and "first_id" not in learnt:
-            # A file from before values went by the order of decisions: what it says of them may be no fair sample.
-            issued = state["ledger"].get("issued") if isinstance(state.get("ledger"), dict) else None
-            state = {**state, "learnt": {**learnt, "first_id": issued, "checked": None}}
         return super().from_state(state, classifier)
 
     def _value(self) -> tuple[float, tuple[float, float], str]:

@@ -29,7 +29,7 @@ class Widths:
     >>> import numpy as np
     >>> widths = Widths(n_features=2, n_actions=3)
     >>> widths.add(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0], [1]]))
-    >>> widths(np.array([[0.0, 1.0]])).round(3).tolist()  # label 2 was never shown, and nobody with feature 1
+    >>> widths(np.array([[0.0, 1.0]])).round(3).tolist()  # label 2 was never shown, nor any with feature 1
     [[0.764, 0.764, 0.816]]
     """
 
@@ -59,7 +59,7 @@ class Widths:
 
 class Optimistic:
     """f_y(x) + .7·σ·tilt_y·width_y(x): an upper bound of a label's rate; σ is the standard deviation of 0/1 answers at
-    everybody's `rate`, the most that answers in [0, 1] can have.
+    the `rate` of every label, the most that answers in [0, 1] can have.
 
     `widths` shrink while answers come in. That is sound: propensities are computed when a list is drawn, with what is
     known then. The tilt differs from label to label, so that visitors who come together, and have lists by several of

@@ -20,8 +20,8 @@ from comband.problem import InputError, Problem
 from comband.rounds import Decisions
 from comband.storage import Array, Many, Part, State, Text, check
 
-_WITNESSES = 16  # contexts on which policies are compared
-_WITNESS_SCHEMA = {"contexts": Many(Part()), "lists": Array("u8", ("P",))}
+_PROBES = 16  # contexts on which policies are compared
+_PROBE_SCHEMA = {"contexts": Many(Part()), "lists": Array("u8", ("P",))}
 
 
 class Selector(Learner):
@@ -66,10 +66,10 @@ class Selector(Learner):
         elif not callable(getattr(policies, "fit", None)):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         # The first few contexts: what policies say to them tells them apart.
-        self._witnesses: tuple[Contexts, ...] = ()
-        self._n_witnesses = 0
+        self._probe_contexts: tuple[Contexts, ...] = ()
+        self._n_probes = 0
         self._testimony: tuple[int, NDArray[np.uint64]] | None = (
-            None  # of how many of them, and prints of what was shown
+            None  # of how many of them, and digests of what was shown
         )
 
     @property
@@ -104,7 +104,7 @@ class Selector(Learner):
     @alone
     def state(self) -> State:
         """All but the policies, for a file; see `comband.storage`."""
-        named = {"policies": list(self.policies.names), "witnesses": self._pack_witnesses()}
+        named = {"policies": list(self.policies.names), "probes": self._pack_probes()}
         return {**super().state(), **named}
 
     @classmethod
@@ -115,37 +115,37 @@ class Selector(Learner):
             raise InputError("it was saved with other policies (names or order differ).")
         return super().from_state(state, policies, **objects)
 
-    _FILE: ClassVar = {**Learner._FILE, "policies": Many(Text()), "witnesses": Part()}
+    _FILE: ClassVar = {**Learner._FILE, "policies": Many(Text()), "probes": Part()}
 
     @classmethod
     def _sizes(cls, *given: Any) -> dict[str, int]:
         return {"P": len(given[0])}
 
     def _issue(self, decisions: Decisions) -> None:
-        if self._n_witnesses < _WITNESSES and len(decisions):
-            some = np.arange(min(_WITNESSES - self._n_witnesses, len(decisions)))
-            self._witnesses = (*self._witnesses, take_contexts(decisions.contexts, some))
-            self._n_witnesses += len(some)
+        if self._n_probes < _PROBES and len(decisions):
+            some = np.arange(min(_PROBES - self._n_probes, len(decisions)))
+            self._probe_contexts = (*self._probe_contexts, take_contexts(decisions.contexts, some))
+            self._n_probes += len(some)
 
     @property
     def _can_be_saved(self) -> bool:
         """Whether a file can hold the contexts, as far as the first few tell."""
         try:
-            for part in self._witnesses:
+            for part in self._probe_contexts:
                 pack_contexts(part)
         except InputError:
             return False
         return True
 
-    def _pack_witnesses(self) -> State:
+    def _pack_probes(self) -> State:
         try:
-            contexts = [pack_contexts(part) for part in self._witnesses]
+            contexts = [pack_contexts(part) for part in self._probe_contexts]
         except InputError:
-            contexts, witnesses = [], ()
+            contexts, probes = [], ()
         else:
-            witnesses = self._witnesses
-        if self._testimony is None or self._testimony[0] != len(witnesses):
-            self._testimony = len(witnesses), self._prints(witnesses, self._all_indices())
+            probes = self._probe_contexts
+        if self._testimony is None or self._testimony[0] != len(probes):
+            self._testimony = len(probes), self._digests(probes, self._all_indices())
         return {"contexts": contexts, "lists": self._testimony[1]}
 
     def _all_indices(self) -> NDArray[np.int64]:
@@ -156,37 +156,37 @@ class Selector(Learner):
         """The same, for a learner that was saved so."""
         return np.arange(len(self.policies))
 
-    def _prints(self, batches: Sequence[Contexts], which: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Prints (P,) of the lists that these policies show to some contexts, 0 for the others."""
-        prints = np.zeros(len(self.policies), dtype=np.uint64)
-        prints[which] = _lists_print(self.policies, which, batches, self.problem)
-        return prints
+    def _digests(self, batches: Sequence[Contexts], which: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Digests (P,) of the lists that these policies show to some contexts, 0 for the others."""
+        digests = np.zeros(len(self.policies), dtype=np.uint64)
+        digests[which] = _list_digests(self.policies, which, batches, self.problem)
+        return digests
 
     def _recognise(self, state: State) -> None:
-        witnesses = state["witnesses"]
-        check(witnesses, _WITNESS_SCHEMA, place="witnesses", P=len(self.policies))
-        self._witnesses = tuple(unpack_contexts(part) for part in witnesses["contexts"])
-        self._n_witnesses = sum(n_contexts(part) for part in self._witnesses)
-        shown = self._prints(self._witnesses, self._indices_in(state))
-        other = np.flatnonzero(shown != witnesses["lists"])
+        probes = state["probes"]
+        check(probes, _PROBE_SCHEMA, place="probes", P=len(self.policies))
+        self._probe_contexts = tuple(unpack_contexts(part) for part in probes["contexts"])
+        self._n_probes = sum(n_contexts(part) for part in self._probe_contexts)
+        shown = self._digests(self._probe_contexts, self._indices_in(state))
+        other = np.flatnonzero(shown != probes["lists"])
         if len(other):
             raise InputError(
                 f"it was saved with other policies: {len(other):,} of {len(shown):,} now show other lists to the "
                 f"contexts kept for comparison, the first of them {self.policies.names[other[0]]!r}; give the same "
                 "policies in the same order, each of which must always answer a context with the same list."
             )
-        self._testimony = len(self._witnesses), shown
+        self._testimony = len(self._probe_contexts), shown
 
 
-def _lists_print(
+def _list_digests(
     policies: PolicySet, which: NDArray[np.int64], batches: Sequence[Contexts], problem: Problem
 ) -> NDArray[np.uint64]:
-    """A print of the lists that each of some policies shows to some contexts."""
-    prints = np.zeros(len(which), dtype=np.uint64)
+    """A digest of the lists that each of some policies shows to some contexts."""
+    digests = np.zeros(len(which), dtype=np.uint64)
     step = max(1, BLOCK // (len(which) * problem.list_size))
     for X in batches:
         for start in range(0, n_contexts(X), step):
             lists = policies.predict(take_contexts(X, slice(start, start + step)), which, problem=problem)
             rows = lists.transpose(1, 0, 2).reshape(len(which), -1)
-            prints = int_prints(np.column_stack([prints.view(np.int64), rows]))
-    return prints
+            digests = int_prints(np.column_stack([digests.view(np.int64), rows]))
+    return digests

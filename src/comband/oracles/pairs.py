@@ -39,7 +39,7 @@ class Pairs:
 
     @property
     def mean_reward(self) -> float:
-        """The weighted mean reward of a pair: the prior of an action nobody knows anything about."""
+        """The weighted mean reward of a pair: the prior of an action about which nothing is known."""
         total = float(self.weights.sum())
         return float(self.weights @ self.rewards) / total if total > 0 else 0.0
 

@@ -105,7 +105,7 @@ class AvailableItems(PolicySet):
 
 
 def check_shown(policies: PolicySet, floor: float) -> None:
-    """Refuse a share of uniform lists where items come and go, but for one that nobody will ever see."""
+    """Refuse a share of uniform lists where items come and go, but for one that is never shown."""
     if isinstance(policies, AvailableItems) and floor > _NEXT_TO_NOTHING:
         raise InputError(
             f"a share of uniform lists, {floor:g}, would show what is not available; use a learner without one: "

@@ -1,4 +1,4 @@
-"""One list for everybody."""
+"""One list, the same for every context."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import Any, Self
@@ -147,9 +146,9 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        They are shown in random order, whoever's they are: given the set, all orders are alike; but where pairs of item
-        and place matter, a policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order:
-        other batches of the same contexts change nothing. A seed in its place gives the same lists at every call.
+        They are shown in random order: given the set, all orders are alike; but where pairs of item and place matter, a
+        policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order: other batches of the
+        same contexts change nothing. A seed in its place gives the same lists at every call.
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
@@ -198,7 +197,7 @@ class Mixture:
     @classmethod
     def load(cls, path: str | os.PathLike[str], policies: PolicySet) -> Self:
         """The mixture that `save` wrote, over policies found by name: those of positive weight must all be there."""
-        return load(path, "mixture", lambda state: cls.from_state(state, policies), first=_first_mixture)
+        return load(path, "mixture", lambda state: cls.from_state(state, policies))
 
     def state(self) -> State:
         """All but the policies, for a file; see `comband.storage`."""
@@ -240,7 +239,7 @@ class Mixture:
         return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
     def _predict(self, X: Contexts) -> NDArray[np.int32]:
-        """Lists of the support, (n, S, m); nobody is asked when only uniform lists are drawn."""
+        """Lists of the support, (n, S, m); no candidate is asked when only uniform lists are drawn."""
         if self.floor == 1:
             return np.empty((n_contexts(X), 0, self.problem.list_size), dtype=np.int32)
         return self._drawn.predict(X, self.support, problem=self._of_lists)
@@ -261,13 +260,3 @@ def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:
     if names.shape != (problem.n_actions,):
         raise InputError(f"items must hold one name for each of the {problem.n_actions} actions, got {names.shape}.")
     return names
-
-
-def _first_mixture(state: State) -> State:
-    """As the first release wrote it: a JSON document, in which items, feedback and places came later."""
-    try:
-        header = json.loads(str(state["header"]))
-        problem = {"feedback": "items", "places": None, **header["problem"]}
-        return {"items": None, **header, "problem": problem, "weights": state["weights"]}
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise InputError("its header is no JSON document.") from None

@@ -100,7 +100,7 @@ class PolicySet:
         self.names = _check_names(names, len(policies))
         self.fallback: Fallback = in_numbers(check_fallback(fallback, self._policies, self.names), catalogue)
         self._complete = all(block.complete for _, block in self._blocks)
-        # K, as far as the policies say it: actions beyond are nobody's.
+        # K, as far as the policies say it: actions beyond are not counted.
         self._n_actions = None if None in known else max(int(own.n_actions) for own in known if own is not None)
         # K and m as the policies say them, with the first policy that says so.
         self._sizes: dict[tuple[int, int], int] = {}

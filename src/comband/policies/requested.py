@@ -27,7 +27,7 @@ class RequestedList:
 
 class RequestedLists(PolicySet):
     """P candidates whose lists come with each request: a context *is* the table (P, m) of lists, a batch (n, P, m).
-    Where candidates may join later, give all tables as many rows as there may ever be, −1 in those that nobody has yet.
+    Where candidates may join later, give all tables as many rows as there may ever be, −1 in rows without a candidate.
 
     Any learner takes such a set as it is. Rankers may run wherever they like; which list a candidate would have shown
     in a round is all that the evidence needs to know about it. Numbers of items need a meaning only within one context,

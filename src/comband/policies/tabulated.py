@@ -41,7 +41,7 @@ class TabulatedPolicy:
 
 
 class Tables(Sequence[TabulatedPolicy]):
-    """Policies of one table (P, N, m), checked as a whole; each is made when somebody looks at it."""
+    """Policies of one table (P, N, m), checked as a whole; each is made when it is first looked at."""
 
     def __init__(self, lists: NDArray[Any], problem: Problem) -> None:
         self.problem = check_problem(problem, places=True)

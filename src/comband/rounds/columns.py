@@ -137,16 +137,6 @@ def record_state(record: Any) -> State:
     return {**state, "contexts": pack_contexts(record.contexts)}
 
 
-def first_columns(state: State) -> State:
-    """As the first release wrote them: without `covered` and `arms`, and with `versions` in place of `epochs`. What a
-    version stood for only its learner knew, whose files are not read; for all others any numbers will do.
-    """
-    if not isinstance(state.get("ids"), np.ndarray) or "versions" not in state:
-        return state
-    plain = {"covered": all_covered(state["ids"].size), "arms": no_arms(state["ids"].size)}
-    return {"epochs" if name == "versions" else name: part for name, part in state.items()} | plain
-
-
 def with_keys(columns: dict[str, Any], catalogue: Catalogue | None) -> dict[str, Any]:
     """The columns of a frame with items called as the catalogue calls them."""
     named = check_catalogue(catalogue)

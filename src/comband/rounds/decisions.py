@@ -23,7 +23,6 @@ from comband.rounds.columns import (
     SMALL,
     all_covered,
     fill,
-    first_columns,
     freeze,
     no_arms,
     read_only,
@@ -32,7 +31,7 @@ from comband.rounds.columns import (
     with_keys,
     without_checks,
 )
-from comband.storage import Array, Part, State, check, load, save
+from comband.storage import Array, Default, Part, State, check, load, save
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -191,7 +190,7 @@ class Decisions:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return load(path, "decisions", cls.from_state, first=first_decisions)
+        return load(path, "decisions", cls.from_state)
 
     def state(self) -> State:
         """The columns by name, for a file; see `comband.storage`."""
@@ -208,9 +207,9 @@ class Decisions:
                 "propensities": Array("f8", ("n", "m"), SMALLEST_PROPENSITY, 1 + TOLERANCE, missing=True),
                 "epochs": Array("i8", ("n",)),
                 "contexts": Part(),
-                "covered": Array("?", ("n",)),
-                "arms": Array("i8", ("n",), -1),
-                "makers": Array("i8", ("n",), 0, 2**52),
+                "covered": Default(Array("?", ("n",)), lambda sizes: np.ones(sizes["n"], dtype=np.bool_)),
+                "arms": Default(Array("i8", ("n",), -1), lambda sizes: np.full(sizes["n"], -1)),
+                "makers": Default(Array("i8", ("n",), 0, 2**52), lambda sizes: np.zeros(sizes["n"], dtype=np.int64)),
             },
         )
         return cls(**{**state, "contexts": unpack_contexts(state["contexts"], n=sizes["n"])})
@@ -278,9 +277,3 @@ def _epochs(n: int, epoch: int) -> NDArray[np.int64]:
 
 
 _NO_MAKERS: NDArray[np.int64] = read_only(np.zeros(SMALL, dtype=np.int64))
-
-
-def first_decisions(state: State) -> State:
-    """As the first release wrote them: without a maker."""
-    state = first_columns(state)
-    return {**state, "makers": np.zeros_like(state["ids"])} if isinstance(state.get("ids"), np.ndarray) else state

@@ -14,7 +14,7 @@ from comband._kernels.lists import valid_events
 from comband.contexts import Contexts, concat_contexts, n_contexts, take_contexts, unpack_contexts
 from comband.lists import refuse_propensities, refuse_rewards
 from comband.problem import SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE, InputError, Problem, check_count
-from comband.rounds.columns import ALL, NOBODY, fill, first_columns, freeze, record_state, without_checks
+from comband.rounds.columns import ALL, NOBODY, fill, freeze, record_state, without_checks
 from comband.storage import Array, Part, State, Whole, check, load, require, save
 
 
@@ -190,7 +190,7 @@ class Events:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return load(path, "events", cls.from_state, first=first_columns)
+        return load(path, "events", cls.from_state)
 
     def state(self) -> State:
         """The columns by name, for a file; see `comband.storage`."""

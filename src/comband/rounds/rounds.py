@@ -18,7 +18,7 @@ from comband.frames import make_frame
 from comband.lists import check_lists, check_propensities, check_rewards, refuse_rewards
 from comband.problem import SMALLEST_REWARD, InputError, Problem, as_column, check_problem
 from comband.rounds.columns import freeze, rows_of, with_keys, without_checks
-from comband.rounds.decisions import Decisions, check_decisions, first_decisions
+from comband.rounds.decisions import Decisions, check_decisions
 from comband.rounds.events import Events
 from comband.storage import Array, Part, State, check, load, require, save
 
@@ -151,7 +151,7 @@ class Rounds:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
-        return load(path, "rounds", cls.from_state, first=_first_rounds)
+        return load(path, "rounds", cls.from_state)
 
     def state(self) -> State:
         """The columns by name, for a file; see `comband.storage`."""
@@ -196,11 +196,3 @@ def check_rounds(value: Any) -> Rounds:
     if not isinstance(value, Rounds):
         raise InputError(f"rounds must be Rounds (see Rounds.from_log), got {type(value).__name__}.")
     return value
-
-
-def _first_rounds(state: State) -> State:
-    """As the first release wrote them: all columns side by side."""
-    return {
-        "decisions": first_decisions({name: part for name, part in state.items() if name != "rewards"}),
-        "rewards": state.get("rewards"),
-    }

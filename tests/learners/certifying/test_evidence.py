@@ -42,19 +42,6 @@ def close(a: Any, b: Any) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_a_file_from_before_rewards_were_kept_by_epoch_goes_on() -> None:
-    learner, rng = LEARNERS["AdaptiveComband"](), np.random.default_rng(8)
-    for _ in range(10):
-        WORLD.play(learner, 60, rng)
-    assert learner.evidence.reward > 0
-    state = learner.state()
-    evidence = state["learnt"]["evidence"]
-    evidence["reward"] = float(evidence.pop("rewards").sum())
-    other = cb.AdaptiveComband.from_state(state, WORLD.policies)
-    assert other.evidence.reward == pytest.approx(learner.evidence.reward)
-    assert other.status().reward_lost == pytest.approx(learner.status().reward_lost)
-
-
 @pytest.mark.parametrize("halves", ["early and late", "odd and even", "any"])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_two_halves_add_up_to_the_whole(name: str, halves: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,35 @@ def test_a_guard_of_ones_own_warns_in_the_first_line(tmp_path: Path) -> None:
         assert "no reward in 160 rounds" in str(copy.result()).splitlines()[0]
 
 
+def test_a_guard_that_was_in_no_file_begins_anew_and_says_so(tmp_path: Path) -> None:
+    learner, rng = learner_with(), np.random.default_rng(0)
+    for _ in range(4):
+        play(learner, 50, rng)
+    state = learner.state()
+    del state["learnt"]["watch"]["orders"], state["learnt"]["watch"]["anew"]
+    again = cb.AdaptiveComband.from_state(state, WORLD.policies, guards=[Silence(150)])
+    since = "was not in the file from which this learner was loaded: it watches what came after the first 200 rounds"
+    expected = [f"the guard {name} {since}" for name in ("OrdersGuard", "Silence")]
+    assert [note for note in again.result().notes if "the guard" in note] == expected
+    assert not [note for note in learner.result().notes if "the guard" in note]
+    for _ in range(3):
+        play(again, 60, rng, silent=True)
+    assert again.result().warnings == ("no reward in 180 rounds",)
+    again.save(tmp_path / "learner")
+    kept = cb.AdaptiveComband.load(tmp_path / "learner", WORLD.policies, guards=[Silence(150)])
+    assert [note for note in kept.result().notes if "the guard" in note] == expected
+
+
+def test_a_guard_that_must_see_every_round_is_missed_in_a_file() -> None:
+    learner = learner_with()
+    play(learner, 50, np.random.default_rng(0))
+    for name in ("change", "places"):
+        state = learner.state()
+        del state["learnt"]["watch"][name]
+        with pytest.raises(cb.InputError, match=f"watch lacks '{name}'"):
+            cb.AdaptiveComband.from_state(state, WORLD.policies)
+
+
 def test_guards_see_everything_in_order() -> None:
     witness = Witness()
     learner, rng = learner_with(witness, patience=60), np.random.default_rng(0)

@@ -16,7 +16,7 @@ from comband.estimates.grids import grown, log_mean_exp
 from comband.estimates.sequences import ValueBets
 from comband.estimates.totals import TotalValueBets
 from comband.learners.certifying.epochs import Epoch
-from comband.learners.certifying.seen import Propensities, Seen
+from comband.learners.certifying.event_store import EventStore, Propensities
 from comband.problem import InputError, Problem
 from comband.rounds import Events, events_of_rounds
 from comband.storage import Array, Part, State, Whole, check, require
@@ -121,7 +121,7 @@ class Evidence:
         self.since = 0  # the first epoch that counts; of older ones only the rounds are known
         self.n_first = n_policies  # how many of them were there at the start
         self.values = self._no_values()
-        self.seen = Seen(n_policies)
+        self.seen = EventStore(n_policies)
         self.n_rounds: list[int] = []  # of each epoch
         self.n_uncovered: list[int] = []
         self.rewards: list[float] = []
@@ -257,7 +257,7 @@ class Evidence:
         """
         self.since = self.open = len(self.epochs)
         self.log_wealth, self.of_leaders = np.zeros_like(self.log_wealth), {}
-        self.values, self.seen = self._no_values(), Seen(0)
+        self.values, self.seen = self._no_values(), EventStore(0)
 
     def change(self, arrivals: int, withdrawn: Sequence[int]) -> None:
         """Newcomers, of which nothing is known, and who is withdrawn; between two epochs. Arrays are replaced."""
@@ -401,7 +401,7 @@ class Evidence:
 
     def second_moments(self, leader: int, bound: float, propensities: Propensities) -> NDArray[np.float64]:
         """E D² of each candidate that is left against the one at `leader`, had rounds been drawn with the given
-        propensities; see `Seen.second_moments`.
+        propensities; see `EventStore.second_moments`.
         """
         least = bound * self.problem.max_reward
         return self.seen.second_moments(
@@ -415,7 +415,7 @@ class Evidence:
         "open": Whole(0),
         "since": Whole(0),
         "values": Part(),
-        "seen": Seen.SCHEMA,
+        "seen": EventStore.SCHEMA,
         "n_rounds": Array("i8", ("epochs",), 0),
         "n_uncovered": Array("i8", ("epochs",), 0),
         "rewards": Array("f8", ("epochs",), 0),
@@ -462,7 +462,7 @@ class Evidence:
             else ValueBets.from_state(state["values"], n_policies, unit=evidence.unit)
         )
         evidence.values.n_first = n_first
-        evidence.seen = Seen.from_state(state["seen"], n_policies)
+        evidence.seen = EventStore.from_state(state["seen"], n_policies)
         evidence.n_rounds, evidence.n_uncovered = state["n_rounds"].tolist(), state["n_uncovered"].tolist()
         evidence.rewards = state["rewards"].tolist()
         require(
@@ -473,15 +473,6 @@ class Evidence:
             "rounds must be those of its epochs.",
         )
         return evidence
-
-
-def rewards_by_epoch(state: State) -> State:
-    """The state, if it is from before rewards were kept by epoch as if each had had its share of them."""
-    n_rounds, reward = state.get("n_rounds"), state.get("reward")
-    if "rewards" in state or not isinstance(n_rounds, np.ndarray) or not isinstance(reward, int | float):
-        return state
-    others = {name: value for name, value in state.items() if name != "reward"}
-    return {**others, "rewards": reward * (n_rounds / max(n_rounds.sum(), 1))}
 
 
 def levels_of(epoch: Epoch, which: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from comband.learners.base import Seed
 from comband.learners.certifying.beliefs import Beliefs
 from comband.learners.certifying.claims import CERTIFICATE
 from comband.learners.certifying.epochs import Epochs
-from comband.learners.certifying.evidence import Evidence, rewards_by_epoch
+from comband.learners.certifying.evidence import Evidence
 from comband.learners.certifying.field import NEVER
 from comband.learners.certifying.moments import Asked, Entered, Guard, Told, Unanswered
 from comband.learners.certifying.parts import Parts
@@ -481,14 +481,6 @@ class CertifyingLearner(Selector):
         return self._all.changing(asking=asking, moving=moving)
 
     # ---- saving ------------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
-        """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
-        learnt = state.get("learnt") if isinstance(state, dict) else None
-        if isinstance(learnt, dict) and isinstance(learnt.get("evidence"), dict):
-            state = {**state, "learnt": {**learnt, "evidence": rewards_by_epoch(learnt["evidence"])}}
-        return super().from_state(state, policies, **objects)
 
     def _config(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters if name not in _OBJECTS}

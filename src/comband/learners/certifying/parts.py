@@ -275,7 +275,7 @@ class Parts:
             per_reward=per_reward,
         )
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
-        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1))
+        self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1), total=self.queue.front)
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)
         recent, kept = self.recent.contexts, [self.evidence.seen.events.contexts, *self.queue.contexts]
         require(

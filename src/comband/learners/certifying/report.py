@@ -43,7 +43,7 @@ class Report(Run):
                 f"{names[others[0]]} has a higher estimate; the promise is about {names[claim.leader]}, and it would "
                 "take more rounds to tell them apart"
             )
-        notes += self._notes()
+        notes += [*self._notes(), *self.watch.notes]
         if self.watch.places.note:
             notes.append(self.watch.places.note)
         made = claims(self, epsilon=claim.epsilon)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from comband.learners.certifying.moments import Asked, Began, Entered, Guard, Mo
 from comband.learners.certifying.orders import OrdersGuard
 from comband.problem import InputError, Problem
 from comband.rounds import Decisions
-from comband.storage import Array, Many, Part, State, Whole, check, require
+from comband.storage import ABSENT, Array, Default, Many, Part, State, Text, Whole, check, require
 
 _AUDIT_EVERY = 10  # one decision in so many has its propensities computed anew
 _AUDIT_MOST = 20  # of one ask or tell
@@ -292,6 +293,7 @@ class Watch:
         self.places, self.orders = PlacesGuard(problem), OrdersGuard(problem, names, period=period)
         own = (self.draws, self.unanswered, self.change, self.places, self.orders)
         self.guards: tuple[Guard, ...] = (*own, *self.further)
+        self.anew: list[State] = []  # guards that were in no file: their names, and after how many rounds they began
 
     def observe(self, moment: Moment) -> None:
         """Let all guards see it."""
@@ -311,14 +313,25 @@ class Watch:
             return self.draws.parts()
         return tuple(part for guard in self.guards for part in guard.parts())
 
+    # A guard with a default may begin at any round.
     SCHEMA: ClassVar = {
-        "draws": ExposureGuard.SCHEMA,
-        "unanswered": ExposureGuard.SCHEMA,
+        "draws": Default(ExposureGuard.SCHEMA, lambda sizes: ABSENT),
+        "unanswered": Default(ExposureGuard.SCHEMA, lambda sizes: ABSENT),
         "change": ChangeGuard.SCHEMA,
         "places": PlacesGuard.SCHEMA,
-        "orders": OrdersGuard.SCHEMA,
+        "orders": Default(OrdersGuard.SCHEMA, lambda sizes: ABSENT),
         "further": Many(Part()),
+        "anew": Default(Many({"guard": Text(), "rounds": Whole(0)}), lambda sizes: []),
     }
+
+    @property
+    def notes(self) -> list[str]:
+        """Which guards have not seen all rounds."""
+        return [
+            f"the guard {one['guard']} was not in the file from which this learner was loaded: it watches what came "
+            f"after the first {one['rounds']:,} rounds"
+            for one in self.anew
+        ]
 
     def state(self) -> State:
         """Of each guard what it remembers, for a file; see `comband.storage`."""
@@ -329,21 +342,29 @@ class Watch:
             "places": self.places.state(),
             "orders": self.orders.state(),
             "further": [guard.state() for guard in self.further],
+            "anew": self.anew,
         }
 
-    def restore(self, state: State, epochs: Epochs, n_rounds: int) -> None:
-        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched."""
+    def restore(self, state: State, epochs: Epochs, n_rounds: int, *, total: int) -> None:
+        """The inverse of `state`, checked: the current epoch, of which `n_rounds` are in, is watched; there are `total`
+        rounds in all.
+        """
         K, m, P = self.draws.exposure.n_actions, self.places.problem.list_size, len(self.orders.names)
         check(state, self.SCHEMA, K=K, m=m, P=P)
         further = state["further"]
-        if len(further) != len(self.further):
+        if len(further) > len(self.further):
             raise InputError(
-                f"it was saved with {len(further)} further guards, and {len(self.further)} are given; give as many, in "
-                "the same order, to load(…, guards=…)."
+                f"it was saved with {len(further)} further guards, and {len(self.further)} are given; give them in the "
+                "same order, new ones after them, to load(…, guards=…)."
             )
+        require(all(one["rounds"] <= total for one in state["anew"]), "guards cannot have begun after the last round.")
+        self.anew = list(state["anew"])
         own = (state[name] for name in ("draws", "unanswered", "change", "places", "orders"))
-        for guard, part in zip(self.guards, (*own, *further), strict=True):
-            guard.restore(part)
+        for guard, part in zip_longest(self.guards, (*own, *further), fillvalue=ABSENT):
+            if part is ABSENT:
+                self.anew.append({"guard": type(guard).__name__, "rounds": total})
+            else:
+                guard.restore(part)
         change = self.change
         require(
             state["change"]["drift"]["stretch"] == len(epochs) - 1

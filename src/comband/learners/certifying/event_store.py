@@ -19,10 +19,10 @@ Propensities = Callable[[Events, NDArray[np.int64], Rows], NDArray[np.float64]]
 """Q of the actions of some events, given for which candidates each of them counts."""
 
 
-class Seen:
+class EventStore:
     """Events with their rows of the incidence matrix, for the candidates that are left.
 
-    New events are kept as they come and joined when somebody looks: telling costs what is new. Events say in which
+    New events are kept as they come and joined when they are looked at: telling costs what is new. Events say in which
     epoch they were seen.
     """
 
@@ -52,7 +52,7 @@ class Seen:
         }
 
     @classmethod
-    def from_state(cls, state: State, n_policies: int) -> Seen:
+    def from_state(cls, state: State, n_policies: int) -> EventStore:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA, P=n_policies)
         columns, bits, events = state["columns"], state["bits"], Events.from_state(state["events"])
@@ -73,13 +73,13 @@ class Seen:
         seen.since = state["since"]
         return seen
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: EventStore) -> EventStore:
         """The events of both, in the order of decisions, for the columns that both have."""
         columns = np.intersect1d(self.columns, other.columns)
         both = [part.rows.take(np.searchsorted(part.columns, columns)) for part in (self, other)]
         joined = self.events + other.events
         events, chosen = events_of_rounds(joined, np.argsort(joined.ids, kind="stable"))
-        total = Seen(0)
+        total = EventStore(0)
         total.columns, total._events = columns, [events]
         since = [part.since[np.searchsorted(part.columns, columns)] for part in (self, other)]
         total.since = np.maximum(*since)

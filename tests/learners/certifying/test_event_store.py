@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from comband.learners.certifying.seen import Seen
+from comband.learners.certifying.event_store import EventStore
 from comband.rounds import Events
 
 
@@ -40,7 +40,7 @@ def equal_events(n: int, epoch: int) -> Events:
 def test_scores_and_squares_are_sums_over_events() -> None:
     rng = np.random.default_rng(0)
     P, sizes, n_rounds = 70, (40, 25), np.array([400, 300])
-    seen = Seen(P)
+    seen = EventStore(P)
     blocks = [block(rng, n, k, P) for k, n in enumerate(sizes)]
     for events, inside in blocks:
         seen.add(events, inside, np.arange(P))
@@ -83,7 +83,7 @@ def test_variances_of_scores_are_those_of_rounds_drawn_again() -> None:
             rewards=np.ones(len(hit)),
             propensities=np.asarray(0.1 + 0.08 * action, dtype=np.float64),
         )
-        seen = Seen(P)
+        seen = EventStore(P)
         seen.add(events, lists[action], np.arange(P))
         scores = seen.scores(np.arange(P), np.array([n]))
         found.append(scores - scores.mean())
@@ -108,7 +108,7 @@ def test_variances_where_several_events_speak_of_one_reward() -> None:
         rewards=np.ones(rewards * pairs),
         propensities=1 / sizes,
     )
-    seen = Seen(P)
+    seen = EventStore(P)
     seen.add(events, inside, np.arange(P))
     earned = (inside * sizes[:, None]).reshape(rewards, pairs, P).sum(axis=1) / 500
     expected = ((earned - earned.mean(axis=1, keepdims=True)) ** 2).sum(axis=0)
@@ -121,7 +121,7 @@ def test_variances_where_several_events_speak_of_one_reward() -> None:
 def test_newcomers_are_as_uncertain_as_their_own_rounds_make_them() -> None:
     """Two old candidates, one of which comes back, and a newcomer: of these the epoch 1 alone is known."""
     n_rounds = np.array([900, 100])
-    seen = Seen(2)
+    seen = EventStore(2)
 
     seen.add(equal_events(90, 0), np.ones((90, 1), dtype=bool), np.array([0]))
     seen.admit(np.array([0, 1, 2]), 1)
@@ -137,7 +137,7 @@ def test_rounds_before_anybody_was_known_do_not_make_newcomers_more_uncertain() 
     """Variances go by rounds that somebody left has events of: those before `restart`, say, are of none."""
     found = []
     for before in (0, 5000):
-        seen = Seen(0)
+        seen = EventStore(0)
         for epoch, (n, inside) in enumerate([(40, [True, False]), (8, [True, False, True])], start=1):
             seen.admit(np.arange(len(inside)), epoch)
             seen.add(equal_events(n, epoch), np.tile(inside, (n, 1)), np.arange(len(inside)))
