@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,18 +309,15 @@ def test_what_may_run_is_said_and_nothing_is_inline(served: Served) -> None:
 
 
 def test_figures_are_of_the_last_full_minute_though_traffic_has_stopped(browser: Browser, served: Served) -> None:
+    journal = served.service.journal
+    now, right = journal.wall() - 46 * 60_000, journal.wall
+    journal.wall = lambda: now  # type: ignore[method-assign]
     served.create(window_seconds=7200, fallback="now")
-    clock = served.service.journal.wall() - 46 * 60_000
-    right, served.service.journal.wall = served.service.journal.wall, lambda: clock  # type: ignore[method-assign]
     served.visit(50)
-    served.service.journal.wall = right  # type: ignore[method-assign]
-    with served.service.journal.database.transaction():  # as if it had been made then
-        served.service.journal.database.run("UPDATE minutes SET minute = ?", [clock // 60_000])
-    running = served.service.experiments.find("home")
-    running.experiment = replace(running.experiment, created=clock)
+    journal.wall = right  # type: ignore[method-assign]
     with opened(browser, one(served)) as page:
-        until(page, "#numbers", "none for 45 min")
-        assert tile(page, "decisions per minute").startswith("0none for 45")
+        until(page, "#numbers", "none for 4")
+        assert re.match("0none for 4[5-9] min", tile(page, "decisions per minute"))
         assert tile(page, "rewards per minute").startswith("0last full minute")
         page.click("#spec summary")
         said = text(page, "#declared")
