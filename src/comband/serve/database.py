@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 from comband.problem import InputError
 from comband.serve.bounds import Bounds
@@ -257,3 +258,14 @@ class Database(ABC):
 
     @abstractmethod
     def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+
+def hidden(text: str, address: str) -> str:
+    """A text without the address of a store, and without the password in it."""
+    try:
+        password = urlsplit(address).password
+    except ValueError:
+        password = None
+    for secret in sorted({address, password or address, unquote(password or address)}, key=len, reverse=True):
+        text = text.replace(secret, "…")
+    return text

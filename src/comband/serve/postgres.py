@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 
 from comband.problem import InputError
 from comband.serve.bounds import Bounds
-from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError
-from comband.serve.stores import hidden
+from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError, hidden
 from comband.text import missing_extra
 
 try:

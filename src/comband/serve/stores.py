@@ -119,14 +119,3 @@ def open_database(address: str, bounds: Bounds | None = None) -> Database:
         "a store must be sqlite:///FILE (with four slashes for an absolute path) or postgresql://…, got "
         f"{parts.scheme[:20] + ':…' if parts.scheme else 'another text'}."
     )
-
-
-def hidden(text: str, address: str) -> str:
-    """A text without the address of a store, and without the password in it."""
-    try:
-        password = urlsplit(address).password
-    except ValueError:
-        password = None
-    for secret in sorted({address, password or address, unquote(password or address)}, key=len, reverse=True):
-        text = text.replace(secret, "…")
-    return text

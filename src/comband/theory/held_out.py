@@ -22,6 +22,17 @@ def held_out_plan(
 
     A plan: the certificate holds for any number of rounds, and phase 2 follows from what it says. δ/2 is for each.
 
+    Parameters
+    ----------
+    problem:
+        The setting: K items, lists of m, rewards that sum to s at most.
+    n_policies:
+        P, how many candidates there are.
+    epsilon, delta:
+        The promise.
+    floor:
+        γ, the share of uniform lists in the mixture.
+
     >>> import comband as cb
     >>> n_verify, n_estimate, proxy = held_out_plan(cb.Problem(100, 5, 1), n_policies=100, epsilon=0.05, delta=0.05)
     >>> 5_000 < n_verify < n_estimate, 2.6 < proxy

@@ -41,6 +41,11 @@ class JointRounds:
         V.
     draws:
         N, how many policies stand for a mixture.
+
+    >>> import comband as cb
+    >>> rounds = cb.theory.joint_rounds(cb.Problem(100, 5, 1), n_policies=100, epsilon=0.05, delta=0.05)
+    >>> 1e5 < rounds.n_explore + rounds.n_estimate < 1.5e5
+    True
     """
 
     n_explore: int

@@ -117,6 +117,8 @@ class OnlineSchedule:
         α, Φ, k and A, with the factor for batches.
     n_online, n_uniform:
         Rounds with learnt exploration and with uniform lists, whichever are taken.
+    reasons:
+        Why each number is what it is, by name.
 
     >>> import comband as cb
     >>> schedule = cb.theory.pac_comband(
