@@ -181,7 +181,8 @@ CLAIM = Claim(
     draw=draw,
     remarks="That no run is wrong says little about δ: T is enough for the worst world, and in these the answer is "
     "right for good long before. What could have failed is the bound on the spread: with λ doubled it does. At K/m = 2 "
-    "uniform lists need fewer rounds, which is known before any data, and OnlineComband then shows them. The last check, on rounds until the answer is "
+    "uniform lists need fewer rounds, which is known before any data, and OnlineComband then shows them. The last "
+    "check, on rounds until the answer is "
     "right for good, was first over all worlds and undecided with few seeds; it was narrowed to one world, with more "
     "seeds, after that was seen.",
 )
