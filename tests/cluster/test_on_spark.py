@@ -54,6 +54,7 @@ def document(folder: Path, candidates: str, client: object = None) -> str:
     return json.dumps(evaluate_log(folder, candidates, n_actions=20, client=client).as_dict())
 
 
+@pytest.mark.slow
 def test_the_same_bytes_designs_and_errors_as_here(log: tuple[Path, Path], tmp_path: Path) -> None:
     folder, lists = log
     told: list[tuple[str, int, int]] = []

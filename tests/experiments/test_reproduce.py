@@ -50,6 +50,7 @@ def test_the_page_fits_a_narrow_screen_and_its_pictures_stay_legible(
     context.close()
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_gives_the_same_page(tmp_path: Path) -> None:
     reproduce([toy()], tmp_path / "whole", workers=1)
     results = (tmp_path / "whole" / "results" / "toy.jsonl").read_bytes()

@@ -79,6 +79,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_the_same_as_uninterrupted(tmp_path: Path) -> None:
     """SIGKILL in the middle; nothing goes on working in secret; the rest is run afterwards."""
     script = tmp_path / "script.py"

@@ -43,7 +43,9 @@ class Served:
 
     def _client(self) -> httpx.Client:
         return httpx.Client(
-            base_url=self.address, headers={"authorization": f"Bearer {self.token}"} if self.token else {}
+            base_url=self.address,
+            headers={"authorization": f"Bearer {self.token}"} if self.token else {},
+            timeout=LIMIT,
         )
 
     def create(self, name: str = "home", **more: Any) -> None:

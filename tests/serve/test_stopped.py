@@ -15,16 +15,16 @@ from comband.serve.learning import Learning
 from comband.serve.progress import Progress
 from comband.serve.service import Service
 from tests.serve.worlds import QUICK, World, caught_up, listening, play, service, spec
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 
 
 def said(address: str) -> tuple[str, int, bool]:
     """What readiness, metrics and the experiment say."""
-    ready = httpx.get(f"{address}/readyz")
+    ready = httpx.get(f"{address}/readyz", timeout=LIMIT)
     assert ready.status_code == 200  # lists are still shown
-    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    lines = httpx.get(f"{address}/metrics", timeout=LIMIT).text.splitlines()
     figure = next(line for line in lines if line.startswith("comband_experiment_learning_stopped{"))
-    warnings = httpx.get(f"{address}/v1/experiments/test").json()["warnings"]
+    warnings = httpx.get(f"{address}/v1/experiments/test", timeout=LIMIT).json()["warnings"]
     return ready.json()["status"], int(figure.split()[-1]), any("Learning stopped" in one for one in warnings)
 
 

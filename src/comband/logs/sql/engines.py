@@ -33,7 +33,7 @@ class Engine(Protocol):
 def open_engine(where: Any) -> Iterator[Engine]:
     """A database by its address, or by a connection that is there already.
 
-    "duckdb:" is an empty DuckDB, for files (read_parquet('log/*.parquet')), "duckdb:///shop.db" one with tables,
+    "duckdb:" is an empty DuckDB, for files (``read_parquet('log/*.parquet')``), "duckdb:///shop.db" one with tables,
     "postgresql://user@host/base" a PostgreSQL, "spark:local[2]" and "spark://host:7077" Spark SQL.
     """
     if not isinstance(where, str):

@@ -33,7 +33,8 @@ class SqlTable:
     where:
         Its address, or a connection (`comband.logs.sql.open_engine`).
     table:
-        The table, or a query in parentheses, in the database's own SQL: shop.clicks, read_parquet('log/*.parquet').
+        The table, or a query in parentheses, in the database's own SQL: ``shop.clicks``,
+        ``read_parquet('log/*.parquet')``.
 
     >>> from comband.logs.sql import SqlTable
     >>> str(SqlTable("duckdb:///shop.db", "clicks"))
