@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts
 from comband.estimates.importance import ValueSums
 from comband.learners.atomic import alone
@@ -18,11 +17,10 @@ from comband.learners.selector import Selector
 from comband.lists import check_lists, check_propensities
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.problem import InputError, Problem, check_count
-from comband.results import Candidate, Selection, Status
+from comband.results import Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.storage import Array, Part, State, Whole
 
-_RUNNERS_UP = 3
 _VERBS = {
     "choose": "def choose(self, X, rng): return lists (n, m) for the contexts X, and the propensity of each shown item",
     "update": "def update(self, rounds): learn from rounds.rewards (n, m) and rounds.decisions",
@@ -124,29 +122,12 @@ class CustomLearner(Selector):
     @alone
     def result(self) -> Selection:
         """The candidate of highest importance-weighted reward; nothing is promised."""
-        rho, n = self.problem.max_reward, max(self.rounds, 1)
-        best, *others = (
-            Candidate(int(i), self.policies.names[i], float(self._totals[i] / n), (0.0, rho)) for i in self._ranked()
-        )
-        return Selection(
-            policy=self.policies[best.index],
-            best=best,
-            epsilon=rho,
-            delta=0.0,
-            rounds=self.rounds,
-            runners_up=tuple(others),
-            claims=(nothing(self.PROMISES_NOTHING),),
-        )
+        return self._by_totals(self._totals, max(self.rounds, 1), why=self.PROMISES_NOTHING)
 
     @alone
     def status(self) -> Status:
         """Where the learner stands now."""
-        return Status(self.rounds, self.policies.names[self._ranked()[0]], len(self.policies))
-
-    def _ranked(self) -> NDArray[np.int64]:
-        # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
-        ties = np.random.default_rng(self.rounds).random(len(self._totals))
-        return np.lexsort((ties, -self._totals))[: 1 + _RUNNERS_UP]
+        return Status(self.rounds, self.policies.names[self._ranked(self._totals)[0]], len(self.policies))
 
     def _decide(self, X: Contexts, first_id: int) -> Decisions:
         self._work_on_copies()

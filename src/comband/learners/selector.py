@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.records import int_prints
+from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Learner, Seed
@@ -17,8 +18,11 @@ from comband.oracles.base import Oracle
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import InputError, Problem
+from comband.results import Candidate, Selection
 from comband.rounds import Decisions
 from comband.storage import Array, Many, Part, State, Text, check
+
+_RUNNERS_UP = 3
 
 _PROBES = 16  # contexts on which policies are compared
 _PROBE_SCHEMA = {"contexts": Many(Part()), "lists": Array("u8", ("P",))}
@@ -126,6 +130,29 @@ class Selector(Learner):
             some = np.arange(min(_PROBES - self._n_probes, len(decisions)))
             self._probe_contexts = (*self._probe_contexts, take_contexts(decisions.contexts, some))
             self._n_probes += len(some)
+
+    def _ranked(self, totals: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The policies by falling total. Equal ones are ordered at random by a generator of their own, so that looking
+        changes nothing.
+        """
+        return np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))
+
+    def _by_totals(self, totals: NDArray[np.float64], n_rounds: int, *, why: str) -> Selection:
+        """The policy of highest total over so many rounds, of which nothing is promised, and why."""
+        rho = self.problem.max_reward
+        best, *others = (
+            Candidate(int(i), self.policies.names[i], float(totals[i] / n_rounds), (0.0, rho))
+            for i in self._ranked(totals)[: 1 + _RUNNERS_UP]
+        )
+        return Selection(
+            policy=self.policies[best.index],
+            best=best,
+            epsilon=rho,
+            delta=0.0,
+            rounds=self.rounds,
+            runners_up=tuple(others),
+            claims=(nothing(why),),
+        )
 
     @property
     def _can_be_saved(self) -> bool:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
 from comband._kernels.orders import shuffle_lists
-from comband.claims import nothing
 from comband.contexts import Contexts, n_contexts, take_contexts
 from comband.learners.atomic import alone
 from comband.learners.base import Seed
@@ -20,13 +19,12 @@ from comband.lists import check_lists
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
 from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
-from comband.results import REGRET_INSTEAD, Candidate, Selection, Status
+from comband.results import REGRET_INSTEAD, Selection, Status
 from comband.rounds import Decisions, Rounds
 from comband.storage import Array, State, Whole, require
 
 Propensities = Literal["always", "when rewarded"]
 
-_RUNNERS_UP = 3
 _FIRST = np.zeros(1, dtype=np.int64)
 _NONE = np.full(1, -1)
 _SNAPSHOT_BYTES = 1 << 28  # of earlier weights, kept for decisions whose propensities are still to be computed
@@ -88,22 +86,8 @@ class WeightedPolicies(Selector):
     @alone
     def result(self) -> Selection:
         """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
-        rho, n = self.problem.max_reward, max(self._rounds_learnt(), 1)
-        totals = self.estimated_totals
-        # Equal totals are ordered at random by a generator of their own, so that looking changes nothing.
-        ranked = np.lexsort((np.random.default_rng(self.rounds).random(len(totals)), -totals))[: 1 + _RUNNERS_UP]
-        best, *others = (
-            Candidate(int(i), self.policies.names[i], min(float(totals[i] / n), rho), (0.0, rho)) for i in ranked
-        )
-        return Selection(
-            policy=self.policies[best.index],
-            best=best,
-            epsilon=rho,
-            delta=0.0,
-            rounds=self.rounds,
-            runners_up=tuple(others),
-            claims=(nothing(self.PROMISES_NOTHING),),
-        )
+        n_rounds = max(self._rounds_learnt(), 1)
+        return self._by_totals(self.estimated_totals, n_rounds, why=self.PROMISES_NOTHING)
 
     @alone
     def status(self) -> Status:

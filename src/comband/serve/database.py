@@ -30,7 +30,7 @@ class CutError(UnavailableError):
 
 
 class LockedError(UnavailableError):
-    """Somebody else holds a lock for too long."""
+    """A lock is held elsewhere for too long."""
 
 
 class BusyError(UnavailableError):

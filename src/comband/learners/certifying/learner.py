@@ -59,7 +59,7 @@ class CertifyingLearner(Selector):
     What is shown next depends on which answers came between which decisions, and on nothing else: not on the order or
     the parts in which they were told. Rounds are added up in the order of decisions; candidates are dropped, and epochs
     begin, when decisions are asked for, or before that when all decisions are in the evidence, so that no answer can
-    come in between. For a certificate anybody may look at any time (`done`, `result`, `status`).
+    come in between. A certificate may be looked for at any time (`done`, `result`, `status`).
 
     Its parts can be looked at: `epochs`, `queue`, `evidence`, `verdict`, `watch`.
 

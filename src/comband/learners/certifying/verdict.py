@@ -39,7 +39,7 @@ class Verdict:
     may begin anew (`restarts`), that is so over all stretches together: the current one, number `stretch`, has its
     share of `field.delta`, which is `delta`; see `comband.learners.certifying.stretches`.
 
-    Whoever asks may look for a certificate at any time (`look`), and one that was seen stays. Who is dropped has a say
+    A certificate may be looked for at any time (`look`), and one that was seen stays. Who is dropped has a say
     in what is shown next: that is judged (`judge`) at moments that do not depend on how answers were told.
 
     Parameters

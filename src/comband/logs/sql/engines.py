@@ -51,7 +51,7 @@ def open_engine(where: Any) -> Iterator[Engine]:
 
 
 def _engine_of(given: Any) -> Engine:
-    """The engine of a connection that somebody else opened, and closes."""
+    """The engine of a connection that is opened and closed elsewhere."""
     if all(hasattr(given, name) for name in ("dialect", "fetch", "frozen")):
         engine: Engine = given
         return engine
