@@ -24,7 +24,7 @@ import comband as cb
 K, M, CONTEXTS = 500, 5, 5_000
 PROBLEM = cb.Problem(K, M, sparsity=1)
 FLOOR = 0.5  # the share of uniform draws in every slot is at least this
-_MAIN = "from comband.cli import main; main()"
+_MAIN = "from comband.commands.cli import main; main()"
 
 
 @functools.cache

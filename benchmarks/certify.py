@@ -35,7 +35,7 @@ from comband.cluster.connecting import client_of
 
 Array = NDArray[np.float64]
 EPSILONS = {"bibtex": 0.10, "Corel5k": 0.15, "enron": 0.05, "yeast": 0.05}  # share of the best candidate's value
-METHODS: dict[str, tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]] = {
+METHODS: dict[str, tuple[type[cb.certify.CertifyingLearner], dict[str, Any]]] = {
     "adaptive": (cb.AdaptiveComband, {}),
     "uniform lists": (cb.UniformLists, {}),
     "uniform mixture": (cb.UniformMixture, {}),

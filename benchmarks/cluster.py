@@ -209,7 +209,7 @@ def design(figures: Figures, folder: Path, n_rounds: int, n_policies: int, worke
     from distributed import Client
 
     from comband.evaluation import design_log
-    from comband.solvers import sharded
+    from comband.explore.solvers import sharded
 
     log = folder / f"log-{n_rounds}"
     write_log(log, n_rounds, per_file=max(n_rounds // 4, 1))

@@ -21,12 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from comband.design import COLUMNS_A_CALL, WARM_START_FROM
-from comband.solvers.corrective import FullyCorrective, warm_start
-from comband.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, minimise
-from comband.solvers.incidence import BLOCK_WORDS, LANES, Incidence, PackedIncidence, SparseIncidence, build_incidence
-from comband.solvers.potential import LogBarrier
-from comband.solvers.stopping import State, Stopping
+from comband.explore.design import COLUMNS_A_CALL, WARM_START_FROM
+from comband.explore.solvers.corrective import FullyCorrective, warm_start
+from comband.explore.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, minimise
+from comband.explore.solvers.incidence import (
+    BLOCK_WORDS,
+    LANES,
+    Incidence,
+    PackedIncidence,
+    SparseIncidence,
+    build_incidence,
+)
+from comband.explore.solvers.potential import LogBarrier
+from comband.explore.solvers.stopping import State, Stopping
 
 GAMMA = 0.5
 SOLVERS: dict[str, tuple[Rule, int]] = {

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.certify.orders import OrdersGuard
+from comband.certify.watch import ChangeGuard
 
 CONTEXTS, ITEMS, P, M, SHARED, BATCH = 20, 60, 8, 5, 3, 100
 OTHERS = 0.015  # clicks per round of the other candidates
@@ -64,7 +66,7 @@ def play(gap: float, seed: int, *, before: int, after: int, clicks: float = 0.05
         edges = np.cumsum((world.before if played < before else world.after)[X], axis=1)
         clicked = (rng.random(BATCH)[:, None] >= edges).sum(axis=1)
         learner.tell(decisions, (decisions.lists == clicked[:, None]).astype(np.float64))
-        for guard in (learner.watch.orders, learner.watch.change):
+        for guard in (learner.watch[OrdersGuard], learner.watch[ChangeGuard]):
             if guard.warning:
                 return played + BATCH, guard.warning
     return None, ""

@@ -91,7 +91,14 @@ def measure(kind: str, n_rounds: int, n_policies: int, n_contexts: int, repeats:
         subprocess.run([sys.executable, "-c", write], check=True)
         log, lists = folder / f"log.{kind}", folder / "lists.parquet"
         size = (log.stat().st_size + lists.stat().st_size) / 2**20
-        evaluate = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(log), "--quiet"]
+        evaluate = [
+            sys.executable,
+            "-c",
+            "from comband.commands.cli import main; main()",
+            "evaluate",
+            str(log),
+            "--quiet",
+        ]
         evaluate += ["--candidates", str(lists), "--sparsity", "1", "--json"]
         scans, evaluations = [], []
         for _ in range(repeats):

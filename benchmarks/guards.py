@@ -188,7 +188,7 @@ CHANGES = {
 
 def time_to_notice(before: tuple[float, float], after: tuple[float, float], seed: int, half: int) -> int | None:
     """Rounds from a change after `half` rounds to the alarm of a guard that has seen ten clean stretches before."""
-    rng, guard = np.random.default_rng([seed, 14]), cb.estimates.DriftGuard()
+    rng, guard = np.random.default_rng([seed, 14]), cb.statistics.DriftGuard()
     for stretch in range(11):
         length = 2 * half if stretch == 10 else 200
         early, late = (rng.random((length, 2)) < rates for rates in (before, after))

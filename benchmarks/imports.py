@@ -23,7 +23,7 @@ CODE = {
     "what the start page uses": START,
     "all names without scikit-learn": USE,
     "all names": "from comband import *",
-    "comband --help": "import sys; sys.argv = ['comband', '--help']; from comband.cli import main; main()",
+    "comband --help": "import sys; sys.argv = ['comband', '--help']; from comband.commands.cli import main; main()",
     "python": "pass",
 }
 

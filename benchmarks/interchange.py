@@ -38,7 +38,15 @@ Figures = dict[str, float]
 
 def evaluate(log: Path, lists: Path, *options: str) -> dict[str, Any]:
     """What `comband evaluate` says of a log."""
-    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(log), "-c", str(lists)]
+    command = [
+        sys.executable,
+        "-c",
+        "from comband.commands.cli import main; main()",
+        "evaluate",
+        str(log),
+        "-c",
+        str(lists),
+    ]
     command += ["--json", "--delta", str(_DELTA), *options]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if not run.stdout:

@@ -322,8 +322,7 @@ def _has_vw() -> bool:
     try:
         import vowpalwabbit  # noqa: F401
     except ImportError:
-        hint = "pip install 'comband[vw]', or '.[vw]' in a clone"
-        print(f"Vowpal Wabbit is not installed and is left out ({hint}).", file=sys.stderr)
+        print("Vowpal Wabbit is not installed and is left out (pip install vowpalwabbit).", file=sys.stderr)
         return False
     return True
 

@@ -26,7 +26,7 @@ import comband as cb
 from benchmarks.certify import World, made_world, real_world
 
 HORIZONS = (4_000, 16_000, 64_000)
-LEARNERS: dict[str, tuple[type[cb.learners.CertifyingLearner], dict[str, Any]]] = {
+LEARNERS: dict[str, tuple[type[cb.certify.CertifyingLearner], dict[str, Any]]] = {
     "objective rounds": (cb.AdaptiveComband, {}),
     "objective reward": (cb.AdaptiveComband, {"objective": "reward"}),
     "uniform mixture": (cb.UniformMixture, {}),

@@ -24,13 +24,13 @@ import numpy as np
 import comband as cb
 from comband import theory
 from comband._kernels.online import credit_rounds
-from comband.environments.adversarial import drifting, entropy_trap, popularity_burst, switching
-from comband.experiments.catalogue.rate_worlds import KINDS, rate_world
-from comband.exploration import Explorer, Standing
-from comband.exploration.mixture import mixture_explorer
-from comband.learners import CertifyingLearner
+from comband.certify import CertifyingLearner
+from comband.explore.explorers import Explorer, Standing
+from comband.explore.explorers.mixture import mixture_explorer
+from comband.paper.catalogue.rate_worlds import KINDS, rate_world
 from comband.regret import play
 from comband.theory.online import Explorations
+from comband.worlds.adversarial import drifting, entropy_trap, popularity_burst, switching
 
 DELTA = 0.05
 

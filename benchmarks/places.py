@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from benchmarks.certify import EPSILONS, World, certify, made_world, real_world
 from comband._kernels.disagreement import disagreement_lists, disputed_counts
 from comband._kernels.places import examination_lists, examination_needs, pair_lists, pair_needs
-from comband.exploration.adaptive import smallest_disputed
+from comband.explore.explorers.adaptive import smallest_disputed
 
 READINGS = ("examination", "pairs")
 METHODS = ("adaptive", "uniform mixture", "A/B/n")

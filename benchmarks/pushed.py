@@ -5,7 +5,8 @@ Parquet files, one day each, read by DuckDB. Measured, by the clock and in proce
 
 - `bare`: SELECT count(*), sum(reward) over all rounds, before and after everything else;
 - `columns`: the same with the sum or minimum of every column that an evaluation needs;
-- `table`: an evaluation by statements, with the bytes that they move; `wide` the same with a column for each slot;
+- `table`: an evaluation by statements, with the bytes that they move, twice; `unstated` the same without
+  `min_propensity`, so that the smallest propensity is asked for too; `wide` with a column for each slot;
 - `files`: an evaluation of the same files here; its document must be the same bytes;
 - `first`, `again`, `one day more`: with a state, all days but one, the same again, and one day more; `since` the same
   where days before are trusted.
@@ -34,7 +35,7 @@ class Counting:
     """DuckDB, with the bytes that its answers have."""
 
     def __init__(self, connection: Any) -> None:
-        from comband.logs.sql.engines import DuckDb
+        from comband.evaluation.logs.sql.engines import DuckDb
 
         self._inner, self.moved, self.dialect = DuckDb(connection), 0, DuckDb.dialect
 
@@ -74,7 +75,7 @@ def measure(folder: Path, n_rounds: int, per_day: int, n_policies: int) -> dict[
     import duckdb
 
     from comband.evaluation import evaluate_log
-    from comband.logs.sql import SqlTable
+    from comband.evaluation.logs.sql import SqlTable
 
     size = by_day(folder, n_rounds, per_day)
     log = folder / "log"
@@ -109,6 +110,8 @@ def measure(folder: Path, n_rounds: int, per_day: int, n_policies: int) -> dict[
     note("columns", lambda: connection.sql(f"SELECT {everything} FROM {table}").fetchall())
     there = note("table", lambda: evaluate_log(SqlTable(engine, table), lists, **options))
     note("bare again", bare)
+    note("table again", lambda: evaluate_log(SqlTable(engine, table), lists, **options))
+    note("unstated", lambda: evaluate_log(SqlTable(engine, table), lists, sparsity=1))
     here = note("files", lambda: evaluate_log(log, lists, **options))
     found["same_bytes"] = json.dumps(there.as_dict()) == json.dumps(here.as_dict())
     slots = ", ".join(f"{one}s[{i + 1}] AS {one}_{i}" for one in ("item", "reward") for i in range(M))
@@ -147,8 +150,9 @@ def measure(folder: Path, n_rounds: int, per_day: int, n_policies: int) -> dict[
 def told(found: dict[str, Any]) -> list[str]:
     """What the figures say."""
     n, bare = found["rounds"], min(found["bare"]["cpu"], found["bare again"]["cpu"])
+    found["table"] = min(found["table"], found["table again"], key=lambda one: float(one["cpu"]))
     lines = [f"same bytes: {found['same_bytes']}; increments as a rescan: {found['same_increments']}"]
-    for name, base in (("table", bare), ("wide", found["bare, wide"]["cpu"])):
+    for name, base in (("table", bare), ("unstated", bare), ("wide", found["bare, wide"]["cpu"])):
         used, moved = found[name]["cpu"], found[name]["moved"]
         scans, share = used / found["columns"]["cpu"], moved / found["file_bytes"]
         lines.append(

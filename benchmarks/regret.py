@@ -25,7 +25,7 @@ import comband as cb
 from comband import theory
 from comband._kernels.ftrl import ftrl_solve, softmax_solve
 from comband._kernels.lists import credit, inclusion
-from comband.contexts import Contexts
+from comband.page.contexts import Contexts
 from comband.theory import Barrier
 
 Figures = dict[str, Any]
@@ -101,7 +101,11 @@ def steps(quick: bool) -> Figures:
         rng = np.random.default_rng(0)
         schedule = theory.exp4_comb_sparse(cb.Problem(1000, 5, 1), n_policies=size, horizon=100_000)
         eta, nu = schedule.step_size, schedule.barrier
-        ftrl, stream, other = cb.solvers.Ftrl(size, eta=eta, nu=nu), np.zeros((n, size)), np.full(size, 1 / size)
+        ftrl, stream, other = (
+            cb.explore.solvers.Ftrl(size, eta=eta, nu=nu),
+            np.zeros((n, size)),
+            np.full(size, 1 / size),
+        )
         popularity = rng.random(size)
         passes, kkt, total = 0, 0.0, 0.0
         for t in range(n):
@@ -119,7 +123,7 @@ def steps(quick: bool) -> Figures:
             for kind in (0, 1):
                 start = np.full(size, 1 / size)
                 times[kind, repeat] = seconds(lambda: replay(stream, kind == 0, eta, eta / nu, start)) / n  # noqa: B023
-            again = cb.solvers.Ftrl(size, eta=eta, nu=nu)
+            again = cb.explore.solvers.Ftrl(size, eta=eta, nu=nu)
             called[0, repeat] = seconds(lambda: [again.solve(losses) for losses in stream]) / n  # noqa: B023
             called[1, repeat] = seconds(lambda: [softmax_solve(losses, eta, other) for losses in stream]) / n  # noqa: B023
         mine, softmax = np.median(times[:, 1:], axis=1)
@@ -245,7 +249,7 @@ def stability(quick: bool) -> Figures:
             for size in (10, 100, 1000) if quick else (3, 10, 100, 1000, 10_000):
                 dense = cb.Problem(rho, rho, rho)
                 schedule = theory.exp4_comb_sparse(dense, n_policies=size, horizon=1000, barrier=barrier)
-                ftrl = cb.solvers.Ftrl(size, eta=schedule.step_size, nu=schedule.barrier)
+                ftrl = cb.explore.solvers.Ftrl(size, eta=schedule.step_size, nu=schedule.barrier)
                 losses = np.zeros(size)
                 rng = np.random.default_rng(rho)
                 for t in range(100 if quick else 400):
@@ -288,7 +292,7 @@ def regret(quick: bool, figures: Path | None) -> Figures:
         "Exp4": theory.exp4(problem, n_policies=P, horizon=T).regret,
     }
     rows = []
-    for name, adversary in cb.environments.ADVERSARIES.items():
+    for name, adversary in cb.worlds.ADVERSARIES.items():
         sequence = adversary(policies, problem, horizon=T, seed=1)
         best = float(sequence.totals(policies).max())
         print(f"  {name}: T={T}, P={P}, K={K}, m={m}, s=1, told every {at_once}; the best policy collects {best:.0f}")
@@ -320,7 +324,7 @@ def actions(quick: bool) -> Figures:
     for K in (64, 1024) if quick else (64, 128, 256, 512, 1024):
         problem = cb.Problem(n_actions=K, list_size=m, sparsity=1)
         policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
-        sequence = cb.environments.switching(policies, problem, horizon=T, rate=0.8, seed=1)
+        sequence = cb.worlds.switching(policies, problem, horizon=T, rate=0.8, seed=1)
         makers: dict[str, Callable[[int], cb.Learner]] = {
             "sparse": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, seed=i),  # noqa: B023
             "sharp": lambda i: cb.Exp4CombSparse(problem, policies, horizon=T, barrier="sharp", seed=i),  # noqa: B023
@@ -357,13 +361,13 @@ def long(quick: bool) -> Figures:
     T = 5000 if quick else 100_000
     problem = cb.Problem(n_actions=1000, list_size=5, sparsity=1)
     policies = OneTable(random_table(50, 1000, problem, np.random.default_rng(0)))
-    sequence = cb.environments.drifting(policies, problem, horizon=T, rate=0.3, seed=1)
+    sequence = cb.worlds.drifting(policies, problem, horizon=T, rate=0.3, seed=1)
     learner = cb.Exp4CombSparse(problem, policies, horizon=T, propensities="when rewarded")
     memory = []
     spent = 0.0
     for start in range(0, T, T // 5):
         part = slice(start, start + T // 5)
-        fifth = cb.environments.AdversarialSequence(
+        fifth = cb.worlds.AdversarialSequence(
             problem, sequence.contexts[part], sequence.actions[part], sequence.rewards[part]
         )
         spent += seconds(lambda: cb.regret.play(learner, fifth, progress=True))  # noqa: B023

@@ -7,7 +7,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from typer.testing import CliRunner
 
 import comband
-from comband.cli import COMMANDS, app
+from comband.commands.cli import COMMANDS, app
+from comband.page.declaring import markdown
 
 project = "comband"
 author = "The comband maintainers"
@@ -63,8 +64,9 @@ def command_reference() -> str:
     """Every command's own --help, so that the page cannot drift from the program."""
     page = [
         "# Commands",
-        "Data go to standard output, progress and remarks to standard error. Exit codes: 0 done, 1 the input was "
-        "refused (one sentence says why), 2 the command was not understood.",
+        "Data go to standard output, progress and remarks to standard error. Exit codes: 0 done (`evaluate`: a "
+        "candidate is decided on), 1 the input was refused, or is not valid (one sentence says why), 2 the command was "
+        "not understood, 3 `evaluate` has decided nothing yet (`--exit-zero`: 0).",
     ]
     for name, summary in sorted(COMMANDS.items()):
         text = CliRunner().invoke(app, [name, "--help"], prog_name="comband", env={"TERMINAL_WIDTH": "84"}).stdout
@@ -73,6 +75,21 @@ def command_reference() -> str:
 
 
 Path(__file__).with_name("cli.md").write_text(command_reference(), encoding="utf-8")
+Path(__file__).with_name("settings.md").write_text(
+    f"""# All settings of an experiment
+
+What is said before the first visitor comes. Each setting is declared once, in `comband.certify.spec` (the page in
+`Problem`), and means the same as an argument of {{py:class}}`comband.AdaptiveComband` and the other certifying
+learners, in a saved file, as a field of `POST /v1/experiments` and of `[[experiments]]` in TOML
+({{doc}}`howto_serve`), and as an option of `comband simulate` (`--first-epoch 500`; `n_actions`, `list_size`,
+`max_rounds` and `exploration` are `--items`, `--slots`, `--rounds` and `--learner` there). What a learner or the
+service cannot heed it refuses in a sentence. `learner.declared`, reports and the page of the service list what was
+said.
+
+{markdown(comband.Problem, comband.certify.CertifyingLearner.SPEC)}
+""",
+    encoding="utf-8",
+)
 
 
 def prepare(app, what, name, obj, options, lines):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import comband as cb
-from comband.reports import evaluation_page
+from comband.show import evaluation_page
 
 rng, goods, n = np.random.default_rng(1), np.array([f"sku-{i}" for i in range(20)]), 4000  # instead of your own log:
 shown, ages = rng.permuted(np.tile(np.arange(20), (n, 1)), axis=1)[:, :3], rng.integers(18, 80, size=n)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import comband as cb
-from comband import storage
+from comband.page import storage
 
 NASTY: tuple[Any, ...] = (
     None,

@@ -11,7 +11,7 @@ from scipy.special import wrightomega
 from scipy.stats import binom
 
 from comband import theory
-from comband.problem import Problem
+from comband.page.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -12,13 +12,13 @@ import pytest
 import scipy.sparse as sp
 
 import comband as cb
-from comband import design
-from comband.exploration import Explorer, MixtureExplorer, Standing
-from comband.learners.certifying import Entered, Guard, Moment
-from comband.logs import LogFormat
-from comband.logs.columns import as_floats, as_keys
-from comband.logs.formats import RawRounds
-from comband.testing import EnvironmentSuite, check
+from comband.certify.notifications import Entered, Guard, Moment
+from comband.evaluation.logs import LogFormat
+from comband.evaluation.logs.columns import as_floats, as_keys
+from comband.evaluation.logs.formats import RawRounds
+from comband.explore import design
+from comband.explore.explorers import Explorer, MixtureExplorer, Standing
+from comband.worlds.testing import EnvironmentSuite, check
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 SHOP = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -69,7 +69,7 @@ class LeaderFirst:
 
 
 def test_an_exploration_of_ones_own() -> None:
-    learner = cb.learners.CertifyingLearner(PROBLEM, CANDIDATES, exploration=LeaderFirst(), epsilon=0.05, seed=3)
+    learner = cb.certify.CertifyingLearner(PROBLEM, CANDIDATES, exploration=LeaderFirst(), epsilon=0.05, seed=3)
     result = cb.run(learner, SHOP, batch_size=200, max_rounds=30_000).result
     truth = SHOP.values(CANDIDATES)
     assert result.epsilon <= 0.05
@@ -118,7 +118,7 @@ def test_a_step_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = SHOP.sample(3000, np.random.default_rng(6))
     decisions = mixture.draw(batch.contexts, 7)
     rounds = cb.Rounds(decisions, batch.answer(decisions.lists))
-    enough = cb.solvers.Stopping(relative_gap=1e-3, max_steps=5000)
+    enough = cb.explore.solvers.Stopping(relative_gap=1e-3, max_steps=5000)
     found = {
         solver: cb.design_exploration(rounds, CANDIDATES, problem=PROBLEM, solver=solver, stopping=enough)
         for solver in ("average", "corrective")

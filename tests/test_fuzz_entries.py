@@ -28,11 +28,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import comband as cb
-from comband.estimates import PlaceGuard
-from comband.places import fit_examination
-from comband.problem import InputError
-from comband.totals import TotalRounds
-from tests.logs.worlds import write_both
+from comband.page.places import fit_examination
+from comband.page.problem import InputError
+from comband.page.totals import TotalRounds
+from comband.statistics import PlaceGuard
+from tests.evaluation.logs.worlds import write_both
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -467,7 +467,7 @@ def _judge(f: Fuzz, rounds: Any) -> None:
             problem=(TABLE,),
             floor=(..., 0.5, 1.0, 0.01),
             solver=(..., "corrective", "frank-wolfe"),
-            stopping=(..., None, cb.solvers.Stopping(max_steps=20)),
+            stopping=(..., None, cb.explore.solvers.Stopping(max_steps=20)),
             indices=(..., None, [0], [0, 0], [1, 9]),
             start=(..., None, 0, 1, 99),
             n_columns=(..., None, 1, 5),
@@ -570,6 +570,18 @@ LEARNERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "UniformMixture": EPOCHS,
     "TwoPhaseComband": EPOCHS,
     "ABTest": {**EPOCHS, "eliminate": (..., True, False)},
+    "Confirmation": {
+        "candidate": ("policy 0",),
+        "production": ("policy 1",),
+        "share": (..., 0.5, 0.01),
+        "at_least": (..., 0.0, -0.1, 0.1),
+        "delta": (..., 0.05, 1e-150),
+        "expected": (..., None, 0.2),
+        "value": (..., None, 0.1),
+        "max_rounds": (..., None, 5, 10**150),
+        "patience": (..., None, 3, 10**150),
+        "seed": (..., 0),
+    },
     "PacComband": TWO_PHASES,
     "SingleLabelComband": TWO_PHASES,
     "UniformExploration": {"n_rounds": (5, 100, 10**150), "delta": (..., 0.05, 1e-150), "seed": (..., 0)},
@@ -727,7 +739,7 @@ def schedules(f: Fuzz) -> None:
         assert plan.n_estimate >= 1
         assert str(plan)
     epsilon = f.try_(
-        cb.schedule.forecast_epsilon,
+        cb.certify.fixed_time.schedule.forecast_epsilon,
         problem,
         **f.some(**more, n_estimate=THEORY["n_estimate"], second_moment=(1.0, 1e-9)),
     )

@@ -1,4 +1,4 @@
-"""Imports go one way: no circles, and each layer only from those above it in CONTRIBUTING.md."""
+"""Imports go one way: no circles, and each room only from those above it in CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tools.rooms import FIGURE, flows, handed_out, rooms
 
 from tests.documents import ROOT
 
@@ -16,15 +17,13 @@ SOURCE = ROOT / "src" / "comband"
 Graph = Mapping[str, set[str]]
 
 
-def layers(text: str) -> dict[str, int]:
-    """Each module or package named in the numbered list under "The layers", with the number of its line."""
-    section = text.split("## The layers", 1)[1].split("\n## ", 1)[0]
-    order: dict[str, int] = {}
-    for number, names in re.findall(r"^(\d+)\. ((?:`\w+`(?:, )?)+):", section, re.MULTILINE):
-        for name in re.findall(r"`(\w+)`", names):
-            assert name not in order, f"{name} stands in two layers"
-            order[name] = int(number)
-    return order
+BESIDE = {"_lazy": 0, "warming": 98, "__main__": 99}
+PRODUCTS = {"certify", "evaluation", "regret", "classify"}
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """Each room with the number of its line."""
+    return {name: number for number, name in enumerate(rooms(text), 1)}
 
 
 def imports(folder: Path) -> dict[str, set[str]]:
@@ -61,7 +60,7 @@ def circle(graph: Graph) -> list[str]:
 
 
 def upward(graph: Graph, order: Mapping[str, int]) -> list[str]:
-    """Imports that do not come from a layer above; those within a package are left to `circle`."""
+    """Imports that do not come from a room above; those within a room are left to `circle`."""
     wrong = []
     for name, targets in graph.items():
         part = _part(name)
@@ -88,21 +87,54 @@ def graph() -> Graph:
 
 @pytest.fixture(scope="module")
 def order() -> dict[str, int]:
-    return layers((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    return lines_of((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")) | BESIDE
 
 
-def test_every_module_has_its_layer(graph: Graph, order: Mapping[str, int]) -> None:
+def test_every_room_has_its_line(graph: Graph, order: Mapping[str, int]) -> None:
     there = {part for name in graph if (part := _part(name)) is not None}
-    assert there <= set(order), f"name the layer of {sorted(there - set(order))} in CONTRIBUTING.md"
-    assert set(order) <= there, f"CONTRIBUTING.md names layers of {sorted(set(order) - there)}, which are not there"
+    assert there <= set(order), f"name the rooms {sorted(there - set(order))} in CONTRIBUTING.md"
+    assert set(order) <= there, f"CONTRIBUTING.md names {sorted(set(order) - there)}, which are not there"
+
+
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")))
+def test_every_room_has_a_front_page(room: str) -> None:
+    """It says what may be imported and which two files to read first; what it names is there."""
+    page = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert "May be imported: " in page, f"{room}/__init__.py does not say what may be imported"
+    first = re.search(r"^Read first: `([\w/.]+)`.*, then `([\w/.]+)`", page, re.MULTILINE)
+    assert first is not None, f"{room}/__init__.py does not name the two files to read first"
+    for name in re.findall(r"`((?:\w+/)*\w+(?:\.py|/))`", page):
+        assert (SOURCE / room / name).exists(), f"{room}/{name} is named by its front page, and is not there"
+
+
+def test_products_can_be_read_without_one_another(graph: Graph) -> None:
+    across = [
+        f"{name} imports {target}"
+        for name, targets in graph.items()
+        for target in targets
+        if _part(name) != _part(target) and {_part(name), _part(target)} <= PRODUCTS
+    ]
+    assert across == []
 
 
 def test_no_circles(graph: Graph) -> None:
     assert circle(graph) == []
 
 
-def test_each_layer_imports_from_those_above_it_only(graph: Graph, order: Mapping[str, int]) -> None:
+def test_each_room_imports_from_those_above_it_only(graph: Graph, order: Mapping[str, int]) -> None:
     assert upward(graph, order) == []
+
+
+def test_the_drawing_of_the_rooms_shows_what_is_imported() -> None:
+    """Every dot and no other; and what is said to be handed out is. `python tools/rooms.py` draws it anew."""
+    text, found = FIGURE.read_text(encoding="utf-8"), flows()
+    assert set(re.findall(r'<circle class="(\w+)-(\w+)"', text)) == set(found), "run python tools/rooms.py"
+    shown = re.findall(r'<tspan dx="10" class="(\w+)"[^>]*>([^<]*)</tspan>', text)
+    assert [room for room, _ in shown] == [*rooms((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))]
+    for room, names in shown:
+        assert set(filter(None, names.split(", "))) <= set(handed_out(room, found)), (
+            f"{room}: run python tools/rooms.py"
+        )
 
 
 def test_numba_is_named_by_the_kernels_only() -> None:
@@ -115,7 +147,7 @@ def test_numba_is_named_by_the_kernels_only() -> None:
     assert named == {"_kernels"}
 
 
-LAYERS = "# House\n## The layers\nWords.\n\n1. `a`, `b`: first\n2. `c`: second\n\n## More\n\n3. `d`: none\n"
+ROOMS = "# House\n## The rooms\nWords.\n\n1. `a`: first\n2. `b`: second\n3. `c`: third\n\n## More\n\n4. `d`: none\n"
 
 
 @pytest.fixture
@@ -130,8 +162,8 @@ def house(tmp_path: Path) -> Callable[..., Graph]:
     return build
 
 
-def test_layers_are_read_from_their_section_alone() -> None:
-    assert layers(LAYERS) == {"a": 1, "b": 1, "c": 2}
+def test_rooms_are_read_from_their_section_alone() -> None:
+    assert lines_of(ROOMS) == {"a": 1, "b": 2, "c": 3}
 
 
 def test_downward_imports_are_fine(house: Callable[..., Graph]) -> None:
@@ -141,7 +173,7 @@ def test_downward_imports_are_fine(house: Callable[..., Graph]) -> None:
     assert graph["house"] == {"house.a", "house.c.one"}
     assert graph["house.c.two"] == {"house.c.one"}
     assert circle(graph) == []
-    assert upward(graph, layers(LAYERS)) == []
+    assert upward(graph, lines_of(ROOMS)) == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +189,7 @@ def test_downward_imports_are_fine(house: Callable[..., Graph]) -> None:
     ],
 )
 def test_upward_imports_are_found_wherever_they_stand(house: Callable[..., Graph], text: str) -> None:
-    assert len(upward(house(a=text), layers(LAYERS))) == 1
+    assert len(upward(house(a=text), lines_of(ROOMS))) == 1
 
 
 def test_circles_within_a_package_are_found(house: Callable[..., Graph]) -> None:

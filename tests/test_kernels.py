@@ -22,9 +22,9 @@ from comband._kernels.lists import (
     valid_rewards,
 )
 from comband._kernels.logs import least_of_shared, list_faults, round_faults
-from comband._kernels.records import event_rows, issue_rows, reward_prints
+from comband._kernels.records import event_rows, issue_rows, reward_digests
 from comband._kernels.rising import end_of
-from comband.bits import PackedRows
+from comband.page.bits import PackedRows
 from tests.strategies import hoeffding_radius
 
 
@@ -242,10 +242,10 @@ def test_prints_tell_decisions_and_rewards_apart() -> None:
     ):
         assert (changed[:, 0] != known[:, 0]).all()
     rewards = rng.random((n, 3)) * (rng.random((n, 3)) < 0.3)
-    seen = reward_prints(rewards)
+    seen = reward_digests(rewards)
     assert ((seen == 0) == ~rewards.any(axis=1)).all()
     assert len(set(seen.tolist())) == len({tuple(row) for row in rewards.tolist()})
-    assert (reward_prints(np.where(rewards == 0, -0.0, rewards)) == seen).all()
+    assert (reward_digests(np.where(rewards == 0, -0.0, rewards)) == seen).all()
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40), st.booleans())

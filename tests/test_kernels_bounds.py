@@ -216,8 +216,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "ledger, record too short": lambda: compare(issued=10**6),
     "ledger, nobody signed": lambda: compare(starts=np.array([5])),
     "ledger, settled beyond the record": lambda: records.settle_rows(ROWS, DONE[:2], DONE, 2, 0, 10**6),
-    "prints of words beyond the end": lambda: records.word_prints(np.zeros(2, dtype=np.uint64), np.array([1, 3])),
-    "prints of entries beyond the end": lambda: records.csr_prints(np.array([3]), np.array([0, 1]), ONES),
+    "prints of words beyond the end": lambda: records.word_digests(np.zeros(2, dtype=np.uint64), np.array([1, 3])),
+    "prints of entries beyond the end": lambda: records.csr_digests(np.array([3]), np.array([0, 1]), ONES),
     "draws from no policy": lambda: lists.draw_policies(np.empty(0), np.ones((1, 1)), 0.0),
 }
 
@@ -266,15 +266,15 @@ def test_a_debug_build_of_all_kernels_passes_their_tests(tmp_path: Path) -> None
         "test_kernels_orders.py",
         "test_kernels_places.py",
         "test_kernels_requests.py",
-        "estimates",
-        "solvers",
+        "statistics",
+        "explore/solvers",
         "policies",
     ]
     files += [
-        "oracles/test_regression.py",
+        "explore/oracles/test_regression.py",
         "learners/test_ledger.py",
-        "learners/certifying/test_event_store.py",
-        "learners/test_adaptive.py",
+        "certify/test_event_store.py",
+        "certify/test_adaptive.py",
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not slow"]
     done = subprocess.run(

@@ -19,8 +19,8 @@ from comband._kernels.packed import (
     transpose_bits,
 )
 from comband._kernels.search import line_search
-from comband.bits import pack
-from comband.solvers.incidence import LANES, SCREEN
+from comband.explore.solvers.incidence import LANES, SCREEN
+from comband.page.bits import pack
 
 
 def bits_and_matrix(k: int, words: int, density: float, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:

@@ -40,12 +40,12 @@ def test_a_bare_import_loads_nothing_of_others() -> None:
 def test_names_load_no_more_than_they_need() -> None:
     names = [name for name in comband.__all__ if name not in SKLEARN]
     there = loaded(f"from comband import {', '.join(names)}")
-    assert "comband.learners.adaptive" in there
+    assert "comband.certify.adaptive" in there
     assert not there & set(HEAVY)
 
 
 def test_help_needs_no_numbers() -> None:
-    there = loaded("from comband.cli import app\napp(['--help'], standalone_mode=False)")
+    there = loaded("from comband.commands.cli import app\napp(['--help'], standalone_mode=False)")
     assert "typer" in there
     assert not there & {"numpy", "scipy", "numba", "sklearn", "comband.commands.demo"}
 
@@ -76,4 +76,4 @@ def test_a_wrong_name_is_refused_as_by_any_module() -> None:
 
 
 def test_a_name_is_looked_up_once() -> None:
-    assert loaded("import comband\ncomband.Problem\nassert 'Problem' in vars(comband)") >= {"comband.problem"}
+    assert loaded("import comband\ncomband.Problem\nassert 'Problem' in vars(comband)") >= {"comband.page.problem"}

@@ -176,7 +176,7 @@ def play(method: str, adversary: str, T: int, seed: int) -> Row:
     """One sequence, one round at a time."""
     problem = cb.Problem(n_actions=K, list_size=M, sparsity=1)
     policies = OneTable(random_table(50, P, problem, np.random.default_rng(0)))
-    sequence = cb.environments.ADVERSARIES[adversary](policies, problem, horizon=T, seed=seed)
+    sequence = cb.worlds.ADVERSARIES[adversary](policies, problem, horizon=T, seed=seed)
     learner, collected, spent = METHODS[method](problem, policies, T, seed), np.zeros(T), 0.0
     for t in range(T):
         start = time.process_time()
@@ -197,7 +197,7 @@ def run(ledger: Ledger, options: argparse.Namespace) -> None:
     """All adversaries, methods and seeds."""
     T = 2000 if options.quick else 10_000
     wanted = [name for name in METHODS if not options.methods or any(part in name for part in options.methods)]
-    for adversary in cb.environments.ADVERSARIES:
+    for adversary in cb.worlds.ADVERSARIES:
         for method in wanted:
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 key = {"world": adversary, "rounds": T, "method": method, "seed": seed}

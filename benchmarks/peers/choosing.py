@@ -97,12 +97,12 @@ class Trial:
         policies = self.world.policies
         return np.array([old.answer(policies[p].predict(old.contexts)).sum() for p in range(len(policies))])
 
-    def learner(self, kind: type[cb.learners.CertifyingLearner], **options: Any) -> cb.learners.CertifyingLearner:
+    def learner(self, kind: type[cb.certify.CertifyingLearner], **options: Any) -> cb.certify.CertifyingLearner:
         """One of comband's that certify."""
         world = self.world
         return kind(world.problem, world.policies, epsilon=world.epsilon, delta=DELTA, seed=self.seed, **options)
 
-    def with_scores(self, **options: Any) -> cb.learners.CertifyingLearner:
+    def with_scores(self, **options: Any) -> cb.certify.CertifyingLearner:
         """AdaptiveComband, told what the old visitors would have clicked."""
         scores = self.old_hits / OLD_VISITORS
         error = float(np.sqrt((scores * (1 - scores)).mean() / OLD_VISITORS))

@@ -8,7 +8,7 @@ No new visitors are needed if you logged what was shown, with the probability th
 # %%
 # A log
 # -----
-# Last month's lists: half of them at random, the others from whichever of eight rankers.
+# Last month's lists: half of them at random, the others from eight rankers in turn.
 import numpy as np
 from matplotlib import pyplot
 
@@ -26,8 +26,8 @@ log = cb.Rounds(decisions, visitors.answer(decisions.lists))
 # %%
 # Are the propensities right?
 # ---------------------------
-# Each candidate's items must weigh as many as there are places, four, on average. Every line must cross the dashed
-# one.
+# An item that was shown with probability ¼ counts four times. So counted, each candidate must have had as many items
+# per list as there are places, four, on average. Every line must cross the dashed one.
 least = month.floor * problem.uniform_propensity
 figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
 cb.plot_propensity_check(log, rankers, axes, min_propensity=least)
@@ -35,12 +35,12 @@ cb.plot_propensity_check(log, rankers, axes, min_propensity=least)
 # %%
 # Values, and differences
 # -----------------------
-# Intervals of values overlap where differences are certain: what moves one estimate moves the others with it.
+# Intervals of values may overlap where differences are certain: all candidates are estimated from the same rounds.
 answer = cb.evaluate(log, rankers, max_reward=problem.max_reward, min_propensity=least)
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
 cb.plot_values(answer, left)
 cb.plot_differences(answer, right)
-print(answer.promise)
+print(answer.verdict)
 
 # %%
 # The usual figures

@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib import pyplot
 
 import comband as cb
-from comband.environments import switching
 from comband.regret import regret_curves
+from comband.worlds import switching
 
 
 class MyEpsilonGreedy(cb.learners.CustomLearner):

@@ -11,8 +11,8 @@ best candidate in hindsight: its *regret* grows like the root of the rounds.
 from matplotlib import pyplot
 
 import comband as cb
-from comband.environments import switching
 from comband.regret import regret_curves
+from comband.worlds import switching
 
 problem = cb.Problem(n_actions=20, list_size=2, sparsity=1)
 policies = cb.PolicySet.from_lists([[[2 * p, 2 * p + 1]] * 50 for p in range(10)], problem)

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.experiments import Claim, Plan, Ratio, Record, grid, reproduce
-from comband.experiments.figures import panel, trend
+from comband.paper import Claim, Plan, Ratio, Record, grid, reproduce
+from comband.paper.figures import panel, trend
 
 
 # begin learner

@@ -1,6 +1,6 @@
 """`python -m comband` is the command `comband`."""
 
-from comband.cli import main
+from comband.commands.cli import main
 
 if __name__ == "__main__":
     main()

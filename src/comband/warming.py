@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from comband._kernels.numbering import FEW_ITEMS
-from comband.learners import AdaptiveComband, Exp4CombSparse, PacComband, SingleLabelComband
+from comband.certify import AdaptiveComband, PacComband, SingleLabelComband
 from comband.learners.base import Learner
+from comband.page.problem import InputError, Problem
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem
+from comband.policies.reading import reading_of
+from comband.regret import Exp4CombSparse
 
 # A life that comes to everything soon: constructors take those they know.
 _ARGUMENTS = {
@@ -89,6 +91,6 @@ def _live(kind: type[Learner], problem: Problem, own: dict[str, Any], contexts: 
             wanted = policies.predict(X, [0, 1]).reshape(n, 1, -1)
             liked = (decisions.lists[:, :, None] == wanted).any(axis=2) & (rng.random((n, 1)) < (1 if n == 1 else 0.3))
             rewards[liked & (liked.cumsum(axis=1) == 1)] = min(1.0, problem.max_reward)
-        learner.tell(decisions, rewards.sum(axis=1) if problem.feedback == "total" else rewards)
+        learner.tell(decisions, rewards.sum(axis=1) if reading_of(problem).TOTAL else rewards)
     learner.status()
     learner.result()

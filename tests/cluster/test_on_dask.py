@@ -17,17 +17,17 @@ from benchmarks.certify import Task
 from typer.testing import CliRunner
 
 import comband as cb
-from comband.cli import app
 from comband.cluster import connect, connecting
 from comband.cluster.on_dask import OnDask
+from comband.commands.cli import app
 from comband.evaluation import design_log, evaluate_log
-from comband.experiments.runner import run_tasks
-from comband.logs import LogError, shards
-from comband.solvers.sharded import ShardedIncidence
+from comband.evaluation.logs import LogError, shards
+from comband.explore.solvers.sharded import ShardedIncidence
+from comband.paper.runner import run_tasks
 from tests.cluster.clusters import Cluster, environment, kill
 from tests.evaluation.test_designing import figures
 from tests.evaluation.worlds import counts, write_log
-from tests.experiments.toy import toy
+from tests.paper.toy import toy
 from tests.waiting import LIMIT, wait_for
 
 SLOW = "tests.evaluation.worlds:make_slow"
@@ -128,7 +128,7 @@ def test_a_design_on_a_cluster(log: tuple[Path, Path], cluster: Cluster, tmp_pat
         CliRunner().invoke(app, ["design", str(folder), *options, *more])
         for more in ([], ["--cluster", cluster.address])
     )
-    assert here.exit_code == there.exit_code == 0
+    assert here.exit_code == there.exit_code in (0, 3)
     assert here.stdout == there.stdout
 
 
@@ -189,9 +189,21 @@ def test_a_local_cluster_by_command_line(log: tuple[Path, Path], threads: bool) 
     folder, lists = log
     expected = evaluate_log(folder, lists, n_actions=20).as_dict()
     candidates = [str(lists), "--n-actions", "20"] if threads else ["tests.evaluation.worlds:make_policies"]
-    command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(folder), "-c", *candidates]
+    command = [
+        sys.executable,
+        "-c",
+        "from comband.commands.cli import main; main()",
+        "evaluate",
+        str(folder),
+        "-c",
+        *candidates,
+    ]
     run = subprocess.run(
-        [*command, "--cluster", "local:2", "--json"], env=environment(), capture_output=True, text=True, check=True
+        [*command, "--cluster", "local:2", "--json", "--exit-zero"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert json.loads(run.stdout) == json.loads(json.dumps(expected))
     assert ("inproc://" in run.stderr) == threads
@@ -233,7 +245,15 @@ def test_a_scheduler_that_is_killed(log: tuple[Path, Path], tmp_path: Path) -> N
     page = tmp_path / "page.html"
     with Cluster(tmp_path) as cluster:
         cluster.add_workers(1)
-        command = [sys.executable, "-c", "from comband.cli import main; main()", "evaluate", str(log[0]), "-c", SLOW]
+        command = [
+            sys.executable,
+            "-c",
+            "from comband.commands.cli import main; main()",
+            "evaluate",
+            str(log[0]),
+            "-c",
+            SLOW,
+        ]
         command += ["--cluster", cluster.address, "--html", str(page), "--json"]
         run = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: any(cluster.client.processing().values()), "work begins")

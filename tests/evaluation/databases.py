@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from comband.logs.sql import SqlTable
+from comband.evaluation.logs.sql import SqlTable
 from tests.serve.postgres import binaries, server
 
 _NUMBERS = count()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.estimates.histograms import ValueHistograms
 from comband.evaluation.clipped import _BETS, LEVELS, _add, _reach, clipped_gaps
+from comband.statistics.histograms import ValueHistograms
 
 
 def test_clipped_differences_are_never_too_small_on_average() -> None:

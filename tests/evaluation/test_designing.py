@@ -10,11 +10,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import comband as cb
-from comband.design import Design
 from comband.evaluation import design_log
 from comband.evaluation import designing as module
-from comband.logs import shards
-from comband.solvers.sharded import EventColumns
+from comband.evaluation.logs import shards
+from comband.explore.design import Design
+from comband.explore.solvers.sharded import EventColumns
 from tests.evaluation.worlds import Scrambled, write_log
 
 
@@ -40,7 +40,7 @@ def test_many_shards_give_one_design(tmp_path: Path, monkeypatch: pytest.MonkeyP
     exact = cb.design_exploration(reading.events, reading.policies, problem=cb.Problem(20, 3))
     monkeypatch.setattr(shards, "SHARD_ROWS", 500)
     monkeypatch.setattr(module, "_MOST", most)
-    monkeypatch.setattr("comband.design.WARM_START_FROM", 500)  # by way of a tenth of the events, too
+    monkeypatch.setattr("comband.explore.design.WARM_START_FROM", 500)  # by way of a tenth of the events, too
     first = design_log(folder, lists, n_actions=20)[0]
     for seed in range(3):
         assert figures(design_log(folder, lists, n_actions=20, client=Scrambled(seed))[0]) == figures(first)

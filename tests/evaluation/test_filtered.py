@@ -13,9 +13,9 @@ import pytest
 
 import comband as cb
 from comband.evaluation import design_log, evaluate_log, filtered
-from comband.logs import LogError, shards
-from comband.logs.candidates import _assemble
-from comband.logs.tables import _parquet_pieces, open_table
+from comband.evaluation.logs import LogError, shards
+from comband.evaluation.logs.candidates import _assemble
+from comband.evaluation.logs.tables import _parquet_pieces, open_table
 from tests.evaluation.worlds import Scrambled, write_log
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 import comband as cb
 from comband.evaluation import Evaluation, clipped_gaps
 from comband.evaluation.coverage import LeastPropensity
-from tests.logs.worlds import small_log
+from tests.evaluation.logs.worlds import small_log
 
 N_CONTEXTS = 3
 
@@ -60,7 +60,7 @@ def test_a_hint_that_is_followed_brings_what_it_says() -> None:
                 told[{"sparsity": "max_reward"}.get(hint.option, hint.option)] = hint.value
                 then = cb.evaluate(log, policies, **{**options, **told})
                 assert then.epsilon <= hint.epsilon * (1 + 1e-9) < answer.epsilon, (seed, hint)
-                assert str(hint) in answer.notes
+                assert str(hint) in answer.explained
                 followed[hint.option] += 1
                 open_.append((then, {**options, **told}))
     assert min(followed.values()) > 10
@@ -90,7 +90,9 @@ def test_hints_beside_the_rule_that_drew_are_those_that_help(floor: float, helps
     assert asked.epsilon == clipped_gaps(rounds, policies, asked.best.index, logging=mixture, max_reward=1).max()
     assert all(hint.epsilon < asked.epsilon for hint in asked.hints)
     assert bool(asked.hints) == helps
-    assert [note for note in asked.notes if note.startswith("epsilon would be")] == [str(hint) for hint in asked.hints]
+    assert [note for note in asked.explained if note.startswith("epsilon would be")] == [
+        str(hint) for hint in asked.hints
+    ]
 
 
 @pytest.mark.parametrize(("value", "power"), [(1.0, 0), (0.99, 1), (0.5, 1), (0.4999, 2), (0.3, 2), (2.0**-20, 20)])

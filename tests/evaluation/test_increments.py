@@ -16,10 +16,11 @@ import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
 from comband.evaluation.increments import Remembering
 from comband.evaluation.keeping import from_bytes, to_bytes
+from comband.evaluation.logs import LogError, sampling
+from comband.evaluation.logs.sql import SqlTable
 from comband.evaluation.pushed import PushedDown
-from comband.logs import LogError, sampling
 from tests.evaluation.databases import Database, database
-from tests.evaluation.test_pushed import as_bytes, days, long, wide, world
+from tests.evaluation.test_pushed import as_bytes, days, listed, long, wide, world
 
 DAYS = 6
 
@@ -75,7 +76,8 @@ class Log:
     """A table of days, and what it is compared with."""
 
     def __init__(self, base: Database, folder: Path, lists: Path) -> None:
-        self.base, self.lists, self.state = base, lists, folder / "state.db"
+        self.base, self.lists = base, lists
+        self.state: Any = folder / "state.db"
         self.days: dict[dt.date, pa.Table] = {}
 
     def put(self) -> Any:
@@ -269,3 +271,95 @@ def test_only_parts_and_statistics_are_kept_and_come_back() -> None:
     with pytest.raises(cb.InputError, match="dict cannot be kept"):
         to_bytes({"a": 1})
     assert from_bytes(to_bytes([1, None, np.float64(0.5), np.int64(3)])) == [1, None, 0.5, 3]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgres"])
+def test_a_state_in_tables_is_that_of_a_file(tmp_path: Path, duck: Database, kind: str, read: list[str]) -> None:
+    table, lists = world(tmp_path)
+    parts = by_day(wide(table))
+    with database(kind, tmp_path) as where:
+        log = Log(duck, tmp_path, lists)
+        log.state = SqlTable(where.connection, "main.known" if kind == "duckdb" else "known")
+        rng = np.random.default_rng(5)
+        for day in [list(parts)[i] for i in rng.permutation(len(parts))]:
+            log.days[day] = parts[day]
+            other = list(log.days)[rng.integers(len(log.days))]
+            log.days[other] = changed(log.days[other], rng)
+            assert as_bytes(log.look()) == as_bytes(log.rescan())
+        read.clear()
+        before = as_bytes(log.look())
+        assert read == []
+        with pytest.raises(cb.InputError, match=r"known was made with another sparsity; give another one"):
+            log.look(sparsity=2)
+        kept = tables_of(where)
+        del log.days[next(iter(log.days))]
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(Remembering, "total", lambda *given: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                log.look()
+        assert tables_of(where) == kept
+        assert as_bytes(log.look()) == as_bytes(log.rescan()) != before
+
+
+def tables_of(where: Database) -> list[Any]:
+    """All that the tables of a state hold."""
+    found = []
+    for name in ("settings", "partitions", "answers"):
+        cursor = where.connection.cursor()
+        cursor.execute(f"SELECT * FROM known_{name} ORDER BY 1")
+        found += [tuple(bytes(v) if isinstance(v, memoryview) else v for v in row) for row in cursor.fetchall()]
+    if hasattr(where.connection, "rollback") and hasattr(where.connection, "info"):
+        where.connection.rollback()
+    return found
+
+
+def test_tables_of_a_state_that_cannot_be(tmp_path: Path, duck: Database) -> None:
+    table, lists = world(tmp_path)
+    log = Log(duck, tmp_path, lists)
+    log.days = by_day(wide(table))
+    for where, name, message in (
+        (duck.connection, "known; DROP TABLE growing", "must be a plain one"),
+        ("spark:local[2]", "known", "must be in DuckDB or PostgreSQL"),
+        ("postgresql://me:secret@127.0.0.1:1/x", "known", r"no PostgreSQL answers at postgresql://me:…@"),
+        (f"duckdb:///{tmp_path}/no/folder.db", "known", "cannot be opened"),
+    ):
+        log.state = SqlTable(where, name)
+        with pytest.raises(cb.InputError, match=message):
+            log.look()
+
+
+def test_a_state_in_a_file_of_duckdb_by_its_address(tmp_path: Path, duck: Database, read: list[str]) -> None:
+    table, lists = world(tmp_path)
+    log = Log(duck, tmp_path, lists)
+    log.days = by_day(wide(table))
+    log.state = SqlTable(f"duckdb:///{tmp_path}/known.duckdb", "comband_state")
+    expected = as_bytes(log.look())
+    read.clear()
+    assert as_bytes(log.look()) == expected
+    assert read == []
+
+
+def test_lists_that_change_in_the_database_are_noticed(tmp_path: Path, base: Database, read: list[str]) -> None:
+    table, lists = world(tmp_path)
+    parts = by_day(wide(table.slice(0, 900)))
+    log = Log(base, tmp_path, lists)
+    log.days = dict(parts)
+
+    def look(rows: pa.Table, *, state: Any) -> str:
+        there = base.put(rows, "ranked")
+        return as_bytes(evaluate_log(log.put(), there, partition="day", state=state))
+
+    rows = listed(lists)
+    first = look(rows, state=log.state)
+    read.clear()
+    assert look(rows, state=log.state) == first
+    assert read == []
+    items = rows["item"].to_numpy().copy()
+    name = rows["candidate"][0].as_py()
+    chosen = np.array(rows["candidate"].to_pylist()) == name
+    items[chosen] = (items[chosen] + 7) % 20
+    other = rows.set_column(rows.column_names.index("item"), "item", pa.array(items))
+    assert look(other, state=log.state) == look(other, state=None) != first
+    assert read
+    with pytest.raises(cb.InputError, match="was made with another choice of candidates"):
+        look(rows.filter(pc.not_equal(rows["candidate"], name)), state=log.state)

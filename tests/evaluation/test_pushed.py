@@ -16,12 +16,13 @@ import pytest
 
 import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation.logs import LogError, sampling
+from comband.evaluation.logs.sql import SqlTable, open_engine
+from comband.evaluation.logs.sql.table import SqlShard
 from comband.evaluation.pushed import pushed_down
-from comband.logs import LogError, sampling
-from comband.logs.sql import SqlTable
-from tests.evaluation.databases import Database, database
+from tests.evaluation.databases import Database, Duck, Elephant, Spark, database
+from tests.evaluation.logs.worlds import small_log
 from tests.evaluation.worlds import write_log
-from tests.logs.worlds import small_log
 
 M = 3
 POLICIES = "tests.evaluation.worlds:make_policies"
@@ -140,7 +141,9 @@ def test_only_rounds_that_matter_are_moved(tmp_path: Path, base: Database) -> No
     from comband.cluster import InProcess
 
     with pushed_down(given, lists, InProcess(), on_error="refuse", **options) as (joined, read):
-        seen = read.table.see(None, sampling.sample_level(3000), repeated=False)
+        shard = joined.shards[0]
+        assert isinstance(shard, SqlShard)
+        seen = read.table.see(shard, sampling.sample_level(3000), repeated=False, smallest=True)
         rewarded = (np.array(table["rewards"].to_pylist()) > 0).any(axis=1)
         sampled = sampling.id_marks(table["id"].to_numpy()) < sampling.mark_limit(sampling.sample_level(3000))
         assert seen.table.frame.num_rows == (rewarded | sampled).sum()
@@ -184,6 +187,26 @@ def test_faulty_rows_are_counted_as_in_files(tmp_path: Path, base: Database) -> 
     assert any(text.startswith("unknown context (2): ") for text in found.skipped_examples)
     with pytest.raises(LogError, match=r"has 15 faults: .*id 3: propensity 1\.5"):
         evaluate_log(given, lists)
+
+
+@pytest.mark.parametrize("stated", [None, 0.0005])
+def test_a_faulty_round_does_not_tell_the_smallest_propensity(
+    tmp_path: Path, base: Database, stated: float | None
+) -> None:
+    table, lists = world(tmp_path)
+    rows = wide(table).to_pylist()
+    good = next(i for i, row in enumerate(rows) if not any(row[f"reward_{k}"] for k in range(M)))
+    rows[good]["propensity_1"] = 0.002
+    rows[41] |= {"item_0": rows[41]["item_1"], "propensity_0": 0.001}
+    rows[42] |= {"context": 77, "propensity_0": 0.0005}
+    spoilt = pa.Table.from_pylist(rows)
+    ours, theirs = both(spoilt, base, tmp_path, lists, on_error="skip", min_propensity=stated)
+    assert json.loads(ours)["skipped"] == {"repeated item": 1, "unknown context": 1}
+    for name in (name for name in json.loads(ours) if name != "skipped_examples"):  # rows are named by their ids
+        assert json.loads(ours)[name] == json.loads(theirs)[name], name
+    mended = pa.Table.from_pylist([row for i, row in enumerate(rows) if i not in (41, 42)])
+    ours, theirs = both(mended, base, tmp_path, lists, min_propensity=stated)
+    assert ours == theirs
 
 
 def test_rounds_of_impressions_that_are_not_whole(tmp_path: Path, base: Database) -> None:
@@ -288,7 +311,7 @@ class Changing:
 
 def test_a_table_that_changes_meanwhile(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
-    from comband.logs.sql.engines import DuckDb
+    from comband.evaluation.logs.sql.engines import DuckDb
 
     table, lists = world(tmp_path)
     path = tmp_path / "shop.db"
@@ -314,6 +337,34 @@ def test_a_table_that_changes_meanwhile(tmp_path: Path) -> None:
         given = SqlTable(Changing(DuckDb(connection), rewrite), f"read_parquet('{tmp_path}/moving.parquet')")
         with pytest.raises(LogError, match="changed while it was read"):
             evaluate_log(given, lists)
+
+
+def test_every_database_says_what_it_saw_of_a_table_that_changes(tmp_path: Path, base: Database) -> None:
+    table, lists = world(tmp_path)
+    table = wide(table)
+    given = base.put(table.slice(0, 2000), "moving")
+    expected = as_bytes(evaluate_log(given, lists))
+
+    others = ", ".join(name for name in table.column_names if name != "id")
+    more = f"INSERT INTO moving SELECT id + 100000, {others} FROM moving LIMIT 10"
+
+    def change() -> None:
+        if isinstance(base, Elephant):
+            with type(base.connection).connect(base.connection.info.dsn) as other:
+                other.execute(more)
+        elif isinstance(base, Duck):
+            base.connection.cursor().execute(more)
+        else:
+            base.write("moving", table)
+
+    with open_engine(given.where) as engine:
+        changing = SqlTable(Changing(engine, change), "moving")
+        if isinstance(base, Spark):  # it holds nothing still
+            with pytest.raises(LogError, match="changed while it was read"):
+                evaluate_log(changing, lists)
+        else:
+            assert as_bytes(evaluate_log(changing, lists)) == expected
+    assert as_bytes(evaluate_log(given, lists)) != expected
 
 
 def test_addresses_and_tables_that_are_none(tmp_path: Path) -> None:

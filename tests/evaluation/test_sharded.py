@@ -12,8 +12,8 @@ import pytest
 
 import comband as cb
 from comband.evaluation import LogEvaluation, evaluate_log
+from comband.evaluation.logs import LogError, sampling, shards
 from comband.evaluation.sharded import levels_of
-from comband.logs import LogError, sampling, shards
 from tests.evaluation.worlds import Scrambled, counts, make_linear, split, write_log
 
 POLICIES = "tests.evaluation.worlds:make_policies"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import comband as cb
 from comband.cluster import InProcess
-from tests.logs.worlds import small_log
+from tests.evaluation.logs.worlds import small_log
 
 N_CONTEXTS = 30
 

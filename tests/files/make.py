@@ -17,7 +17,7 @@ import numpy as np
 
 import comband as cb
 from comband.learners import CustomLearner
-from comband.problem import as_generator
+from comband.page.problem import as_generator
 
 FOLDER = Path(__file__).parent
 PROBLEM = cb.Problem(n_actions=8, list_size=2, sparsity=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.problem import as_generator
+from comband.page.problem import as_generator
 from tests.files.make import FOLDER, LEARNERS, RECORDS, known, load, play, policies
 
 DAYS = sorted(path for path in FOLDER.iterdir() if path.is_dir() and (path / "known.json").is_file())
@@ -45,7 +45,7 @@ def test_a_learner_says_what_it_said_and_goes_on(path: Path) -> None:
     assert close({name: now[name] for name in then}, then)
     assert learner.rounds == 148
     play(learner, 30, as_generator(3))
-    assert learner.rounds == (148 if isinstance(learner, cb.learners.CertifyingLearner) else 178)  # in order
+    assert learner.rounds == (148 if isinstance(learner, cb.certify.CertifyingLearner) else 178)  # in order
 
 
 @pytest.mark.parametrize("day", DAYS, ids=[path.name for path in DAYS])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.estimates import ValueSums
 from comband.learners import CustomLearner
 from comband.regret import play
-from comband.testing import SelectorSuite
+from comband.statistics import ValueSums
+from comband.worlds.testing import SelectorSuite
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 SHOP = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -75,7 +75,7 @@ def test_what_an_object_lacks_to_be_a_learner_is_named() -> None:
     with pytest.raises(cb.InputError, match=lacks):
         cb.run(mine, SHOP, max_rounds=10)
     lists = cb.PolicySet.from_lists([[[0, 1, 2]] * 50, [[3, 4, 5]] * 50], PROBLEM)
-    sequence = cb.environments.switching(lists, PROBLEM, horizon=10, seed=0)
+    sequence = cb.worlds.switching(lists, PROBLEM, horizon=10, seed=0)
     with pytest.raises(cb.InputError, match=lacks):
         play(mine, sequence)
 

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
-from comband import storage
 from comband.learners import Selector
-from comband.problem import as_generator
+from comband.page import storage
+from comband.page.problem import as_generator
 from tests.states import attack, completed, places, text
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)

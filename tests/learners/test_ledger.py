@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from comband.contexts import context_prints
 from comband.learners.ledger import Ledger
-from comband.problem import UnknownDecisionError
-from comband.results import Receipt
-from comband.rounds import Decisions
+from comband.page.contexts import context_digests
+from comband.page.problem import UnknownDecisionError
+from comband.page.rounds import Decisions
+from comband.statistics.results import Receipt
 
 
 def decisions(first: int, n: int) -> Decisions:
@@ -27,7 +27,7 @@ def decisions(first: int, n: int) -> Decisions:
 def issue(ledger: Ledger, n: int, *, sealed: bool = False) -> Decisions:
     """Decisions whose contexts are printed at once, or, if nobody can alter them, when that is needed."""
     made = decisions(ledger.issued, n)
-    ledger.issue(made, None if sealed else context_prints(made.contexts))
+    ledger.issue(made, None if sealed else context_digests(made.contexts))
     return made
 
 

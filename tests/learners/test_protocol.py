@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.problem import as_generator
-from comband.testing import LearnerSuite, SelectorSuite
-from comband.testing.learners import COLUMNS, altered
+from comband.page.problem import as_generator
+from comband.worlds.testing import LearnerSuite, SelectorSuite
+from comband.worlds.testing.learners import COLUMNS, altered
 
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
@@ -44,6 +44,9 @@ MAKERS: dict[str, Callable[[int], cb.Learner]] = {
     "UniformLists": lambda seed: cb.UniformLists(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
     "UniformMixture": lambda seed: cb.UniformMixture(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
     "TwoPhaseComband": lambda seed: cb.TwoPhaseComband(PROBLEM, POLICIES, epsilon=0.05, seed=seed),
+    "Confirmation": lambda seed: cb.Confirmation(
+        PROBLEM, POLICIES, candidate=POLICIES.names[0], production=POLICIES.names[1], seed=seed
+    ),
     "ABTest": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.08, seed=seed),
     "ABTest, eliminating": lambda seed: cb.ABTest(PROBLEM, POLICIES, epsilon=0.05, eliminate=True, seed=seed),
 }
@@ -154,7 +157,7 @@ def test_a_status_without_answers_says_so() -> None:
         learner.ask(WORLD.sample(7, as_generator(0)).contexts)
         lines = str(learner.status()).splitlines()
         assert "0 rounds" in lines[0]
-        if isinstance(learner.status(), cb.results.CertificationStatus):
+        if isinstance(learner.status(), cb.statistics.results.CertificationStatus):
             assert lines[1].startswith("  nothing is certified yet")
             assert lines[2] == "  answers waiting: 7"
 
@@ -235,20 +238,22 @@ def test_a_status_reads_well() -> None:
         "  nothing is certified yet, an epsilon of 0.0512 is expected, roughly 4,300 rounds to go",
     ]
     assert str(cb.Status(5, "", 7)) == "no leader yet after 5 rounds, 7 candidates\n  nothing is certified yet"
-    dropped = (cb.results.Dropped(0, "red", 300, "blue", 3.1),)
-    certifying = cb.results.CertificationStatus(12_345, "blue", 7, certified=0.0512, forecast=0.0, dropped=dropped)
+    dropped = (cb.statistics.results.Dropped(0, "red", 300, "blue", 3.1),)
+    certifying = cb.statistics.results.CertificationStatus(
+        12_345, "blue", 7, certified=0.0512, forecast=0.0, dropped=dropped
+    )
     assert str(certifying).splitlines() == [
         "blue leads after 12,345 rounds; 7 of 8 candidates may be best",
         "  certified: no candidate is better by more than 0.0512",
     ]
-    costly = cb.results.CertificationStatus(
+    costly = cb.statistics.results.CertificationStatus(
         100, "blue", 8, reward_lost=123.4, to_lose=1234.5, loss=-12.3, loss_error=8.1
     )
     assert str(costly).splitlines()[2:] == [
         "  lost to exploration: about 120 rewards so far, 1,200 to come",
         "  lost beside production: -12 ± 8 rewards",
     ]
-    early = cb.results.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
+    early = cb.statistics.results.CertificationStatus(100, "blue", 8, forecast=8000.0, missing=2, late=1)
     assert str(early).splitlines()[1:] == [
         "  nothing is certified yet, roughly 8,000 rounds to go",
         "  answers missing: 2, late: 1",
@@ -257,7 +262,7 @@ def test_a_status_reads_well() -> None:
 
 @pytest.mark.parametrize("value", [1.05, 0.5, float("inf")])
 def test_no_value_is_shown_outside_its_interval(value: float) -> None:
-    assert 0.66 <= cb.results.Candidate(0, "a", value, (0.66, 1.0)).value <= 1.0
+    assert 0.66 <= cb.statistics.results.Candidate(0, "a", value, (0.66, 1.0)).value <= 1.0
 
 
 def test_values_of_few_uniform_rounds_stay_within_their_intervals() -> None:

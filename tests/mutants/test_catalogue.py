@@ -96,7 +96,7 @@ def test_a_pattern_that_is_not_there_once_is_named_with_where_it_is(package: Pat
 
 
 def test_what_is_not_found_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = Mutant("problem.py", "no_such_name", "1", "a name that the source does not have", ())
+    gone = Mutant("page/problem.py", "no_such_name", "1", "a name that the source does not have", ())
     monkeypatch.setattr("tests.mutants.__main__.MUTANTS", (gone,))
     assert main([]) == 1
     assert "0 of 1 patterns were found" in capsys.readouterr().out

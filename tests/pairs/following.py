@@ -1,4 +1,4 @@
-"""The twin of `tests.learners.twin` for all options at once: periods, totals, production, decisions drawn elsewhere."""
+"""The twin of `tests.certify.twin` for all options at once: periods, totals, production, decisions drawn elsewhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.learners import CertifyingLearner
-from tests.learners.twin import Asked, Facts, Floats, Twin, log_mean_exp, read_evidence, read_kinds
+from comband.certify import CertifyingLearner
+from tests.certify.twin import Asked, Facts, Floats, Twin, log_mean_exp, read_evidence, read_kinds
 from tests.pairs.worlds import K, M, World
 
 F = (M - 1) / (K - 1)  # of lists that hold an item, how many hold another one
@@ -19,7 +19,7 @@ class PairsTwin(Twin):
     """Follows a learner through any run; contexts are the numbers of visitors, and `production` is never dropped."""
 
     def __init__(self, learner: CertifyingLearner, world: World, *, production: int | None) -> None:
-        self.production, self.period = production, learner.period
+        self.production, self.period = production, learner.spec.period
         self.of_totals = learner.problem.feedback == "total"
         self.kinds: list[str] = []
         self.begins_anew = False

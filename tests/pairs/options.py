@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 import comband as cb
-from comband.exploration import Explorer, MixtureExplorer, Standing
-from comband.learners import CertifyingLearner
-from comband.learners.certifying import Guard, Moment
-from comband.learners.certifying.traffic import Traffic
-from comband.storage import State
+from comband.certify import CertifyingLearner
+from comband.certify.notifications import Guard, Moment
+from comband.explore.explorers import Explorer, MixtureExplorer, Standing
+from comband.page.storage import State
 from tests.pairs.worlds import K, World
 
 PATIENCE = 25
@@ -164,17 +163,14 @@ KINDS = {
     "AdaptiveComband": Kind(cb.AdaptiveComband),
     "CertifyingLearner": Kind(
         CertifyingLearner,
-        options=(
-            Option("own exploration", lambda world: {"exploration": LeaderFirst()}),
-            Option("traffic", lambda world: {"traffic": Traffic(production=1)}),
-        ),
+        options=(Option("own exploration", lambda world: {"exploration": LeaderFirst()}),),
     ),
     "UniformLists": Kind(cb.UniformLists),
     "UniformMixture": Kind(cb.UniformMixture, options=(Option("pseudo-inverse", given(weighting="pseudo-inverse")),)),
     "ABTest": Kind(cb.ABTest, options=(Option("eliminating", given(eliminate=True)),)),
     "TwoPhaseComband": Kind(cb.TwoPhaseComband),
 }
-OBJECTS = ("guards", "exploration", "traffic")  # that no file holds
+OBJECTS = ("guards", "exploration")  # that no file holds
 
 
 def takes(kind: Kind, option: Option) -> bool:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.learners import CertifyingLearner
-from comband.places import unplaced
+from comband.certify import CertifyingLearner
+from comband.policies.reading import reading_of
 from tests.pairs.following import PairsTwin, differences
 from tests.pairs.options import KINDS, OBJECTS, PATIENCE, Option, Plan, plan_of
 from tests.pairs.sentences import level, not_allowed
@@ -117,7 +117,11 @@ class Run:
             if steps in saved_at:
                 self.reload()
             self.change(issued)
-            size = min(batch, self.learner.period - issued % self.learner.period) if self.learner.period > 1 else batch
+            size = (
+                min(batch, self.learner.spec.period - issued % self.learner.spec.period)
+                if self.learner.spec.period > 1
+                else batch
+            )
             size = min(size, self.rounds - issued) if size > 1 else size
             if not self.ask(size, issued):
                 if batch < PATIENCE:
@@ -141,7 +145,7 @@ class Run:
 
     def over(self, issued: int) -> bool:
         """Whether nobody asks any more; a budget is one of decisions, and at most a batch is too many."""
-        most = self.learner.max_rounds
+        most = self.learner.spec.max_rounds
         if most is not None and issued >= most and not self.learner.done:
             self.faults.append(f"a budget of {most} decisions is spent after {issued}, and the learner is not done")
             return True
@@ -150,7 +154,7 @@ class Run:
     @property
     def loses(self) -> bool:
         """Whether some clicks do not count, for good."""
-        return self.plan.answers in ("late", "never") and self.learner.patience is not None
+        return self.plan.answers in ("late", "never") and self.learner.spec.patience is not None
 
     def look(self) -> None:
         """See whether a stretch has begun."""
@@ -175,9 +179,7 @@ class Run:
     def production(self) -> int | None:
         """Who is in production, if anybody is."""
         given = self.arguments()
-        if "production" in given:
-            return self.world.policies.names.index(given["production"])
-        return given["traffic"].production if "traffic" in given else None
+        return self.world.policies.names.index(given["production"]) if "production" in given else None
 
     def reload(self) -> None:
         """Save and load: from now on there are two, which must do the same."""
@@ -216,7 +218,7 @@ class Run:
         """Visitors come, and their answers are laid up."""
         numbers = self.rng.integers(len(self.world.chances), size=n)
         X = self.world.visitors(numbers)
-        if issued % self.learner.period == 0:  # all of a period is drawn here or there, with one plan
+        if issued % self.learner.spec.period == 0:  # all of a period is drawn here or there, with one plan
             self._adopted = self.plan.adopted and bool(self.rng.random() < 0.5)
             self._epoch = max(len(self.learner.epochs) - 1 - int(self.rng.integers(2)), 0)
         adopted = self._adopted
@@ -248,7 +250,7 @@ class Run:
         """Decisions of the epoch before, or of this one, drawn by another process."""
         learner, k = self.learner, self._epoch
         drawn = learner.epochs[k].explorer.draw(X, self.rng, epoch=k).decisions
-        self._drawn = unplaced(drawn) if learner.problem.places == "pairs" else drawn
+        self._drawn = reading_of(learner.problem).shown(drawn)
         return learner.adopt(self._drawn)
 
     def due(self, decisions: cb.Decisions, clicks: Floats) -> NDArray[np.int64]:
@@ -293,7 +295,7 @@ class Run:
 
     def change(self, issued: int) -> None:
         """Candidates come and go, when a period is over."""
-        if self.plan.changes is None or issued % self.learner.period:
+        if self.plan.changes is None or issued % self.learner.spec.period:
             return
         while self.changed < len(_CHANGES) and issued >= _CHANGES[self.changed][0]:
             _, verb = _CHANGES[self.changed]

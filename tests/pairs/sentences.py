@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _whole_periods(run: Run) -> bool:
-    twin, period = run.twin, run.learner.period
+    twin, period = run.twin, run.learner.spec.period
     assert twin is not None
     return all(number % period == 0 for number in (twin.front, *twin.first_ids))
 
@@ -31,7 +31,7 @@ def _levels(run: Run) -> bool:
     """What each stretch spends, by the evidence that it asks for: together no more than δ, in each field of the plan;
     and something is left.
     """
-    return sum(run.levels) <= run.learner.delta * (1 + 1e-9) and run.learner.delta * run.fields < 1
+    return sum(run.levels) <= run.learner.spec.delta * (1 + 1e-9) and run.learner.spec.delta * run.fields < 1
 
 
 # Claims that have not been proved with an argument.
@@ -40,7 +40,7 @@ UNPROVED = {"loss": "recent"}
 PREMISES: dict[str, Callable[[Run], bool]] = {
     "order": lambda run: True,  # the twin counts in the order of decisions, and agrees
     "period": _whole_periods,
-    "field": lambda run: run.plan.changes != "chosen" or run.learner.open_field or not (run.came or run.withdrawn),
+    "field": lambda run: run.plan.changes != "chosen" or run.learner.spec.open_field or not (run.came or run.withdrawn),
     "delta": _levels,
     "guards": lambda run: not run.learner.watch.warnings,
     "places": lambda run: run.case.reading in ("items", "total"),
@@ -99,16 +99,15 @@ def _loss_allowed(run: Run) -> float | None:
 
 
 NOTES = (
-    Note(r"^.* has a higher estimate; the promise is about", lambda run: True),
     Note(r"^most is certified of", lambda run: not _certified(run)),
     Note(
         r"^not certified to [\d.]+ yet; this is the best epsilon known after",
-        lambda run: not _certified(run) and run.learner.epsilon is not None,
+        lambda run: not _certified(run) and run.learner.spec.epsilon is not None,
         must=True,
     ),
     Note(
         r"^this is the best epsilon known after",
-        lambda run: not _certified(run) and run.learner.epsilon is None,
+        lambda run: not _certified(run) and run.learner.spec.epsilon is None,
         must=True,
     ),
     Note(r"may be lost beside the candidate in production \(max_loss\) is spent", lambda run: bool(_loss_allowed(run))),
@@ -118,13 +117,6 @@ NOTES = (
     Note(r"answers? came too late to count", _says(_twin("late")), must=True),
     Note(r"^only the [\d,]+ rounds from decision", lambda run: run.stretches > 1, must=True),
     Note(r"^the field has changed", lambda run: bool(run.came or run.withdrawn), must=True),
-    Note(
-        r"^that places do not matter was watched", lambda run: run.case.reading == "items" and run.case.kind != "ABTest"
-    ),
-    Note(
-        r"^that the stated factors of places hold was watched",
-        lambda run: run.case.reading == "factors" and run.case.kind != "ABTest",
-    ),
     Note(r"^within ε \+ ρη = .* of every blend", lambda run: run.plan.contexts == "cover"),
     Note(r"^no promise about every blend", lambda run: run.plan.contexts == "cover"),
 )
@@ -144,7 +136,7 @@ def numbers_said(run: Run, note: str) -> bool:
         found = re.search(pattern, note)
         if found is not None and int(found[1].replace(",", "")) != count(run):
             return False
-    return "set a patience" not in note or run.learner.patience is None
+    return "set a patience" not in note or run.learner.spec.patience is None
 
 
 # ---- all of it -------------------------------------------------------------------------------------------------------
@@ -172,7 +164,7 @@ def not_allowed(run: Run) -> list[str]:
                     f"{claim.kind}: the premise {premise.name!r} does {_hold(holds)}, and is said to do otherwise"
                 )
         printed = claim.text in str(result)
-        if claim.kind == "certificate" and (not printed or claim.delta != min(run.fields * learner.delta, 1)):
+        if claim.kind == "certificate" and (not printed or claim.delta != min(run.fields * learner.spec.delta, 1)):
             found.append(f"the certificate is printed otherwise: {claim.text!r}, δ = {claim.delta}")
     promised = result.claim is not None and result.claim.holds
     if (status.certified is not None) != (promised and learner.verdict.claim().epsilon < learner.problem.max_reward):
@@ -196,9 +188,9 @@ def _hold(holds: bool) -> str:
     return "hold" if holds else "not hold"
 
 
-def level(learner: cb.learners.CertifyingLearner) -> float:
+def level(learner: cb.certify.CertifyingLearner) -> float:
     """What a stretch spends of δ: by the evidence against a candidate that was there from the start, to which an open
     field adds as much for all that may come and go.
     """
     enough = float(learner.verdict.enough(np.array([learner.epochs.current.leader]))[0])
-    return float(np.exp(-enough)) * (2 if learner.open_field else 1)
+    return float(np.exp(-enough)) * (2 if learner.spec.open_field else 1)

@@ -53,8 +53,8 @@ def test_every_argument_has_an_entry(name: str) -> None:
 
 def test_every_certifying_learner_has_an_entry() -> None:
     known = {kind.learner for kind in KINDS.values()}
-    there = [getattr(cb.learners, name) for name in dir(cb.learners)]
-    assert {one for one in there if isinstance(one, type) and issubclass(one, cb.learners.CertifyingLearner)} == known
+    there = [getattr(cb.certify, name) for name in dir(cb.certify)]
+    assert {one for one in there if isinstance(one, type) and issubclass(one, cb.certify.CertifyingLearner)} == known
 
 
 def test_every_field_of_a_problem_has_an_entry() -> None:

@@ -8,7 +8,7 @@ from scipy.stats import beta, binom
 
 import comband as cb
 from comband import InputError, PolicySet, Problem, ScoredPolicy
-from comband.experiments.catalogue.finite_world import FiniteWorld
+from comband.paper.catalogue.finite_world import FiniteWorld
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, top_of_blends
 from comband.policies.covers import cover_blends

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.exploration import DisagreementExplorer
+from comband.explore.explorers import DisagreementExplorer
 from comband.policies import RequestedLists
 
 K, M = 7, 3

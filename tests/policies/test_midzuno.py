@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import chi2
 
 import comband as cb
+from comband.page.totals import filled_shares
 from comband.policies.midzuno import MidzunoLists
-from comband.totals import filled_shares
 from tests.strategies import all_lists, hoeffding_radius, random_policies, random_weights
 from tests.total_worlds import total_world
 

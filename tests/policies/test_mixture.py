@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.page.problem import as_generator
 from comband.policies import mixture as mixture_module
-from comband.problem import as_generator
 from tests.strategies import all_lists, hoeffding_radius, problems, random_policies, random_weights
 
 N_CONTEXTS = 3

@@ -7,9 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.exploration.base import explorer_from_state
+from comband.certify.watch import ChangeGuard
+from comband.explore.explorers.base import explorer_from_state
+from comband.page.problem import InputError
 from comband.policies import RequestedLists
-from comband.problem import InputError
 
 P, K, M = 6, 30, 3
 PROBLEM = cb.Problem(n_actions=K, list_size=M, sparsity=1)
@@ -129,7 +130,10 @@ def test_rounds_of_older_plans_do_not_look_like_a_change() -> None:
     for ids in (change["in_favour"], change["opposed"]):
         assert len(ids) == 0 or 0 <= ids[0] <= ids[-1] < own
     assert learner.watch.warnings == ()
-    assert cb.AdaptiveComband.from_state(learner.state(), policies).watch.change.rounds == learner.watch.change.rounds
+    assert (
+        cb.AdaptiveComband.from_state(learner.state(), policies).watch[ChangeGuard].rounds
+        == learner.watch[ChangeGuard].rounds
+    )
 
 
 def test_what_cannot_be_adopted() -> None:

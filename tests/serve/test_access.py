@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve import wire
 from comband.serve.access import LOOPBACK, Access
 from comband.serve.api import ROUTES

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from comband.cli import app as cli
-from comband.problem import InputError
+from comband.commands.cli import app as cli
+from comband.page.problem import InputError
 from comband.serve import page, wire
 from comband.serve.api import ROUTES
 from comband.serve.client import Client, ServiceError
@@ -286,7 +286,7 @@ def test_the_export_leaves_out_whose_lists_were_not_sent(
         decision = msgspec.json.decode(answer.content, type=wire.Decision)
         http.post("/v1/experiments/some/rewards", content=wire.as_json(world.post(i, decision)))
     wait_for(lambda: made.journal.counts(running.experiment.id)[1] == 32, "all rounds are settled")
-    monkeypatch.setattr(type(made.telling), "status", lambda *_: {})
+    monkeypatch.setattr(type(made.queries), "status", lambda *_: {})
     data = http.get("/v1/experiments/some/export/candidates.parquet").content
     table = pytest.importorskip("pyarrow.parquet").read_table(io.BytesIO(data))
     assert set(table.column_names) == {"context", *NAMES[:-1]}

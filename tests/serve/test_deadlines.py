@@ -272,10 +272,10 @@ def test_what_was_given_up_is_not_written(tmp_path: Path) -> None:
             assert made.learners is not None
             made.learners.close()
             with writer_held(made):
-                made.writer._bounds = Bounds(answer_timeout=0.2)
+                made.writer._bounds, made.writer._deadlines = Bounds(answer_timeout=0.2), {}
                 with pytest.raises(LateError):
                     await made.decide("test", [World().request(0)])
-                made.writer._bounds = Bounds(answer_timeout=LIMIT)
+                made.writer._bounds, made.writer._deadlines = Bounds(answer_timeout=LIMIT), {}
             [one] = await made.decide("test", [World().request(1)])
             assert one.decision == 0
             assert made.journal.counts(1)[0] == 1

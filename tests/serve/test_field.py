@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.page.problem import InputError
 from comband.policies import RequestedLists
-from comband.problem import InputError
 from comband.serve.client import Client, ServiceError
 from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
@@ -165,7 +165,7 @@ def test_a_newcomer_can_win_and_is_needed_until_then(tmp_path: Path) -> None:
             await made.change_field("test", FieldChange(withdraw="other 3"))
             [one] = await made.decide("test", [world.request(1)])
             assert one.not_needed == ["other 3"]
-            assert made.telling.status("test")["n_candidates"] in (5, 6)  # told again in a moment
+            assert made.queries.status("test")["n_candidates"] in (5, 6)  # told again in a moment
             await made.set_state("test", "ended")
             with pytest.raises(NotRunningError):
                 await made.change_field("test", FieldChange(add="nobody"))
@@ -196,7 +196,7 @@ def test_changes_that_are_refused_leave_no_trace(tmp_path: Path) -> None:
             await made.create(spec("open", open_field=True, candidates=["a", "b", "c"]))
             for name, change, message in (
                 ("test", FieldChange(add="new"), "open_field"),
-                ("test", FieldChange(planned=True), "whom"),
+                ("test", FieldChange(planned=True), "which candidates"),
                 ("test", FieldChange(add="second", planned=True), "already"),
                 ("test", FieldChange(withdraw="nobody", planned=True), "no candidate 'nobody'"),
                 ("test", FieldChange(withdraw="best", planned=True), "fallback"),
@@ -262,7 +262,7 @@ def test_places_that_nobody_fills_stay_empty_and_earn_nothing(tmp_path: Path) ->
                 await made.decide("test", [DecisionRequest(lists={"best": []})])
             with pytest.raises(InputError, match="called 'nothing'"):
                 await made.create(spec("other", fallback="nothing", candidates=["nothing", "something"]))
-            shown = made.telling.shown("test", 7)
+            shown = made.queries.shown("test", 7)
             assert shown is not None
             assert len(shown["items"]) == len(shown["propensities"]) == 2
             return state_of(made)["learnt"]

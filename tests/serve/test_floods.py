@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve import api, wire
 from comband.serve import service as serving
 from comband.serve.access import Access
@@ -313,9 +314,9 @@ def test_exports_come_one_at_a_time_and_hold_up_nobody(tmp_path: Path, monkeypat
         under_way.release()
         release.wait(LIMIT)
         at_once[0] -= 1
-        file = tmp_path / "export.parquet"
-        file.write_bytes(b"PAR1")
-        return str(file), None
+        with tempfile.NamedTemporaryFile(dir=tmp_path, suffix=".parquet", delete=False) as file:
+            file.write(b"PAR1")
+        return file.name, None
 
     monkeypatch.setattr(api, "export", wait)
     path, got = "/v1/experiments/test/export/rounds.parquet", []

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from comband.page.storage import pack
 from comband.serve.deciding import plan_state
 from comband.serve.service import Service
 from comband.serve.wire import DecisionRequest, RewardPost
-from comband.storage import pack
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import QUICK, World, caught_up, play, service, spec
 from tests.waiting import LIMIT, wait_for

@@ -61,9 +61,12 @@ def fill(folder: Path, n_ended: int) -> None:
         ids = range(LIVE + 1, LIVE + 1 + n_ended)
         text = wire.as_json(spec("old"))
         tables: dict[str, list[tuple[Any, ...]]] = {
-            "experiments VALUES (?, ?, ?, ?, 'ended', 0, 0)": [(i, f"old-{i}", text, "00" * 32) for i in ids],
+            "experiments VALUES (?, 'default', ?, ?, ?, 'ended', 0, 0, NULL)": [
+                (i, f"old-{i}", text, "00" * 32) for i in ids
+            ],
             "counters VALUES (?, 100, 0)": [(i,) for i in ids],
             "fronts VALUES (?, 100)": [(i,) for i in ids],
+            "retained VALUES (?, 0, 0)": [(i,) for i in ids],
             "leases VALUES (?, '', 0, 0)": [(i,) for i in ids],
             "views VALUES (?, 100, ?)": [(i, b'{"rounds": 100, "answer": "old", "warnings": []}') for i in ids],
         }
@@ -90,7 +93,7 @@ def test_ended_experiments_cost_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             with started(tmp_path / str(n), n, learn=False) as made:
                 statements.seen.clear()
                 made.experiments.refresh()
-                made.telling.summaries(made.experiments.live())
+                made.queries.summaries(made.experiments.live())
                 asked[n] = statements.here()
                 assert max(rows for *_, rows in statements.seen) <= LIVE
     assert asked[0] == asked[n_ended]
@@ -142,12 +145,12 @@ def test_an_experiment_that_ends_is_finished_and_then_left_alone(tmp_path: Path)
             for one in (made, other):
                 wait_for(lambda one=one: not one.experiments.unfinished(), "nothing is left to do")  # type: ignore[misc]
             assert made.database.read("SELECT expires FROM leases") == [(0,)]
-            assert made.telling.status("test")["rounds"] == 32
+            assert made.queries.status("test")["rounds"] == 32
             assert made.learners is not None
             assert made.learners.learning(number) is None
         with service(tmp_path) as made:
             assert made.experiments.unfinished() == []
-            status = made.telling.status("test")
+            status = made.queries.status("test")
             assert (status["rounds"], status["state"]) == (32, "ended")
             assert status["epoch"] >= 0
 
@@ -206,16 +209,16 @@ def test_what_is_new_is_sent_and_old_points_are_thinned(tmp_path: Path) -> None:
 
         for position in range(2000):
             add(position, thin=position % 32 == 0)
-        points = [one["decisions"] for one in made.telling.history("test")["points"]]
+        points = [one["decisions"] for one in made.queries.history("test")["points"]]
         assert len(points) < 300
         assert (points[0], points[-1]) == (0, 1999)
         assert points[-60:] == list(range(1940, 2000))
-        news = made.telling.history("test", since=1995)
+        news = made.queries.history("test", since=1995)
         assert [one["decisions"] for one in news["points"]] == [1995, 1996, 1997, 1998, 1999]
         assert [one["time"] for one in news["minutes"]] == [now + 33 * 60_000]
-        assert len(made.telling.history("test", since=1900)["minutes"]) == 3
+        assert len(made.queries.history("test", since=1900)["minutes"]) == 3
         gone = next(i for i in range(2000) if i not in points)
-        assert made.telling.history("test", since=gone)["minutes"] == made.telling.history("test")["minutes"]
+        assert made.queries.history("test", since=gone)["minutes"] == made.queries.history("test")["minutes"]
 
 
 def test_a_winner_adds_one_point_and_no_more(tmp_path: Path) -> None:
@@ -225,14 +228,14 @@ def test_a_winner_adds_one_point_and_no_more(tmp_path: Path) -> None:
             world, end = World(), 0
             for start in range(0, 3000, 160):
                 await play(made, world, start, start + 160)
-                if made.telling.status("test")["done"]:
+                if made.queries.status("test")["done"]:
                     end = start + 160
                     break
             assert end
             await play(made, world, end, end + 160)
             await caught_up(made)
-            done = [one for one in made.telling.history("test")["points"] if one["done"]]
-            wait_for(lambda: made.telling.status("test")["settled"] == end + 160, "all is settled")
+            done = [one for one in made.queries.history("test")["points"] if one["done"]]
+            wait_for(lambda: made.queries.status("test")["settled"] == end + 160, "all is settled")
             assert done[0]["decisions"] <= end
             assert len(done) <= 5  # at most one per second since
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 import uvicorn
 
-from comband.estimates import order_guard, place_guard
-from comband.estimates.place_guard import PlaceGuard
 from comband.serve import page as files
 from comband.serve import views
 from comband.serve.access import Access
 from comband.serve.api import make_app
 from comband.serve.service import Service
 from comband.serve.tokens import create_token
+from comband.statistics import order_guard, place_guard
+from comband.statistics.place_guard import PlaceGuard
 from tests.browser import fits, opened
 from tests.waiting import LIMIT, wait_for
 
@@ -190,11 +190,13 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
         until(page, "#answer", "No decision has been settled yet")
         page.evaluate("window.same = true")
         served.visit(50)
-        until(page, "#answer", "after")
+        until(page, "#answer", "Cannot tell")
+        until(page, "#kind", "cannot tell")
         served.visit(1950, seed=1)
         served.wait("home", "done", True)
-        until(page, "#answer", f"{HOSTILE} is the winner: with probability 0.95 no candidate is better by more than")
-        until(page, "#state", "decided")
+        until(page, "#answer", f"Decided: {HOSTILE}. With probability 0.95 no candidate is better")
+        until(page, "#kind", "decided")
+        assert page.evaluate("getComputedStyle(document.querySelector('#kind')).color") == "rgb(27, 127, 77)"
         assert page.evaluate("window.same")
         for _ in range(60):  # points may still be added
             told, drawn = as_told(served), as_drawn(page)
@@ -323,7 +325,7 @@ def test_figures_are_of_the_last_full_minute_though_traffic_has_stopped(browser:
         assert tile(page, "rewards per minute").startswith("0last full minute")
         page.click("#spec summary")
         said = text(page, "#declared")
-        for words in ("7,200 s", "0.05", "at most 1", "now", "places do not matter"):
+        for words in ("window seconds7,200", "delta0.05", "sparsity1 reward per round", "fallbacknow", "placesnot set"):
             assert words in said
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import comband as cb
-from comband.estimates import Bets
-from comband.exploration import DisagreementExplorer
-from comband.learners.certifying.epochs import Epoch
+from comband.certify.epochs import Epoch
+from comband.explore.explorers import DisagreementExplorer
+from comband.page.problem import InputError
 from comband.policies import RequestedLists
-from comband.problem import InputError
 from comband.serve.deciding import GivenNumbers, Plan, pack_plan
 from comband.serve.digests import uniform_numbers
 from comband.serve.journal import STRIDE, NotRunningError, TakenError
 from comband.serve.requests import Reader, problem_of
 from comband.serve.service import RepeatedRequestError, Service
 from comband.serve.wire import DecisionRequest, RewardPost
+from comband.statistics import Bets
 from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, numbered, play, service, spec
 
 
@@ -57,12 +57,14 @@ def test_a_winner_is_certified_and_then_shown(tmp_path: Path) -> None:
             assert plan is not None
             assert plan.winner == 0
             await asyncio.sleep(0.3)
-            status = made.telling.status("test")
+            status = made.queries.status("test")
             assert status["winner"] == "best"
             assert status["is_certified"]
             assert status["certified"] <= 0.1
-            assert "best is the winner" in status["answer"]
-            result = made.telling.result("test")
+            assert status["answer"].startswith(
+                "Decided: best. With probability 0.95 no candidate is better by more than"
+            )
+            result = made.queries.result("test")
             assert result is not None
             assert result["best"] == "best"
             assert result["final"]
@@ -70,7 +72,7 @@ def test_a_winner_is_certified_and_then_shown(tmp_path: Path) -> None:
             assert after.items == world.lists(9999)["best"]
             assert after.propensities == [1.0] * M
             assert set(after.not_needed) == set(NAMES) - {"best"}
-            history = made.telling.history("test")
+            history = made.queries.history("test")
             assert history["points"][-1]["done"]
             assert sum(one["decisions"] for one in history["minutes"]) == start + 161
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from comband.cli import app
-from comband.problem import InputError
+from comband.commands.cli import app
+from comband.page.problem import InputError
 from comband.serve.settings import load_models, settings
 
 
@@ -43,7 +43,9 @@ def test_settings_that_are_none(tmp_path: Path, text: str, environment: dict[str
         settings(file, environment)
 
 
-@pytest.mark.parametrize("entry", ["nowhere_at_all:f", "comband.problem:nothing", "comband.problem", "os:getcwd"])
+@pytest.mark.parametrize(
+    "entry", ["nowhere_at_all:f", "comband.page.problem:nothing", "comband.page.problem", "os:getcwd"]
+)
 def test_models_that_cannot_be_had(entry: str) -> None:
     with pytest.raises(InputError, match="models"):
         load_models({"mine": entry})

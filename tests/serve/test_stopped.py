@@ -46,7 +46,7 @@ def test_every_process_says_that_learning_stopped_until_one_goes_on(
             with service(tmp_path) as learns, listening(learns) as other:
                 for one in (other, address):
                     wait_for(lambda one=one: said(one) == ("degraded", 1, True), "all say so")  # type: ignore[misc]
-                assert "nobody can learn from" in decides.telling.status("test")["learning_stopped"]
+                assert "nobody can learn from" in decides.queries.status("test")["learning_stopped"]
             assert said(address) == ("degraded", 1, True)  # also when whoever failed is gone
             monkeypatch.setattr(Learning, "_learn", learnt)
             with service(tmp_path) as learns:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,16 +18,16 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from comband.cli import app as cli
-from comband.problem import InputError
+from comband.commands.cli import app as cli
+from comband.page.problem import InputError
 from comband.serve import wire
 from comband.serve.database import StoreError
 from comband.serve.journal import Journal
 from comband.serve.leases import give_back, take_lease
 from comband.serve.progress import FencedError, Progress
 from comband.serve.requests import unpack_body
-from comband.serve.schema import VERSIONS
-from comband.serve.service import RepeatedRequestError, Service
+from comband.serve.schema import OLDEST, VERSIONS
+from comband.serve.service import Service
 from comband.serve.stores import Sqlite, open_database
 from comband.serve.wire import RewardPost
 from tests.serve import postgres
@@ -91,8 +90,8 @@ def test_both_stores_come_to_the_same(store: str, tmp_path: Path) -> None:
             ]
             outcomes = [fault.outcome for fault in (await made.reward("test", posts)).faults]
             assert outcomes == ["contradiction", "unknown", "not shown"]
-            assert made.telling.status("test")["decisions"] == 256
-            assert sum(one["decisions"] for one in made.telling.history("test")["minutes"]) == 256
+            assert made.queries.status("test")["decisions"] == 256
+            assert sum(one["decisions"] for one in made.queries.history("test")["minutes"]) == 256
         finally:
             made.close()
 
@@ -257,104 +256,48 @@ def test_what_sqlite_commits_is_on_the_disk(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_store_of_the_first_version_is_migrated(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    old = Sqlite(path)
-    assert old.migrate(upto=1) == 0
-    with pytest.raises(StoreError, match="no such table"):
-        old.read("SELECT * FROM minutes")
-    with old.transaction():
-        Journal(old).create(spec(), "00" * 32)
-    old.close()
-
-    async def run() -> None:
-        with service(tmp_path) as made:
-            assert [one.name for one in made.journal.experiments()] == ["test"]
-            world = World()
-            for _ in range(200):
-                if made.experiments.take_plan(made.experiments.find("test")) is not None:
-                    break
-                await asyncio.sleep(0.02)
-            [one] = await made.decide("test", [world.request(0)])
-            assert (await made.reward("test", [world.post(0, one)])).accepted == M
-            assert made.database.migrate() == len(VERSIONS)
-
-    asyncio.run(run())
+def test_a_version_that_adds_leaves_earlier_ones_be(store: str) -> None:
+    """Any process may be the first to be upgraded; others go on, and may even be started again (rollback)."""
+    newer, older = (open_database(store) for _ in range(2))
+    addition = ("CREATE TABLE additions (id INTEGER PRIMARY KEY)",)
+    try:
+        assert older.migrate() == 0
+        assert newer.migrate([*VERSIONS, addition], oldest=OLDEST) == len(VERSIONS)
+        assert newer.migrate([*VERSIONS, addition], oldest=OLDEST) == len(VERSIONS) + 1
+        Journal(older).check()
+        assert older.migrate() == len(VERSIONS) + 1
+        assert newer.read("SELECT COUNT(*) FROM additions") == [(0,)]  # nobody made it anew, or forgot it
+        with older.transaction():
+            Journal(older).create(spec(), "00" * 32)
+        assert [one.name for one in Journal(newer).experiments()] == ["test"]
+    finally:
+        older.close()
+        newer.close()
 
 
-def test_a_journal_of_the_third_version_leads_to_the_same_state(store: str, tmp_path: Path) -> None:
-    """`version_3.sql` is what that version wrote: 42 decisions of `World` in a row each, one not answered."""
-
-    def written(made: Service) -> None:
-        assert made.journal.counts(1)[:2] == (42, 40)
-        assert [one.request for one in made.journal.decisions(1, 0, 99)] == [f"r{i}" for i in range(42)]
-
-    async def go_on(made: Service) -> dict[str, object]:
-        made.journal.wall = lambda: 1794909595050  # type: ignore[method-assign] # when it was written
-        world = World(best=0.05)
-        again = await made.decide("test", [world.request(i) for i in (3, 41)])  # known by their requests
-        assert [one.decision for one in again] == [3, 41]
-        with pytest.raises(RepeatedRequestError):
-            await made.decide("test", [wire.DecisionRequest(lists=world.lists(4), request="r3")])
-        receipt = await made.reward("test", [world.post(40, (await made.decide("test", [world.request(40)]))[0])])
-        assert (receipt.accepted, receipt.duplicates) == (0, M)  # so are rewards
-        await made.reward("test", [world.post(41, again[1])])
-        await play(made, world, 42, 80, size=2)
-        await caught_up(made)
-        return state_of(made)
-
-    async def undisturbed() -> dict[str, object]:
-        with service(tmp_path / "new") as made:
-            made.journal.wall = lambda: 1794909595050  # type: ignore[method-assign]
-            await made.create(spec(epsilon=0.01, first_epoch=16, block=8))
-            await play(made, World(best=0.05), 0, 40, size=8)
-            decisions = await made.decide("test", [World(best=0.05).request(i) for i in (40, 41)])
-            await made.reward("test", [World(best=0.05).post(40, decisions[0])])
-            return await go_on(made)
-
-    async def migrated(store: str) -> dict[str, object]:
-        made = Service(store, timing=QUICK)
-        try:
-            written(made)
-            for _ in range(500):  # until somebody has learnt what is there
-                if made.experiments.take_plan(made.experiments.find("test")) is not None:
-                    break
-                await asyncio.sleep(0.02)
-            await caught_up(made)
-            return await go_on(made)
-        finally:
-            made.close()
-
-    dump = (Path(__file__).parent / "version_3.sql").read_text()
-    if store.startswith("sqlite"):
-        with closing(sqlite3.connect(tmp_path / "journal.db")) as file:
-            file.executescript(dump)
-    else:
-        import psycopg
-
-        with psycopg.connect(store) as connection:
-            connection.execute(_for_postgres(dump))
-    theirs = asyncio.run(migrated(store))
-    (tmp_path / "new").mkdir()
-    assert same(theirs, asyncio.run(undisturbed()))
-
-
-def _for_postgres(dump: str) -> str:
-    """The same statements in PostgreSQL's words."""
-    plain = [line for line in dump.splitlines() if line not in ("BEGIN TRANSACTION;", "COMMIT;")]
-    return re.sub(r"X'([0-9A-F]*)'", r"'\\x\1'", "\n".join(plain).replace("BLOB", "BYTEA").replace(" REAL", " FLOAT8"))
-
-
-def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
-    database = Sqlite(tmp_path / "journal.db")
-    database.migrate()
-    with database.transaction():
-        database.run("UPDATE comband_schema SET version = 99")
-    with pytest.raises(InputError, match="newer one"):
-        database.migrate()
-    database.close()
-    with pytest.raises(InputError, match="newer one"):
-        Service(f"sqlite:///{tmp_path}/journal.db")
+def test_a_version_that_breaks_waits_for_those_that_learn_and_shuts_out_earlier_ones(store: str) -> None:
+    newer, older = (open_database(store) for _ in range(2))
+    change = ("ALTER TABLE views RENAME TO sights",)
+    versions, oldest = [*VERSIONS, change], len(VERSIONS) + 1
+    try:
+        older.migrate()
+        with older.transaction():
+            made = Journal(older).create(spec(), "00" * 32)
+        with older.transaction():
+            take_lease(Journal(older), made.id, "a process", 3_600_000)
+        with pytest.raises(InputError, match="stop all its processes first"):
+            newer.migrate(versions, oldest)
+        assert newer.read("SELECT COUNT(*) FROM views") == [(0,)]  # all is as it was
+        with older.transaction():
+            give_back(Journal(older), made.id, "a process")
+        newer.migrate(versions, oldest)
+        with pytest.raises(StoreError, match="restore the back-up"):
+            Journal(older).check()
+        with pytest.raises(InputError, match="restore the back-up"):
+            older.migrate()
+    finally:
+        older.close()
+        newer.close()
 
 
 @pytest.mark.parametrize("address", ["sqlite://", "file.db", "mysql://x", "sqlite:///", "sqlite:////nowhere/at/all.db"])
@@ -431,7 +374,7 @@ def test_a_store_that_becomes_read_only(tmp_path: Path) -> None:
                 await made.decide("test", [world.request(1)])
             with pytest.raises(StoreError, match="readonly"):
                 await made.reward("test", [world.post(0, one)])
-            assert made.telling.status("test")["decisions"] == 1
+            assert made.queries.status("test")["decisions"] == 1
         with service(tmp_path) as made:
             assert await made.decide("test", [world.request(0)]) == [one]
             assert (await made.reward("test", [world.post(0, one)])).accepted == M
@@ -500,7 +443,7 @@ def test_a_clock_that_was_set_forward_is_repaired(store: str) -> None:
             assert (repaired["experiment"], repaired["decisions"]) == ("test", 3)
             assert 86_000 < repaired["seconds"] <= 86_400
             wait_for(lambda: made.journal.counts(1)[1] == 3, "all are settled when their window is over")
-            minutes = made.telling.history("test")["minutes"]
+            minutes = made.queries.history("test")["minutes"]
             assert sum(one["decisions"] for one in minutes) == 3
             assert all(one["time"] <= right() for one in minutes)
             assert json.loads(CliRunner().invoke(cli, arguments).stdout) == {"repaired": []}

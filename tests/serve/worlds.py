@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from comband.serve.access import Access
 from comband.serve.api import make_app
+from comband.serve.bounds import Bounds
 from comband.serve.learners import Timing
 from comband.serve.running import configured
 from comband.serve.service import Service
@@ -26,6 +27,8 @@ from tests.waiting import LIMIT, wait_for
 NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
 M = 3
 OPEN = Access(is_open=True)
+# A machine that is busy, and compiles first, answers late: only tests of deadlines have short ones.
+PATIENT = Bounds(answer_timeout=LIMIT, statement_timeout=LIMIT)
 QUICK = Timing(lease=0.3, poll=0.05, idle=0.005, view=0.02, snapshot=0.2)
 
 
@@ -100,7 +103,7 @@ def decisions_of(answer: bytes) -> list[Decision]:
 
 @contextmanager
 def service(path: Path, **more: Any) -> Iterator[Service]:
-    made = Service(f"sqlite:///{path}/journal.db", **{"timing": QUICK, **more})
+    made = Service(f"sqlite:///{path}/journal.db", **{"timing": QUICK, "bounds": PATIENT, **more})
     try:
         yield made
     finally:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.problem import Problem
+from comband.page.problem import Problem
 from comband.theory.online import OnlineSchedule, Point, schedule_at
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from comband import theory
-from comband.problem import Problem
+from comband.page.problem import Problem
 
 SMALL = Problem(n_actions=12, list_size=3, sparsity=2)  # ρ = 2, K/m = 4
 

@@ -7,13 +7,13 @@ import pytest
 from scipy.stats import binom
 
 from comband import theory
-from comband.design import design_exploration
-from comband.experiments.catalogue.finite_world import gradient_norm, random_world
-from comband.experiments.catalogue.phase_one import label_world, uniform_hits
-from comband.experiments.catalogue.uniform_convergence import uniform_rounds
-from comband.oracles.enumeration import EnumerationOracle
-from comband.problem import InputError, Problem
-from comband.solvers.stopping import Stopping
+from comband.explore.design import design_exploration
+from comband.explore.oracles.enumeration import EnumerationOracle
+from comband.explore.solvers.stopping import Stopping
+from comband.page.problem import InputError, Problem
+from comband.paper.catalogue.finite_world import gradient_norm, random_world
+from comband.paper.catalogue.phase_one import label_world, uniform_hits
+from comband.paper.catalogue.uniform_convergence import uniform_rounds
 from comband.theory.gradient import SOLVER_SHARE, log_multisets
 
 FLOOR = 0.5

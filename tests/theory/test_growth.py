@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from comband import theory
+from comband.page.problem import InputError, Problem
 from comband.policies.blended import top_of_blends
-from comband.problem import InputError, Problem
 
 
 def directions(phi: NDArray[np.float64]) -> NDArray[np.float64]:

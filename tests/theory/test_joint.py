@@ -5,7 +5,7 @@ import math
 import pytest
 
 from comband import theory
-from comband.problem import InputError, Problem
+from comband.page.problem import InputError, Problem
 from comband.theory.gradient import SOLVER_SHARE, log_multisets
 from comband.theory.joint import smallest_total
 

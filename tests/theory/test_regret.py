@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from comband import theory
-from comband.problem import InputError, Problem
+from comband.page.problem import InputError, Problem
 
 SMALL = Problem(n_actions=12, list_size=3, sparsity=2)  # ρ = 2, K/m = 4
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from comband import theory
-from comband.problem import InputError, Problem
+from comband.page.problem import InputError, Problem
 
 
 @pytest.mark.parametrize(("K", "m"), [(2, 1), (3, 2), (5, 2), (6, 3), (8, 3), (9, 4), (7, 6), (10, 5)])

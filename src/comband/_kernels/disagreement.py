@@ -160,7 +160,7 @@ def disagreement_lists(
             for k in range(m):
                 z = min(np.uint32(lists[i, p, k]), none)  # without a sign: −1 is the largest number
                 union[size] = z
-                size += votes[z] == 0  # it counts if it is new: without a branch, for nobody can guess it
+                size += votes[z] == 0  # it counts if it is new: without a branch, which could not be predicted
                 votes[z] += 1
         for p in range(n_policies):
             for k in range(m):
@@ -192,7 +192,7 @@ def disagreement_lists(
             for p in range(n_policies):
                 whole[p] = own[p]
                 for k in range(m if own[p] > 0 else 0):
-                    if lists[i, p, k] < 0:  # nobody is shown less than there is because a policy gave no answer
+                    if lists[i, p, k] < 0:  # a policy without an answer makes no list shorter
                         whole[p] = 0.0
                 here += whole[p]
             for a in range(size):
@@ -245,7 +245,7 @@ def disputed_counts(lists: NDArray[np.int32], leader: int, n_actions: int) -> ND
         for p in range(n_policies):
             for k in range(m):
                 z = min(np.uint32(lists[i, p, k]), none)
-                count += stamp[z] != i  # without a branch, for nobody can guess it
+                count += stamp[z] != i  # without a branch, which could not be predicted
                 stamp[z] = i
         counts[i] = count
     return counts

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.rising import end_of
 
-TOGETHER = 16  # rounds whose bets are multiplied before somebody takes the logarithm: far from what a number can hold
+TOGETHER = 16  # rounds whose bets are multiplied before the logarithm is taken: far from what a number can hold
 
 
 @njit(cache=True, nogil=True)

@@ -321,7 +321,7 @@ def _inclusion(
 
 @njit(cache=True, nogil=True, inline="always")
 def _listed(block: NDArray[np.int32], y: int, m: int, found: NDArray[np.bool_]) -> None:
-    """Whether y is among the first m actions of each row; to the end, for nobody can guess where it is."""
+    """Whether y is among the first m actions of each row; to the end, as no branch could be predicted."""
     for p in range(len(found)):
         hit = False
         for j in range(m):

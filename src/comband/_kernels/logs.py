@@ -18,7 +18,7 @@ def round_faults(
     largest: float,
     repeats: bool,
 ) -> NDArray[np.uint8]:
-    """The first thing wrong with each logged round, 0 if nothing is: see `comband.logs.checks.KINDS`.
+    """The first thing wrong with each logged round, 0 if nothing is: see `comband.evaluation.logs.checks.KINDS`.
 
     Rewards are 0 or at least `least_reward`, their sum at most `most`; propensities lie in [least, largest]; items of
     code −1 are unknown ones.

@@ -71,7 +71,7 @@ def examination_lists(
             for k in range(m):
                 y = np.uint32(lists[i, p, k])
                 union[size] = y
-                size += votes[y] == 0  # it counts if it is new: without a branch, for nobody can guess it
+                size += votes[y] == 0  # it counts if it is new: without a branch, which could not be predicted
                 votes[y] += 1
                 theta = factors[k]
                 of_item[y, 1] += care * (theta * (theta - 2.0 * of_item[y, 0]))
@@ -223,7 +223,7 @@ def _pair_design(
     """Probabilities q[k, j] that place k of one context, whose lists are (S, m), has item items[k, j], j < count[k].
 
     All places sum to one, no item to more; unshown[y] is what an item lacks. Returns how many items there are, union,
-    and whether the smallest ones hold. Items have numbers by place only where somebody shows them, or where a place
+    and whether the smallest ones hold. Items have numbers by place only where a candidate shows them, or where a place
     lacks something that only they have. numbers are (weight, low, q); votes and care (K·m,), and item_votes (K,)
     are zero before, and the first two are so again afterwards.
     """
@@ -234,7 +234,7 @@ def _pair_design(
         for k in range(m):
             z = np.uint32(lists[p, k]) * np.uint32(m) + np.uint32(k)
             pairs[n_pairs] = z
-            n_pairs += votes[z] == 0  # it counts if it is new: without a branch, for nobody can guess it
+            n_pairs += votes[z] == 0  # it counts if it is new: without a branch, which could not be predicted
             votes[z] += 1
     for p in range(n_policies):
         for k in range(m):
@@ -317,7 +317,7 @@ def _fit(size: int, union: Any, unshown: Any, lowest: Any, items: Any, numbers: 
 @njit(cache=True, nogil=True)
 def _repair(size: int, union: Any, unshown: Any, lowest: Any, items: Any, numbers: Any, count: Any) -> None:
     """Items that sum to more than one shrink towards their lowest; places that lack something take it from items with
-    room, first from those that somebody shows there. There is room: all items together have size − Σq ≥ m − Σq.
+    room, first from those that a candidate shows there. There is room: all items together have size − Σq ≥ m − Σq.
     """
     _, low, q = numbers
     m = len(count)
@@ -355,7 +355,7 @@ def _repair(size: int, union: Any, unshown: Any, lowest: Any, items: Any, number
             if rest <= RESIDUE:
                 break
             step = min(rest, unshown[union[a]])
-            if step > 0.0:  # nobody shows it there: those that somebody shows have no room any more
+            if step > 0.0:  # no candidate shows it there: those that are shown have no room any more
                 items[k, count[k]], low[k, count[k]], q[k, count[k]] = union[a], 0.0, step
                 count[k] += 1
                 unshown[union[a]] -= step

@@ -1,4 +1,4 @@
-"""Loops of the ledger: prints of decisions and rewards, and which of them are admitted."""
+"""Loops of the ledger: digests of decisions and rewards, and which of them are admitted."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from comband._kernels.rising import end_of
 
 
 @njit(cache=True, nogil=True)
-def reward_prints(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
+def reward_digests(rewards: NDArray[np.float64]) -> NDArray[np.uint64]:
     """A 64-bit print of the positive rewards of each row and their places; 0 for a row without any, and only for it."""
     bits = rewards.view(np.uint64)
-    prints = np.zeros(len(rewards), dtype=np.uint64)
+    digests = np.zeros(len(rewards), dtype=np.uint64)
     for i in range(len(rewards)):
         for j in range(rewards.shape[1]):
             if rewards[i, j] > 0:
-                prints[i] = _stir(_stir(prints[i], np.uint64(j)), bits[i, j]) | np.uint64(1)
-    return prints
+                digests[i] = _stir(_stir(digests[i], np.uint64(j)), bits[i, j]) | np.uint64(1)
+    return digests
 
 
 @njit(cache=True, nogil=True)
@@ -84,7 +84,7 @@ def _shown_print(i: int, ids: NDArray[np.int64], lists: NDArray[np.int32], bits:
 
 
 @njit(cache=True, nogil=True)
-def _plan_print(i: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], arms: NDArray[np.int64]) -> np.uint64:
+def _plan_digest(i: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], arms: NDArray[np.int64]) -> np.uint64:
     """A print of what drew the list of row i."""
     state = _stir(np.uint64(0x3C6EF372FE94F82B), np.uint64(epochs[i]))
     return _stir(_stir(state, np.uint64(arms[i])), np.uint64(covered[i]))
@@ -115,7 +115,7 @@ def issue_rows(
         raise IndexError("issue_rows: there is no room")
     for i in range(len(ids)):
         known[tail + i, 0] = _shown_print(i, ids, lists, propensity_bits)
-        known[tail + i, 1] = _plan_print(i, epochs, covered, arms)
+        known[tail + i, 1] = _plan_digest(i, epochs, covered, arms)
         known[tail + i, 2] = contexts[i]
         done[tail + i] = False
 
@@ -168,7 +168,7 @@ def compare_rows(
             place = head + ids[i] - low
             if known[place, 0] != _shown_print(i, ids, lists, propensity_bits):
                 fault |= 2
-            if known[place, 1] != _plan_print(i, epochs, covered, arms):
+            if known[place, 1] != _plan_digest(i, epochs, covered, arms):
                 fault |= 4
             if known[place, 2] != contexts[i]:
                 fault |= 8
@@ -212,10 +212,10 @@ _NAN = np.float64(np.nan)
 
 
 @njit(cache=True, nogil=True)
-def float_prints(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+def float_digests(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     """A 64-bit print of each row of numbers; −0 is 0, and all NaN are one."""
     n, d = rows.shape
-    prints = np.empty(n, dtype=np.uint64)
+    digests = np.empty(n, dtype=np.uint64)
     cell = np.empty(1)
     bits = cell.view(np.uint64)
     for i in range(n):
@@ -224,15 +224,15 @@ def float_prints(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
             value = rows[i, j]
             cell[0] = _NAN if value != value else value + 0.0
             state = _stir(state, bits[0])
-        prints[i] = state
-    return prints
+        digests[i] = state
+    return digests
 
 
 @njit(cache=True, nogil=True)
-def int_prints(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def int_digests(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The same of whole numbers: that of the equal floats, where there are any."""
     n, d = rows.shape
-    prints = np.empty(n, dtype=np.uint64)
+    digests = np.empty(n, dtype=np.uint64)
     cell = np.empty(1)
     bits = cell.view(np.uint64)
     for i in range(n):
@@ -244,41 +244,41 @@ def int_prints(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
                 state = _stir(state, bits[0])
             else:
                 state = _stir(_stir(state, _LARGE), np.uint64(value))
-        prints[i] = state
-    return prints
+        digests[i] = state
+    return digests
 
 
 @njit(cache=True, nogil=True)
-def word_prints(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
+def word_digests(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The same of words that stand for values: row i holds those before `ends[i]`."""
-    prints = np.empty(len(ends), dtype=np.uint64)
+    digests = np.empty(len(ends), dtype=np.uint64)
     k = 0
     for i in range(len(ends)):
         state = _CONTEXT
         if ends[i] > len(words):
-            raise IndexError("word_prints: a row ends beyond the words")
+            raise IndexError("word_digests: a row ends beyond the words")
         while k < ends[i]:
             state = _stir(state, words[k])
             k += 1
-        prints[i] = state
-    return prints
+        digests[i] = state
+    return digests
 
 
 @njit(cache=True, nogil=True)
-def csr_prints(ends: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
+def csr_digests(ends: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
     """The same of the entries of a sparse matrix that are not zero; row i holds those before `ends[i]`."""
-    prints = np.empty(len(ends), dtype=np.uint64)
+    digests = np.empty(len(ends), dtype=np.uint64)
     cell = np.empty(1)
     bits = cell.view(np.uint64)
     k = 0
     for i in range(len(ends)):
         state = _CONTEXT
         if ends[i] > min(len(columns), len(values)):
-            raise IndexError("csr_prints: a row ends beyond the entries")
+            raise IndexError("csr_digests: a row ends beyond the entries")
         while k < ends[i]:
             if values[k] != 0:
                 cell[0] = _NAN if values[k] != values[k] else values[k]
                 state = _stir(_stir(state, np.uint64(columns[k])), bits[0])
             k += 1
-        prints[i] = state
-    return prints
+        digests[i] = state
+    return digests

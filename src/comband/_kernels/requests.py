@@ -1,6 +1,6 @@
 """Requests for decisions read from their JSON text, without a Python object for each key; and lists of keys as text.
 
-Texts are read eight bytes at a time: whoever gives one puts `PADDING` bytes of anything behind it.
+Texts are read eight bytes at a time: the caller puts `PADDING` bytes of anything behind one.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
 
 PADDING = 16
@@ -30,18 +28,15 @@ _HASHED = np.uint64(0x80)  # in the code of tokens that are longer than a code
 _LISTS, _REQUEST, _CONTEXT = 0, 1, 2
 
 
-def _load_word(typing: Any, data: Any, at: Any) -> Any:
-    """Eight bytes from there on as a number, the first one lowest; nobody looks whether they are there."""
-
-    def load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(place, align=1)
-
-    return types.uint64(data, types.int64), load
-
-
-_word: Any = intrinsic(_load_word)
+@njit(cache=True, nogil=True)
+def _word(data: Any, at: int) -> Any:
+    """Eight bytes from there on as a number, the first one lowest; compiled, one load. An index without a sign is not
+    counted from the end.
+    """
+    first, word = np.uint64(at), np.uint64(0)
+    for i in range(np.uint64(8)):
+        word |= np.uint64(data[first + i]) << np.uint64(8 * i)
+    return word
 
 
 @njit(cache=True, nogil=True)
@@ -571,7 +566,7 @@ def longest_lists(data: NDArray[np.uint8], most: NDArray[np.int64]) -> int:
         elif byte in (_CLOSE, _CLOSE_NAMES):
             level -= 1
             if level < 0:
-                return 0  # no JSON: said by whoever reads it
+                return 0  # no JSON: its reader says so
         elif byte == _COMMA:
             counts[level] += 1
             if level > 0 and counts[level] > most[level]:

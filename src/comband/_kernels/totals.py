@@ -22,7 +22,7 @@ def first_actions(
     attention (S,) sums to 1 with 0 for the leader; lowest (3,) are the smallest probabilities of disputed actions
     outside the leader's list, of disputed ones in it, and of undisputed ones; u (n,) uniforms. `asked` (n, k) are
     actions whose probabilities of being drawn are wanted. Returns the actions (n,), whether `lowest` holds (n,), and
-    the probabilities of `asked` (n, k), 0 for actions that nobody lists.
+    the probabilities of `asked` (n, k), 0 for actions on no list.
     """
     n, n_policies, m = lists.shape
     if len(attention) != n_policies or len(lowest) != 3 or len(u) != n or len(asked) != n:

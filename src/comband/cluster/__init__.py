@@ -2,7 +2,10 @@
 
 A part is computed where its data lie and stays there; only what is asked of it comes back. Nothing here schedules,
 ships or retries: Dask does. What makes answers equal is that parts depend on nothing but their own arguments, and that
-what they contribute adds exactly (`comband.estimates.exact`) or is put in the order of the parts.
+what they contribute adds exactly (`comband.statistics.exact`) or is put in the order of the parts.
+
+May be imported: what is listed here; `spark.py`, by what reads tables.
+Read first: `work.py`, then `on_dask.py`.
 """
 
 from comband.cluster.connecting import as_work, connect

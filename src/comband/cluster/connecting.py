@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from comband.cluster.work import InProcess, Progress, Work
-from comband.problem import InputError
-from comband.text import missing_extra
-from comband.threads import n_threads
+from comband.page.problem import InputError
+from comband.page.text import missing_extra
+from comband.page.threads import n_threads
 
 _PATIENCE = "10s"  # for a scheduler to answer
 

@@ -14,8 +14,8 @@ from uuid import uuid4
 from distributed import Client, Future, KilledWorker, as_completed, wait
 
 from comband.cluster.work import Progress, Tally
-from comband.problem import InputError
-from comband.threads import on_this_thread
+from comband.page.problem import InputError
+from comband.page.threads import on_this_thread
 
 _WIDTH = 8  # so many are added up at a time
 _CHAINS = 4  # for each worker: small enough that its threads share them, and to do again

@@ -17,8 +17,8 @@ from uuid import uuid4
 
 from comband.cluster.spark import session_of
 from comband.cluster.work import Progress, Tally
-from comband.problem import InputError
-from comband.threads import on_this_thread
+from comband.page.problem import InputError
+from comband.page.threads import on_this_thread
 
 _GROUPS = 4  # lists of parts for each task that can run at once
 _FOLDER = "spark.comband.folder"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from comband.problem import InputError
-from comband.text import missing_extra
+from comband.page.problem import InputError
+from comband.page.text import missing_extra
 
 
 @contextmanager

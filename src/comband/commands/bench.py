@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from comband.commands.common import print_json
-from comband.problem import InputError
+from comband.page.problem import InputError
 
 
 def bench(

@@ -25,9 +25,10 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from comband.text import visible
+from comband.page.text import visible
 
 REFUSED = 1
+UNDECIDED = 3  # `Verdict.exit_code`: leading, or cannot tell
 INTERRUPTED = 130  # as shells have it
 _QUIET = "--quiet"
 _quiet = False
@@ -58,7 +59,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        from comband.problem import InputError  # here: help is shown without numpy
+        from comband.page.problem import InputError  # here: help is shown without numpy
 
         try:
             with _readable_usage_errors():
@@ -68,7 +69,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("comband: stopped.", err=True)
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:  # somebody read enough, as in `comband … | head`
+        except BrokenPipeError:  # the reader has enough, as in `comband … | head`
             raise
         except OSError as error:
             message = f"{error.filename or 'a file'}: {error.strerror or error}."
@@ -127,7 +128,7 @@ class _PlainConsole(Console):
 
 
 def console() -> Console:
-    """Where tables go: standard output, as wide as COLUMNS says, or never too narrow when nobody is looking."""
+    """Where tables go: standard output, as wide as COLUMNS says, or never too narrow where there is no terminal."""
     out = _PlainConsole()
     return out if out.is_terminal or os.environ.get("COLUMNS", "").isdecimal() else _PlainConsole(width=120)
 
@@ -138,7 +139,7 @@ def remarks() -> Console:
 
 
 def say(text: str) -> None:
-    """A remark for whoever looks on."""
+    """A remark, on standard error."""
     if not is_quiet():
         remarks().print(text, soft_wrap=True)
 
@@ -157,7 +158,7 @@ def can_write(path: Path | None) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether nobody wants to see how far a command is."""
+    """Whether progress is not to be shown."""
     return _quiet
 
 
@@ -202,15 +203,15 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[st
     No number is ever cut: where they do not fit beside each other, each row becomes a paragraph.
     """
     made = Table(header_style="bold", box=None, pad_edge=False)
+    widths = [max(map(len, [*name.split(), *(row[i] for row in rows)])) for i, name in enumerate(columns)]
     for i, name in enumerate(columns):
         if i < texts:
             made.add_column(name, overflow="fold")
         else:
-            made.add_column(name, justify="right", min_width=max((len(row[i]) for row in rows), default=1))
+            made.add_column(name, justify="right", min_width=widths[i])
     for row in rows:
         made.add_row(*(visible(cell) for cell in row))
-    least = sum(max([1, *(len(row[i]) for row in rows)]) for i in range(texts, len(columns)))
-    if least + texts * _NARROWEST + 2 * len(columns) <= out.width:
+    if sum(widths[texts:]) + texts * _NARROWEST + 2 * len(columns) <= out.width:
         out.print(made)
         return
     for row in rows:

@@ -8,20 +8,17 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.text import Text
 
+from comband.certify import ABTest, AdaptiveComband, CertifyingLearner, UniformLists, UniformMixture
 from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
-from comband.environments import SyntheticRecommender
-from comband.evaluation import PAIRED
-from comband.learners import ABTest, AdaptiveComband, UniformLists, UniformMixture
-from comband.learners.certifying import CertifyingLearner
+from comband.page.problem import Problem, check_count
+from comband.page.storage import write_text
+from comband.page.text import visible
 from comband.policies import PolicySet
-from comband.problem import Problem, check_count
-from comband.reports import Needed, selection_page
-from comband.results import Selection, telling
-from comband.running import run
-from comband.storage import write_text
-from comband.text import visible
+from comband.show import Needed, selection_page
+from comband.statistics.results import Selection, telling
+from comband.worlds import SyntheticRecommender
+from comband.worlds.running import run
 
 _OTHERS: dict[str, type[CertifyingLearner]] = {
     "mixture of all candidates": UniformMixture,
@@ -93,6 +90,7 @@ def demo(
     if as_json:
         print_json(
             {
+                "verdict": outcome.result.verdict.as_dict(),
                 "best": outcome.result.name,
                 "epsilon": outcome.result.epsilon,
                 "delta": outcome.result.delta,
@@ -105,16 +103,9 @@ def demo(
         )
         return
     out = console()
-    out.print(
-        Text.assemble(
-            "\n",
-            ("Winner:" if needed[0].finished else "Stopped early; so far:", "bold"),
-            " ",
-            visible(outcome.result, keep="\n"),
-        ),
-        soft_wrap=True,
-    )
-    out.print(f"  {PAIRED}", soft_wrap=True)
+    if not needed[0].finished:
+        out.print("Stopped early; so far:")
+    out.print(visible(outcome.result, keep="\n"), soft_wrap=True)
     out.print(
         f"  in truth (known here because the shop is simulated): {chosen:.4f} clicks per round, "
         f"the best candidate has {truth.max():.4f}, the median one {np.median(truth):.4f}\n",
@@ -134,6 +125,6 @@ def _needed(method: str, learner: CertifyingLearner, result: Selection) -> Neede
     return Needed(
         method,
         learner.rounds,
-        result.epsilon <= (learner.epsilon or 0.0),
+        result.epsilon <= (learner.spec.epsilon or 0.0),
         telling(result.epsilon, learner.problem.max_reward),
     )

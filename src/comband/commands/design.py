@@ -18,6 +18,7 @@ from comband.commands.log_options import (
     FeaturesOption,
     FormatOption,
     ItemsOption,
+    ListSizeOption,
     LogArgument,
     LogOptions,
     OnErrorOption,
@@ -26,15 +27,16 @@ from comband.commands.log_options import (
     is_simple,
     print_faults,
 )
-from comband.design import Design, design_exploration
 from comband.evaluation import design_log
 from comband.evaluation.designing import refuse_slots
 from comband.evaluation.joining import is_factory
-from comband.logs import LogError
-from comband.oracles import EnumerationOracle
+from comband.evaluation.logs import LogError
+from comband.explore.design import Design, design_exploration
+from comband.explore.oracles import EnumerationOracle
+from comband.page.problem import InputError, Problem
+from comband.page.text import visible
 from comband.policies.placed import PlacedPolicies
-from comband.problem import InputError, Problem
-from comband.text import visible
+from comband.policies.reading import reading_of
 
 
 def design(
@@ -48,6 +50,7 @@ def design(
     columns: ColumnsOption = None,
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
+    list_size: ListSizeOption = None,
     sparsity: SparsityOption = None,
     places: PlacesOption = None,
     on_error: OnErrorOption = "refuse",
@@ -73,7 +76,17 @@ def design(
         )
     can_write(out)
     how = LogOptions(
-        format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
+        format,
+        context,
+        column,
+        columns,
+        n_actions,
+        items,
+        sparsity,
+        places,
+        on_error=on_error,
+        features=features,
+        list_size=list_size,
     )
     if places is not None:
         if cluster is not None or not is_simple(log, candidates):
@@ -91,7 +104,7 @@ def design(
     else:
         with working_on(cluster, threads=not is_factory(str(candidates))) as work:
             paths = [str(path) for path in log]
-            result, faults = design_log(paths, str(candidates), floor=floor, client=work, **how.of_shards())
+            result, faults = design_log(paths, how.candidates(candidates), floor=floor, client=work, **how.of_shards())
         for source in faults:
             print_faults(source)
     result.mixture.save(out)
@@ -134,7 +147,7 @@ def _print(result: Design, top: int) -> None:
     drawn = (
         "Show lists of which one item is from this mixture and the rest are uniform (MidzunoLists): from a uniform "
         f"list in {result.mixture.floor:.0%} of rounds, otherwise from that of a candidate drawn by weight"
-        if result.mixture.problem.feedback == "total"
+        if reading_of(result.mixture.problem).TOTAL
         else f"Show a uniform list in {result.mixture.floor:.0%} of rounds, otherwise the list of a candidate drawn by "
         "weight"
     )

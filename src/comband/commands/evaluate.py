@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from comband.commands.cluster_options import ClusterOption, working_on
-from comband.commands.common import REFUSED, can_write, console, print_json, print_table, remarks, say, working
+from comband.commands.common import UNDECIDED, can_write, console, print_json, print_table, remarks, say, working
 from comband.commands.log_options import (
     ActionsOption,
     CandidatesTableOption,
@@ -19,6 +19,7 @@ from comband.commands.log_options import (
     FormatOption,
     ItemsOption,
     LawOption,
+    ListSizeOption,
     LogOptions,
     OnErrorOption,
     OptionalCandidatesOption,
@@ -32,13 +33,14 @@ from comband.commands.log_options import (
     is_simple,
 )
 from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
+from comband.evaluation.ips import APPROXIMATE
 from comband.evaluation.joining import is_factory
-from comband.evaluation.usual import APPROXIMATE
-from comband.logs.sql.table import SqlTable
-from comband.problem import InputError
-from comband.reports import evaluation_page
-from comband.storage import write_text
-from comband.text import visible
+from comband.evaluation.logs.sql.engines import is_address
+from comband.evaluation.logs.sql.table import SqlTable
+from comband.page.problem import InputError
+from comband.page.storage import write_text
+from comband.page.text import visible
+from comband.show import evaluation_page
 
 
 def evaluate(
@@ -50,6 +52,7 @@ def evaluate(
     columns: ColumnsOption = None,
     n_actions: ActionsOption = None,
     items: ItemsOption = None,
+    list_size: ListSizeOption = None,
     sparsity: SparsityOption = None,
     places: PlacesOption = None,
     law: LawOption = None,
@@ -85,13 +88,16 @@ def evaluate(
     candidates_table: CandidatesTableOption = None,
     partition: PartitionOption = None,
     state: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="With --sql and --partition: a file that keeps what is known of each partition, so that the next look "
-            "reads what is new or changed only.",
+            "reads what is new or changed only; or a database, by its address (duckdb:///…, postgresql://…).",
             show_default=False,
         ),
     ] = None,
+    state_table: Annotated[
+        str, typer.Option(help="With a database as --state: what the names of its three tables begin with.")
+    ] = "comband_state",
     since: Annotated[
         str | None,
         typer.Option(
@@ -99,13 +105,31 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="How much worse than the best is still fine, in rewards per round: the verdict is decided when no "
+            "candidate can be better by more. A quarter of the leader's value if unset.",
+            show_default=False,
+        ),
+    ] = None,
+    rounds_a_day: Annotated[
+        float | None,
+        typer.Option(help="Rounds that you log in a day, to say in days what is missing.", show_default=False),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also say how the numbers were found and what they rest on.")
+    ] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="End with 0 instead of 3 where nothing is decided yet.")
+    ] = False,
     top: Annotated[int, typer.Option(help="How many candidates the table shows; 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON instead of the table.")] = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a report to this file.", show_default=False)
     ] = None,
 ) -> None:
-    """Estimate every candidate from logged rounds: values with intervals, the best one, and the ε the log certifies.
+    """Say what a log tells about candidates: a verdict, and every candidate's value with its interval.
 
     Example: comband evaluate log.parquet --candidates lists.parquet --sparsity 1 --html report.html
 
@@ -121,11 +145,22 @@ def evaluate(
 
     Or a table: comband evaluate --sql duckdb:///shop.db --table clicks -c lists.csv --partition day --state known.db
 
-    The exit code is 1 when a file is refused or its propensities cannot be right.
+    The exit code is 0 when a candidate is decided on; 3 when one leads or nothing can be told yet (0 with --exit-zero);
+    1 when a file is refused or its propensities cannot be right.
     """
     can_write(html)
     how = LogOptions(
-        format, context, column, columns, n_actions, items, sparsity, places, on_error=on_error, features=features
+        format,
+        context,
+        column,
+        columns,
+        n_actions,
+        items,
+        sparsity,
+        places,
+        on_error=on_error,
+        features=features,
+        list_size=list_size,
     )
     _check_given(log, sql, table, candidates, candidates_table)
     if sql is not None and table is not None:
@@ -141,7 +176,7 @@ def evaluate(
                 delta=delta,
                 places=as_places(places),
                 partition=partition,
-                state=state,
+                state=SqlTable(state, state_table) if state is not None and is_address(state) else state,
                 since=since,
                 progress=lambda what, done, total: step(f"{what}: {done:,} of {total:,} parts"),
                 **how.of_shards(),
@@ -165,7 +200,7 @@ def evaluate(
             with working_on(cluster, threads=not is_factory(str(candidates))) as work:
                 answer = evaluate_log(
                     [str(path) for path in log],
-                    str(candidates),
+                    how.candidates(candidates),
                     min_propensity=min_propensity,
                     delta=delta,
                     client=work,
@@ -175,15 +210,17 @@ def evaluate(
                     **how.of_shards(),
                 )
             _tell_skipped(answer, str(log[0]))
+    answer = answer.asked(epsilon=epsilon, rounds_per_day=rounds_a_day)
     if html is not None:
         write_text(html, evaluation_page(answer, source=name))
         say(f"report written to {visible(html)}")
     if as_json:
         print_json(answer.as_dict())
     else:
-        _print_table(answer, top)
-    if not answer.trusted:
-        raise typer.Exit(REFUSED)
+        _print_answer(answer, top, explain=explain)
+    code = answer.verdict.exit_code
+    if code and not (exit_zero and code == UNDECIDED):
+        raise typer.Exit(code)
 
 
 def _check_given(
@@ -205,26 +242,23 @@ def _tell_skipped(answer: LogEvaluation, name: str) -> None:
         remarks().print(f"skipped in {visible(name)}: {line}", soft_wrap=True)
 
 
-def _print_table(answer: LogEvaluation, top: int) -> None:
-    result = answer.evaluation
+def _print_answer(answer: LogEvaluation, top: int, *, explain: bool) -> None:
+    """The verdict, the table, what a reader should know, and with `explain` how it was found."""
+    result, out = answer.evaluation, console()
+    out.print(visible(answer.verdict, keep="\n"), style="bold" if answer.verdict.decided else None)
+    out.print()
     shown = result.candidates[: top or None]
-    named = answer.trusted and result.has_best
     cells = {
         "candidate": [one.name for one in shown],
         "value": [f"{one.value:.5g}" for one in shown],
         "at least": [f"{one.interval[0]:.5g}" for one in shown],
         "at most": [f"{one.interval[1]:.5g}" for one in shown],
         "±": [f"{one.standard_error:.2g}" for one in shown],
-        "better than best by at most": ["the best", *(f"{one.gap_bound:.5g}" for one in shown[1:])],
+        "better than the first by at most": ["", *(f"{one.gap_bound:.5g}" for one in shown[1:])],
         "effective rewards": ["cannot be judged" if one.unjudged else f"{one.effective_rewards:,.0f}" for one in shown],
     }
-    if not named:  # there is nothing to be better than
-        del cells["better than best by at most"]
-    out = console()
-    notes = answer.notes
-    if not answer.trusted:
-        out.print(f"WARNING: {visible(notes[0])}.\n")
-        notes = notes[1:]
+    if not (answer.trusted and result.has_best):  # there is nothing to be better than
+        del cells["better than the first by at most"]
     print_table(out, tuple(cells), list(zip(*cells.values(), strict=True)))
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
@@ -232,20 +266,21 @@ def _print_table(answer: LogEvaluation, top: int) -> None:
     if result.usual is not None:
         print_table(out, *_usual_rows(result.usual, [one.index for one in shown]))
         out.print(f"The usual estimates (± standard error) are {APPROXIMATE}.\n")
-    if answer.trusted:
-        best = f"Best: {visible(result.best.name)}. " if result.has_best else ""
-        out.print(f"{best}{visible(result.promise)}{f' {PAIRED}' if best else ''}")
-        if best:
-            out.print(
-                f"Plain normal intervals (± standard error) would say {result.approximate_epsilon:.5g}: approximate, "
-                "for one look at a number of rounds fixed beforehand; not valid under peeking."
-            )
-    out.print(
-        f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward; propensities of at least "
-        f"{result.min_propensity:.4g}; {answer.meaning}."
-    )
-    for note in notes:
+    out.print(f"{result.rounds:,} rounds, {result.rewarded_rounds:,} with a reward.")
+    for note in answer.notes:
         out.print(f"Note: {visible(note)}.")
+    if not explain:
+        return
+    out.print()
+    if answer.trusted and result.has_best:
+        out.print(f"{visible(result.promise)} {PAIRED}")
+        out.print(
+            f"Plain normal intervals (± standard error) would say {result.approximate_epsilon:.5g}: approximate, "
+            "for one look at a number of rounds fixed beforehand; not valid under peeking."
+        )
+    out.print(f"{result.guarantee.capitalize()}. Propensities are at least {result.min_propensity:.4g}.")
+    for text in answer.explained:
+        out.print(f"{visible(text[:1].upper() + text[1:])}.")
 
 
 def _usual_rows(usual: UsualEstimates, order: list[int]) -> tuple[list[str], list[list[str]]]:

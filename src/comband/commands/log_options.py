@@ -12,14 +12,24 @@ from typing import Annotated, Any
 import typer
 
 from comband.commands.common import remarks, working
-from comband.logs import LogError, LogFormat, LogReading, read_candidates, read_log, read_predictions
-from comband.logs.faults import Faults
-from comband.logs.keys import read_catalogue
-from comband.logs.predictions import Predictions
-from comband.logs.raw_files import check_file
-from comband.logs.registry import describe_formats
-from comband.problem import InputError
-from comband.text import visible
+from comband.evaluation.joining import is_factory
+from comband.evaluation.logs import (
+    CandidateLists,
+    LogError,
+    LogFormat,
+    LogReading,
+    read_candidates,
+    read_log,
+    read_predictions,
+)
+from comband.evaluation.logs.faults import Faults
+from comband.evaluation.logs.keys import read_catalogue
+from comband.evaluation.logs.predictions import Predictions
+from comband.evaluation.logs.raw_files import check_file
+from comband.evaluation.logs.registry import describe_formats
+from comband.evaluation.logs.runs import is_run
+from comband.page.problem import InputError
+from comband.page.text import visible
 
 LogArgument = Annotated[
     list[Path],
@@ -138,6 +148,14 @@ LawOption = Annotated[
         show_default=False,
     ),
 ]
+ListSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--list-size",
+        help="For candidates given as TREC runs (.run, .res, a folder of them): how many documents are shown.",
+        show_default=False,
+    ),
+]
 OnErrorOption = Annotated[str, typer.Option("--on-error", help="refuse a log with faulty rows, or skip them.")]
 
 
@@ -155,6 +173,7 @@ class LogOptions:
     places: str | None
     on_error: str
     features: list[str] | None
+    list_size: int | None = None
 
     def load(
         self, log: Path, candidates: Path, *, law: Path | None = None, rounds: bool = False, said: Path | None = None
@@ -163,13 +182,7 @@ class LogOptions:
         names = column_names(self.column or (), self.columns)
         with working() as step:
             step(f"reading {candidates.name}")
-            lists = read_candidates(
-                candidates,
-                n_actions=self.n_actions,
-                catalogue=None if self.items is None else read_catalogue(self.items),
-                columns=names["candidates"],
-                on_error=self.on_error,
-            )
+            lists = self.lists(candidates)
             reading = read_log(
                 log,
                 lists,
@@ -187,6 +200,23 @@ class LogOptions:
         for source in (lists.faults, reading.faults):
             print_faults(source)
         return reading, model
+
+    def lists(self, candidates: Path) -> CandidateLists:
+        """Read the candidates' lists."""
+        return read_candidates(
+            candidates,
+            n_actions=self.n_actions,
+            catalogue=None if self.items is None else read_catalogue(self.items),
+            columns=column_names(self.column or (), self.columns)["candidates"],
+            list_size=self.list_size,
+            on_error=self.on_error,
+        )
+
+    def candidates(self, given: Path) -> str | CandidateLists:
+        """What `evaluate_log` and `design_log` are given: a path or a factory; runs are read here."""
+        if is_factory(str(given)) or not (given.exists() and is_run(given)):
+            return str(given)
+        return self.lists(given)
 
     def of_shards(self) -> dict[str, Any]:
         """The same for `evaluate_log` and `design_log`, but for places."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
+from comband.certify.forecasts import Forecast, by_simulation, by_theorem, chosen_by_theorem
 from comband.commands.common import console, print_json, print_table, stoppable, working
-from comband.planning import Forecast, by_simulation, by_theorem, chosen_by_theorem
-from comband.problem import InputError, Problem, check_choice, check_count, check_epsilon, check_positive
+from comband.commands.known_scores import read_scores
+from comband.page.problem import InputError, Problem, check_choice, check_count, check_epsilon, check_positive
 
 
 def plan(
@@ -29,8 +26,9 @@ def plan(
     scores: Annotated[
         Path | None,
         typer.Option(
-            help="What is known of the candidates, in clicks per round: a .csv with a column score, or what "
-            "comband evaluate --json said of a log. Simulated candidates then have these values."
+            help="What is known of the candidates, in clicks per round: a .csv with a column score (and "
+            "standard_error), or what comband evaluate --json said of a log. Simulated candidates then have these "
+            "values, drawn together by as much as their error asks for."
         ),
     ] = None,
     budget: Annotated[
@@ -67,11 +65,14 @@ def plan(
         feedback=check_choice("feedback", feedback, ("items", "total")),
     )
     daily = check_positive("rounds_a_day", rounds_a_day)
-    known = None if scores is None else read_scores(scores)
+    told = None if scores is None else read_scores(scores)
+    per_slot = told is not None and told.per_slot
+    told = None if told is None else told.per_round(slots)
+    known = None if told is None else told.shrunk()
     if known is not None and candidates not in (None, len(known)):
         raise InputError(f"--candidates is {candidates}, but {scores} has scores of {len(known)}; leave it out.")
     competing = len(known) if known is not None else 50 if candidates is None else candidates
-    # Somebody who knows the truth does a quarter better than the best candidate, or so.
+    # A list made by the truth does a quarter better than the best candidate, or so.
     guessed = min(1.25 * float(known.max()), problem.max_reward) if known is not None else 0.1
     rate = check_positive("click_rate", guessed if click_rate is None else click_rate)
     if budget is not None:
@@ -113,12 +114,17 @@ def plan(
             ):
                 forecasts.append(forecast)
     forecasts += worst
+    remarks = [] if told is None else told.remarks(target)
+    if per_slot:
+        remarks.insert(0, f"The scores are per slot; a round has {slots} slots, so that they count {slots} times here.")
     if as_json:
         chosen = chosen_by_theorem(worst)
         print_json(
             {
                 "epsilon": target,
                 "delta": delta,
+                "unit": "clicks per round",
+                "remarks": remarks,
                 "forecasts": [_row(f, daily) for f in forecasts],
                 "chosen_by_theorem": None if chosen is None else chosen.method,
             }
@@ -127,6 +133,9 @@ def plan(
         _print_epsilons(forecasts, rate, delta)
     else:
         _print(forecasts, daily, target, delta)
+    if not as_json:
+        for remark in remarks:
+            console().print(remark)
 
 
 class _StoppedError(Exception):
@@ -148,7 +157,9 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
         rows.append((forecast.method, basis, _count(forecast.rounds, cap), low, high, days))
     out = console()
     print_table(out, ("method", "basis", "rounds", "fewest", "most", "days"), rows, texts=2)
-    out.print(f"\nUntil no candidate is better by more than {epsilon:g}, with probability {1 - delta:g}.")
+    out.print(
+        f"\nUntil no candidate is better by more than {epsilon:g} clicks per round, with probability {1 - delta:g}."
+    )
     runs = forecasts[0].runs
     if runs > 1:
         out.print(
@@ -174,33 +185,10 @@ def _print_epsilons(forecasts: list[Forecast], click_rate: float, delta: float) 
     print_table(out, ("method", "epsilon", "smallest", "largest", "of click rate"), rows, texts=1)
     if forecasts:
         out.print(
-            f"\nAfter {forecasts[0].cap:,} rounds no candidate is better than the one named by more than epsilon, with "
-            f"probability {1 - delta:g}: the median of {forecasts[0].runs} simulated shops, the smallest and the "
-            "largest."
+            f"\nAfter {forecasts[0].cap:,} rounds no candidate is better than the one named by more than epsilon "
+            f"(clicks per round), with probability {1 - delta:g}: the median of {forecasts[0].runs} simulated shops, "
+            "the smallest and the largest."
         )
-
-
-def read_scores(path: Path) -> NDArray[np.float64]:
-    """Scores of candidates: a column "score" (or "value") of a CSV file, or the answer of `comband evaluate --json`."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        if path.suffix == ".json":
-            found = [one["value"] for one in json.loads(text)["candidates"]]
-        else:
-            table = csv.DictReader(text.splitlines())
-            names = [name for name in ("score", "value") if name in (table.fieldnames or ())]
-            found = [row[names[0]] for row in table] if names else []
-        values = np.array(found, dtype=np.float64)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, KeyError, TypeError):
-        values = np.empty(0)
-    if len(values) == 0 or not np.isfinite(values).all():
-        raise InputError(
-            f"{path} should hold a finite number for each candidate: a .csv with a column score, or the .json that "
-            "comband evaluate --json prints."
-        )
-    return np.maximum(values, 0.0)  # estimates may be below
 
 
 def _count(rounds: int | None, cap: int) -> str:

@@ -11,14 +11,23 @@ import typer
 from comband.cluster.connecting import client_of
 from comband.commands.cluster_options import ClusterOption
 from comband.commands.common import console, is_quiet, print_json, say
-from comband.experiments import all_claims
-from comband.experiments import reproduce as run_claims
-from comband.problem import InputError
-from comband.text import visible
+from comband.page.problem import InputError
+from comband.page.text import visible
+from comband.paper import all_claims
+from comband.paper import reproduce as run_claims
+
+QUICK_SECONDS = 280.0  # of processor time: with figures and report, five minutes of one core
 
 
 def reproduce(
-    quick: Annotated[bool, typer.Option("--quick", help="A few minutes instead of about half an hour.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Small runs, for up to five minutes of processor time; what does not fit is named, and the same "
+            "command goes on with it.",
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where results, figures and report.html go.")] = Path("reproduction"),
     data: Annotated[Path | None, typer.Option(help="A folder of multi-label data, NAME_X.npz and NAME_Y.npz.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this claim only; may be given several times.")] = None,
@@ -41,14 +50,31 @@ def reproduce(
     shown = console()
     try:
         with nullcontext() if cluster is None else client_of(cluster) as client:
-            findings = run_claims(chosen, out, quick=quick, workers=workers, client=client, progress=not is_quiet())
+            findings = run_claims(
+                chosen,
+                out,
+                quick=quick,
+                workers=workers,
+                client=client,
+                progress=not is_quiet(),
+                seconds=QUICK_SECONDS if quick else None,
+            )
     except KeyboardInterrupt:
         say(f"What is done by now is kept in {visible(out / 'results')}; the same command goes on from there.")
         raise
+    found = {finding.claim.name for finding in findings}
+    left_out = [claim.name for claim in chosen if claim.name not in found]
     if as_json:
         verdicts = {finding.claim.name: str(finding.verdict) for finding in findings}
-        print_json({"verdicts": verdicts, "report": str(out / "report.html")})
+        print_json({"verdicts": verdicts, "left_out": left_out, "report": str(out / "report.html")})
         return
     for finding in findings:
         shown.print(f"{finding.verdict:<14} {visible(finding.claim.title)}", soft_wrap=True)
+    if left_out:
+        minutes = QUICK_SECONDS / 60
+        shown.print(
+            f"Left out after {minutes:.2g} minutes of processor time: {', '.join(left_out)}. The same command goes on "
+            "with them.",
+            soft_wrap=True,
+        )
     shown.print(f"The report is {visible(out / 'report.html')}.", soft_wrap=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from comband.commands.common import remarks
-from comband.problem import InputError
-from comband.text import missing_extra
+from comband.page.problem import InputError
+from comband.page.text import missing_extra
 
 if TYPE_CHECKING:
     from comband.serve.settings import Settings
@@ -35,6 +35,10 @@ def serve(
     models: Annotated[
         list[str] | None,
         typer.Option(help="NAME=module:function of policies that the service itself asks.", show_default=False),
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(help="Whose experiments of the store are served; default by default.", show_default=False),
     ] = None,
     learn: Annotated[
         bool | None, typer.Option(help="Whether this process may learn, or only decides.", show_default=False)
@@ -57,9 +61,18 @@ def serve(
         raise InputError(f"{missing_extra('the service', 'more packages', 'serve')} ({error}).") from None
     entries = dict(one.partition("=")[::2] for one in models or ()) or None
     found = settings(
-        config, os.environ, store=store, host=host, port=port, open=is_open, models=entries, learn=learn, log=log
+        config,
+        os.environ,
+        store=store,
+        host=host,
+        port=port,
+        open=is_open,
+        models=entries,
+        learn=learn,
+        log=log,
+        environment=environment,
     )
-    if demo and store is None and found.is_loopback:  # nothing of anybody's is in it
+    if demo and store is None and found.is_loopback:  # it holds nothing of any user
         found = replace(found, open=True)
 
     def say(address: str) -> None:

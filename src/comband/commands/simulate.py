@@ -10,74 +10,82 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from comband.commands.cluster_options import ClusterOption, working_on
-from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
-from comband.commands.log_options import PlacesOption, as_places
-from comband.environments import SyntheticRecommender
-from comband.learners import (
+from comband.certify import (
     ABTest,
     AdaptiveComband,
-    Learner,
+    CertifyingLearner,
     OnlineComband,
     PacComband,
+    TwoPhaseComband,
     UniformExploration,
     UniformLists,
     UniformMixture,
 )
-from comband.learners.certifying import CertifyingLearner
-from comband.logs import write_candidates, write_rounds
-from comband.logs.writing import check_ending
+from comband.certify.spec import EXPLORATIONS
+from comband.commands.cluster_options import ClusterOption, working_on
+from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
+from comband.commands.log_options import as_places
+from comband.commands.setting_options import said_by, with_settings
+from comband.evaluation.logs import write_candidates, write_rounds
+from comband.evaluation.logs.writing import check_ending
+from comband.learners import Learner
+from comband.page.problem import InputError, Problem, check_count
+from comband.page.rounds import Rounds
+from comband.page.storage import write_text
+from comband.page.text import visible
 from comband.policies import PolicySet
-from comband.problem import InputError, Problem, check_count
-from comband.reports import selection_page
-from comband.results import Selection
-from comband.rounds import Rounds
-from comband.running import run
-from comband.storage import write_text
-from comband.text import visible
+from comband.policies.reading import reading_of
+from comband.show import selection_page
+from comband.statistics.results import Selection
+from comband.worlds import SyntheticRecommender
+from comband.worlds.running import run
 
-Make = Callable[[Problem, PolicySet, float, int, float, int], Learner]
+_BATCH = 1000
 
 
-def _certifying(kind: type[CertifyingLearner]) -> Make:
-    return lambda problem, policies, epsilon, rounds, delta, seed: kind(
-        problem, policies, epsilon=epsilon, delta=delta, max_rounds=rounds, seed=seed
+def _certifying(kind: type[CertifyingLearner]) -> Callable[[Setting, PolicySet, int], Learner]:
+    def make(setting: Setting, policies: PolicySet, seed: int) -> Learner:
+        said = {"epsilon": setting.epsilon, "max_rounds": setting.rounds, **said_by(setting.settings, kind.SPEC)}
+        return kind(setting.problem, policies, **said, seed=seed)
+
+    return make
+
+
+def _online(setting: Setting, policies: PolicySet, seed: int) -> Learner:
+    promise = {"epsilon": setting.epsilon, **setting.only("delta")}
+    # Propensities go into the log.
+    return OnlineComband(setting.problem, policies, **promise, batch_size=_BATCH, propensities="always", seed=seed)
+
+
+def _uniform(setting: Setting, policies: PolicySet, seed: int) -> Learner:
+    return UniformExploration(setting.problem, policies, n_rounds=setting.rounds, **setting.only("delta"), seed=seed)
+
+
+def _pac(setting: Setting, policies: PolicySet, seed: int) -> Learner:
+    explore = max(1, setting.rounds // 4)
+    estimate = max(1, setting.rounds - setting.rounds // 4)
+    return PacComband(
+        setting.problem, policies, n_explore=explore, n_estimate=estimate, **setting.only("delta"), seed=seed
     )
 
 
-LEARNERS: dict[str, Make] = {
+LEARNERS: dict[str, Callable[[Setting, PolicySet, int], Learner]] = {
     "adaptive": _certifying(AdaptiveComband),
     "mixture": _certifying(UniformMixture),
     "lists": _certifying(UniformLists),
     "ab-test": _certifying(ABTest),
-    "online": lambda problem, policies, epsilon, rounds, delta, seed: OnlineComband(
-        # Propensities go into the log.
-        problem,
-        policies,
-        epsilon=epsilon,
-        delta=delta,
-        batch_size=_BATCH,
-        propensities="always",
-        seed=seed,
-    ),
-    "uniform": lambda problem, policies, epsilon, rounds, delta, seed: UniformExploration(
-        problem, policies, n_rounds=rounds, delta=delta, seed=seed
-    ),
-    "pac": lambda problem, policies, epsilon, rounds, delta, seed: PacComband(
-        problem,
-        policies,
-        n_explore=max(1, rounds // 4),
-        n_estimate=max(1, rounds - rounds // 4),
-        delta=delta,
-        seed=seed,
-    ),
+    "two-phase": _certifying(TwoPhaseComband),
+    "online": _online,
+    "uniform": _uniform,
+    "pac": _pac,
 }
-_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """All that a simulation depends on but its seed; another process understands it."""
+    """All that a simulation depends on but its seed; another process understands it. `settings` are those of the
+    learner that were said.
+    """
 
     problem: Problem
     candidates: int
@@ -85,20 +93,28 @@ class Setting:
     place_effect: Any
     learner: str
     rounds: int
-    epsilon: float
-    delta: float
+    epsilon: float | None
+    settings: Mapping[str, Any]
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """The settings of a learner that has no others than these."""
+        others = [name for name in said_by(self.settings, CertifyingLearner.SPEC) if name not in names]
+        if others:
+            able = ", ".join(name for name in EXPLORATIONS if name in LEARNERS)
+            raise InputError(f"{others[0]} is a setting of the learners {able}, got --learner {self.learner}.")
+        return dict(self.settings)
 
     def world(self, seed: int) -> tuple[SyntheticRecommender, PolicySet, Learner]:
         """A shop, its candidates, and a learner that knows nothing yet."""
         shop = SyntheticRecommender(self.problem, click_rate=self.click_rate, place_effect=self.place_effect, seed=seed)
         policies = shop.candidates(self.candidates, seed=seed + 1)
-        make = LEARNERS[self.learner]
-        return shop, policies, make(self.problem, policies, self.epsilon, self.rounds, self.delta, seed + 2)
+        return shop, policies, LEARNERS[self.learner](self, policies, seed + 2)
 
     def document(self, selection: Selection, world: SyntheticRecommender, policies: PolicySet) -> dict[str, Any]:
         """What was selected, and what is true."""
-        truth = world.values(policies, shuffled=self.problem.places is None and self.learner != "ab-test")
+        truth = world.values(policies, shuffled=reading_of(self.problem).SETS and self.learner != "ab-test")
         return {
+            "verdict": selection.verdict.as_dict(),
             "best": selection.name,
             "value": selection.value,
             "interval": list(selection.interval),
@@ -107,8 +123,10 @@ class Setting:
             "rounds": selection.rounds,
             "guarantee": selection.guarantee,
             "claims": [claim.as_dict() for claim in selection.claims],
+            "declared": {name: value for name, value, _ in selection.declared},
             "warnings": list(selection.warnings),
             "notes": list(selection.notes),
+            "explained": list(selection.explained),
             "true_value": float(truth[selection.index]),
             "true_best_value": float(truth.max()),
         }
@@ -121,6 +139,9 @@ def simulated(seed: int, setting: Setting) -> dict[str, Any]:
     return {"seed": seed, **setting.document(outcome.result, world, policies)}
 
 
+@with_settings(
+    Problem, CertifyingLearner.SPEC, without=("n_actions", "list_size", "max_rounds", "exploration", "epsilon")
+)
 def simulate(
     items: Annotated[int, typer.Option(help="How many items there are.")] = 100,
     slots: Annotated[int, typer.Option(help="How many are shown at once.")] = 5,
@@ -129,10 +150,12 @@ def simulate(
     rounds: Annotated[int, typer.Option(help="How many lists to show at most.")] = 20_000,
     learner: Annotated[str, typer.Option(help=f"One of: {', '.join(LEARNERS)}.")] = "adaptive",
     epsilon: Annotated[
-        float, typer.Option(help="Stop when no candidate can be better by more; not for uniform and pac.")
-    ] = 0.02,
-    delta: Annotated[float, typer.Option(help="Probability allowed for a wrong statement.")] = 0.05,
-    places: PlacesOption = None,
+        str,
+        typer.Option(
+            help='Stop when no candidate can be better by more, or "none": the smallest that the rounds certify; not '
+            "for uniform and pac."
+        ),
+    ] = "0.02",
     place_effect: Annotated[
         str | None,
         typer.Option(
@@ -151,6 +174,8 @@ def simulate(
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a report to this file.", show_default=False)
     ] = None,
+    *,
+    settings: Mapping[str, Any],
 ) -> None:
     """Let a learner find the best of simulated candidates; the files it can leave are what `comband evaluate` reads.
 
@@ -166,14 +191,14 @@ def simulate(
             check_ending(path)
     _check_apart({"--log": log, "--lists": lists, "--html": html})
     setting = Setting(
-        problem=Problem(n_actions=items, list_size=slots, sparsity=1, places=as_places(places)),
+        problem=Problem(n_actions=items, list_size=slots, **{"sparsity": 1, **said_by(settings, Problem)}),
         candidates=candidates,
         click_rate=click_rate,
         place_effect=as_places(place_effect, "--place-effect"),
         learner=learner,
         rounds=rounds,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=_number(epsilon),
+        settings=said_by(settings, CertifyingLearner.SPEC),
     )
     if check_count("seeds", seeds) > 1 or cluster is not None:
         if log is not None or lists is not None or html is not None:
@@ -228,6 +253,13 @@ def simulate(
     )
 
 
+def _number(epsilon: str) -> float | None:
+    try:
+        return None if epsilon == "none" else float(epsilon)
+    except ValueError:
+        raise InputError(f'epsilon must be a number, or "none" with a budget of rounds, got {epsilon!r}.') from None
+
+
 def _check_apart(paths: Mapping[str, Path | None]) -> None:
     """Refuse options that name one file twice: the second would be written over the first."""
     seen: dict[Path, str] = {}
@@ -249,6 +281,7 @@ def _many(setting: Setting, seeds: range, cluster: str | None, as_json: bool) ->
     rows = [
         (
             run["best"],
+            run["verdict"]["kind"],
             str(run["seed"]),
             f"{run['rounds']:,}",
             f"{run['epsilon']:.4g}",
@@ -257,7 +290,7 @@ def _many(setting: Setting, seeds: range, cluster: str | None, as_json: bool) ->
         )
         for run in found
     ]
-    print_table(out, ("best", "seed", "rounds", "epsilon", "true value", "best of all"), rows)
+    print_table(out, ("selected", "verdict", "seed", "rounds", "epsilon", "true value", "best of all"), rows, texts=2)
     wrong = sum(run["true_best_value"] - run["true_value"] > run["epsilon"] + 1e-12 for run in found)
     middle = int(np.median([run["rounds"] for run in found]))
     out.print(f"{len(found):,} runs, {middle:,} rounds at the median, {wrong} with a statement that was wrong.")

@@ -17,12 +17,12 @@ from comband.commands.log_options import (
     SparsityOption,
     column_names,
 )
-from comband.logs.formats import LogFormat
-from comband.logs.keys import ItemIndex, read_catalogue
-from comband.logs.registry import FORMATS
-from comband.logs.sql.statements import DIALECTS, TESTED
-from comband.logs.sql.table import OpenTable, SqlTable, synthetic_rows
-from comband.problem import InputError, check_choice, check_count
+from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.keys import ItemIndex, read_catalogue
+from comband.evaluation.logs.registry import FORMATS
+from comband.evaluation.logs.sql.statements import DIALECTS, TESTED
+from comband.evaluation.logs.sql.table import OpenTable, SqlTable, synthetic_rows
+from comband.page.problem import InputError, check_choice, check_count
 
 
 def sql(
@@ -79,7 +79,7 @@ def sql(
     told = {
         "how many rows there are": statements.sizes(),
         "whether an id comes twice": statements.repeats(),
-        "quiet rounds, counted by context": statements.facts(one),
+        "how many rounds each context has, and the limits of their propensities": statements.facts(one),
         "the rounds that matter": statements.fetch(level, one),
     }
     if partition is not None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from comband.commands.common import console, print_json, print_table, remarks
-from comband.problem import InputError, check_choice
-from comband.text import missing_extra
+from comband.page.problem import InputError, check_choice
+from comband.page.text import missing_extra
 
 
 def token(
@@ -20,6 +20,10 @@ def token(
         typer.Option(help="decide, reward, read or admin (which may do all); may be repeated.", show_default=False),
     ] = None,
     name: Annotated[str, typer.Option(help="What the token is for.")] = "unnamed",
+    environment: Annotated[
+        str | None,
+        typer.Option(help="For which environment of the store; * for all; default by default.", show_default=False),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(help="sqlite:///FILE or postgresql://…; sqlite:///comband.db by default.", show_default=False),
@@ -39,12 +43,13 @@ def token(
     except ImportError as error:
         raise InputError(f"{missing_extra('the service', 'more packages', 'serve')} ({error}).") from None
     check_choice("action", action, ("create", "list", "revoke"))
-    journal = Journal(open_database(settings(None, os.environ, store=store).store))
+    found = settings(None, os.environ, store=store)
+    journal = Journal(open_database(found.store), found.environment)
     try:
         journal.database.migrate()
         if action == "create":
             with journal.database.transaction():
-                made = create_token(journal, name, role or [])
+                made = create_token(journal, name, role or [], environment=environment)
             remarks().print("Keep it; it is not shown again:")
             if as_json:
                 print_json({"token": made})
@@ -60,13 +65,14 @@ def token(
                 print_json({"revoked": number})
         else:
             rows = [
-                (one.id, one.name, " ".join(sorted(one.roles)), "" if one.revoked is None else "revoked")
+                (one.id, one.name, one.environment, " ".join(sorted(one.roles)), "revoked" if one.revoked else "")
                 for one in all_tokens(journal).values()
             ]
             if as_json:
-                print_json({"tokens": [dict(zip(("id", "name", "roles", "state"), row, strict=True)) for row in rows]})
+                names = ("id", "name", "environment", "roles", "state")
+                print_json({"tokens": [dict(zip(names, row, strict=True)) for row in rows]})
             else:
-                print_table(console(), ("id", "name", "roles", ""), rows, texts=4)
+                print_table(console(), ("id", "name", "environment", "roles", ""), rows, texts=5)
     except StoreError as error:
         raise InputError(str(error)) from None
     finally:

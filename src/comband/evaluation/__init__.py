@@ -1,24 +1,12 @@
-"""What logged rounds say about candidates: values with intervals, the best one, and how good it surely is."""
+"""What logged rounds say about candidates: values with intervals, the best one, and how good it surely is.
 
-from comband.evaluation.answers import PAIRED, EvaluatedCandidate, Evaluation, Hint, LogEvaluation, PropensityCheck
-from comband.evaluation.clipped import clipped_gaps
-from comband.evaluation.designing import design_log
-from comband.evaluation.evaluating import check_logged_propensities, evaluate, evaluate_log
-from comband.evaluation.usual import UsualEstimates, UsualSums, usual_estimates
+Here live readers and writers of logs, files, frames and SQL alike (`logs/`), and what is made of them: joined with
+candidates, cut into parts, judged and told. Nothing here knows certifying learners, regret or classification.
 
-__all__ = [
-    "PAIRED",
-    "EvaluatedCandidate",
-    "Evaluation",
-    "Hint",
-    "LogEvaluation",
-    "PropensityCheck",
-    "UsualEstimates",
-    "UsualSums",
-    "check_logged_propensities",
-    "clipped_gaps",
-    "design_log",
-    "evaluate",
-    "evaluate_log",
-    "usual_estimates",
-]
+May be imported: what is listed here, and the front of `logs`.
+Read first: `evaluating.py`, then `logs/reading.py`.
+"""
+
+from comband._lazy import lazily
+
+__all__, __getattr__, __dir__ = lazily(__name__, __file__)

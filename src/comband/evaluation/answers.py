@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -9,20 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.claims import HOLDS, Claim, Kind, Premise
-from comband.estimates.importance import ValueSums
+from comband.evaluation.forecast import rounds_to_decide
+from comband.evaluation.ips import UsualEstimates
 from comband.evaluation.normal import upper_quantile
-from comband.evaluation.usual import UsualEstimates
-from comband.frames import Tabular
-from comband.problem import InputError
-from comband.results import Candidate, ComparedCandidate, Comparison
+from comband.page.frames import Tabular
+from comband.page.problem import InputError, check_positive
+from comband.page.text import rough, visible
+from comband.statistics.claims import HOLDS, Claim, Kind, Premise
+from comband.statistics.importance import ValueSums
+from comband.statistics.results import Candidate, ComparedCandidate, Comparison
+from comband.statistics.verdicts import DECIDED, NOT_VALID, SMALL_SHARE, Standing, Verdict, judge
 
 Floats = NDArray[np.float64]
 
 # For every report that shows intervals beside a certificate.
 PAIRED = (
-    "Candidates are compared on the same rounds, where what moves one estimate moves the others with it: differences "
-    "are known better than values, so intervals may overlap without contradicting the certificate."
+    "Intervals may overlap though the certificate holds: all candidates are estimated from the same rounds, so that "
+    "differences between them are known better than their values."
 )
 
 
@@ -208,8 +212,9 @@ class PropensityCheck:
 
     def __str__(self) -> str:
         found = (
-            f"on {self.rounds:,} rounds the items of {self.candidate!r} weigh {self.mean:.4g} per round (between "
-            f"{self.interval[0]:.4g} and {self.interval[1]:.4g} in the long run) where {self.expected:g} is right"
+            f"on {self.rounds:,} rounds the weights of {self.candidate!r} (1/propensity of what was shown of it) sum "
+            f"to {self.mean:.4g} per round, and {self.expected:g} is right (their true mean is between "
+            f"{self.interval[0]:.4g} and {self.interval[1]:.4g})"
         )
         if not self.usable:
             return f"THE PROPENSITIES DO NOT FIT: {found}; the values cannot be trusted. {self.advice}"
@@ -251,8 +256,11 @@ class Evaluation(Tabular):
         Positive rewards.
     max_reward:
         The most that one round can bring.
-    guarantee, notes:
-        Which bounds the promise rests on, in a sentence; and whatever else a reader should know.
+    guarantee, notes, explained:
+        Which bounds the promise rests on, in a sentence; whatever else a reader should know; and what only a reader
+        wants who asks how.
+    target, rounds_per_day:
+        The ε that would be small enough, and how many rounds a day has; for the verdict, None where nothing was said.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -287,6 +295,66 @@ class Evaluation(Tabular):
     approximate_epsilon: float = 0.0
     hints: tuple[Hint, ...] = ()
     usual: UsualEstimates | None = field(default=None, compare=False)
+    explained: tuple[str, ...] = ()
+    target: float | None = None
+    rounds_per_day: float | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known, in one of four kinds: see `comband.statistics.verdicts`."""
+        first = self.candidates[0]
+        obstacles = [f"{visible(first.name)} has the highest estimate, but {first.unjudged}"] if first.unjudged else []
+        check = self.propensity_check
+        verdict = judge(
+            Standing(first.name, first.value, first.standard_error, first.effective_rewards),
+            self.claim,
+            epsilon=self.epsilon,
+            rounds=self.rounds,
+            most=self.max_reward,
+            target=self.target,
+            more_rounds=self._rounds_to_decide(),
+            rounds_per_day=self.rounds_per_day,
+            warnings=() if self.trusted or check is None else (str(check),),
+            obstacles=obstacles,
+        )
+        return (
+            verdict
+            if verdict.kind in (DECIDED, NOT_VALID)
+            else replace(verdict, sentences=(*verdict.sentences, *self._helpful(verdict)))
+        )
+
+    def _rounds_to_decide(self, known: Hint | None = None) -> float:
+        """Rounds still needed, an estimate; with `known`, if what this hint says were known."""
+        if known is None and any(hint.option == "min_propensity" for hint in self.hints):
+            return math.inf  # of items that are not shown, more rounds like these tell nothing
+        first, *others = self.candidates
+        most = math.inf if known is None else known.epsilon
+        enough = self.target if self.target is not None else SMALL_SHARE * first.value
+        if not self.has_best or first.unjudged:
+            return math.inf
+        rivals = [one for one in others if not one.unjudged]
+        if len(rivals) < len(others) and max(one.gap_bound for one in others if one.unjudged) > enough:
+            return math.inf
+        return rounds_to_decide(
+            np.array([one.value - first.value for one in rivals]),
+            np.array([min(one.gap_bound, most) for one in rivals]),
+            np.array([math.hypot(one.standard_error, first.standard_error) for one in rivals]),
+            rounds=self.rounds,
+            enough=enough,
+            threshold=max(len(others), 1) / self.delta,
+        )
+
+    def _helpful(self, verdict: Verdict) -> list[str]:
+        """What would bring a decision nearer, other than rounds: which candidates stand in its way, and which facts."""
+        found = []
+        if self.unjudged:
+            found.append(f"{_some(self.unjudged)} cannot be judged: the log could not show all of their items.")
+        hint, enough = min(self.hints, key=lambda one: one.epsilon, default=None), verdict.enough
+        if hint is not None and enough is not None and (hint.epsilon <= enough or hint.epsilon < self.epsilon / 2):
+            more = self._rounds_to_decide(hint)
+            then = f"; then about {rough(more)} rounds more would decide" if 0 < more < math.inf else ""
+            found.append(f"{str(hint)[0].upper()}{str(hint)[1:]}{then}.")
+        return found
 
     def with_gaps(self, gaps: NDArray[np.float64], guarantee: str) -> Evaluation:
         """The same with other bounds (P,) on what candidates are better by than the best; `guarantee` says whence."""
@@ -347,9 +415,7 @@ class Evaluation(Tabular):
             known += f" ({unit})."
         if not self.unjudged:
             return known
-        names = ", ".join(candidate.name for candidate in self.unjudged[:3])
-        more = f" and {len(self.unjudged) - 3:,} more" if len(self.unjudged) > 3 else ""
-        return f"Cannot be judged, since the log could not show all of their items: {names}{more}. {known}"
+        return f"Cannot be judged, since the log could not show all of their items: {_some(self.unjudged)}. {known}"
 
     def comparison(self) -> Comparison:
         """The best one beside all others: differences and their bounds."""
@@ -385,19 +451,28 @@ class Evaluation(Tabular):
         }
 
     def headline(self) -> str:
-        """The answer in words."""
-        best = (f"best: {self.best}",) if self.has_best and self.trusted else ()
-        return "\n".join((*best, self.promise, *self.notes))
+        """The answer in words, the verdict first."""
+        return "\n".join((str(self.verdict), *self.notes))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
         told = asdict(replace(self, usual=None))
         told["usual"] = None if self.usual is None else self.usual.columns()
-        return {"best": self.best.name if self.has_best else None, **told}
+        first = self.candidates[0].name if self.has_best else None
+        return {"verdict": self.verdict.as_dict(), "best": first, **told}
+
+
+def _some(candidates: Sequence[Candidate]) -> str:
+    """The first three by name, and how many more."""
+    names = ", ".join(visible(candidate.name) for candidate in candidates[:3])
+    return f"{names} and {len(candidates) - 3:,} more" if len(candidates) > 3 else names
 
 
 REWARDED: Premise[Evaluation] = Premise(
-    "rewards", "some round brought a reward", lambda run: HOLDS if run.has_best else "no round brought a reward"
+    "rewards",
+    "some round brought a reward",
+    lambda run: HOLDS if run.has_best else "no round brought a reward",
+    pending=True,
 )
 PROPENSITIES: Premise[Evaluation] = Premise(
     "propensities",
@@ -460,6 +535,22 @@ class LogEvaluation(Tabular):
     def headline(self) -> str:
         """The answer in words."""
         return replace(self.evaluation, notes=self.notes).headline()
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known, in one of four kinds: see `comband.statistics.verdicts`."""
+        return self.evaluation.verdict
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """What only a reader wants who asks how."""
+        return (self.meaning, *self.evaluation.explained)
+
+    def asked(self, *, epsilon: float | None = None, rounds_per_day: float | None = None) -> LogEvaluation:
+        """The same with the ε that would be small enough, and how many rounds a day has: the verdict minds both."""
+        target = None if epsilon is None else check_positive("epsilon", epsilon)
+        rate = None if rounds_per_day is None else check_positive("rounds_per_day", rounds_per_day)
+        return replace(self, evaluation=replace(self.evaluation, target=target, rounds_per_day=rate))
 
     @property
     def notes(self) -> tuple[str, ...]:

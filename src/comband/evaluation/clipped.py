@@ -11,7 +11,7 @@ as won what clipping may lose:
 An item y of π(x) is worth r·Q/max(Q, τ) in the first sum, on average, which is r·(1 − Q/τ)₊ less than r; over the items
 of one list that is at most ℓ, whatever the rewards. The last sum is at most V(b) on average. So E Z^τ(π) ≥ V(π) − V(b)
 for every τ, also where some items could not be shown at all (Q = 0), and Z^τ ≤ ρ/τ + ρ. Each level has its own wealth
-with its own stakes, fixed beforehand, and their average is a wealth too: nobody chooses a level by the data, and the
+with its own stakes, fixed beforehand, and their average is a wealth too: no level is chosen by the data, and the
 bound holds at all numbers of rounds at once.
 """
 
@@ -22,12 +22,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import Contexts
-from comband.estimates.grids import crossing, log_mean_exp
-from comband.estimates.histograms import ValueHistograms
+from comband.page.contexts import Contexts
+from comband.page.problem import InputError, check_fraction, check_positive
+from comband.page.rounds import Rounds, check_rounds
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, check_fraction, check_positive
-from comband.rounds import Rounds, check_rounds
+from comband.statistics.grids import crossing, log_mean_exp
+from comband.statistics.histograms import ValueHistograms
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def clipped_gaps(
     >>> visitors = shop.sample(2000, np.random.default_rng(3))
     >>> decisions = mixture.draw(visitors.contexts, 4)
     >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
-    >>> from comband.evaluation import clipped_gaps
+    >>> from comband.evaluation.clipped import clipped_gaps
     >>> bounds = clipped_gaps(rounds, policies, 0, logging=mixture, max_reward=1)
     >>> bounds.shape, float(bounds[0])
     ((4,), 0.0)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.exact import ExactValueSums
-from comband.estimates.histograms import ValueHistograms
 from comband.evaluation.answers import PropensityCheck
+from comband.statistics.exact import ExactValueSums
+from comband.statistics.histograms import ValueHistograms
 
 Floats = NDArray[np.float64]
 
@@ -92,9 +92,9 @@ class ItemWeights:
     def reason(self, i: int) -> str:
         """Why candidate i cannot be judged."""
         return (
-            f"its items weigh {self.means[i]:.4g} per round (at most {self.high[i]:.4g} in the long run) where "
-            f"{self.expected:g} is right, so they cannot all have been shown with a propensity of at least "
-            f"{self.min_propensity:.4g} (or logged propensities are too large); what the others bring is unknown"
+            f"its weights (1/propensity of what was shown of it) sum to {self.means[i]:.4g} per round, at most "
+            f"{self.high[i]:.4g}, and {self.expected:g} is right: some of its items had a propensity below "
+            f"{self.min_propensity:.4g} or none (or logged propensities are too large), and what they bring is unknown"
         )
 
     def summary(self, names: Sequence[str]) -> PropensityCheck:

@@ -11,16 +11,16 @@ import numpy as np
 
 from comband.cluster import Work, as_work
 from comband.cluster.work import Progress
-from comband.design import Design, design_exploration
 from comband.evaluation.joining import Joined, log_name, read_totals
+from comband.evaluation.logs.faults import Faults, LogError, check_on_error
+from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.shards import find_shards
 from comband.evaluation.parts import Part, facts
-from comband.logs.faults import Faults, LogError, check_on_error
-from comband.logs.formats import LogFormat
-from comband.logs.shards import find_shards
-from comband.problem import InputError, Problem
-from comband.solvers.incidence import Incidence, build_incidence
-from comband.solvers.potential import Floats
-from comband.solvers.sharded import EventColumns, ShardedIncidence
+from comband.explore.design import Design, design_exploration
+from comband.explore.solvers.incidence import Incidence, build_incidence
+from comband.explore.solvers.potential import Floats
+from comband.explore.solvers.sharded import EventColumns, ShardedIncidence
+from comband.page.problem import InputError, Problem
 
 _MOST = 64  # parts of the incidence: shards beyond are joined, in their order, so that a pass stays a few messages
 _ROWS = 4096  # events whose candidates are unpacked together
@@ -98,7 +98,7 @@ def design_log(
     >>> decisions = mixture.draw(visitors.contexts, 4)
     >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
     >>> import pathlib, tempfile
-    >>> from comband.evaluation import design_log
+    >>> from comband.evaluation.designing import design_log
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> cb.write_rounds(rounds, folder / "log.csv")
     >>> cb.write_candidates(policies, visitors.contexts, folder / "lists.csv")
@@ -144,7 +144,9 @@ def design_log(
     policies = joined.source.policies
     if policies is None:
         raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
-    parts, faults, _ = joined.parts(log_name(log))
+    parts, faults, *_ = joined.parts(log_name(log))
+    if any(work.gather("lengths", _shortened, parts)):
+        raise LogError(f"{log_name(log)} has rounds of different lengths; a design is for lists of one length.")
     problem = Problem(joined.source.n_actions, joined.source.known.list_size, sparsity=sparsity)
     events = _event_columns(work, parts, joined.max_reward)
     del parts  # the columns stay, the shards need not
@@ -170,6 +172,10 @@ def _event_columns(work: Work, parts: Sequence[Any], max_reward: float) -> Event
     oracle = ShardedIncidence(work, work.each("columns", _columns, blocks), [words for words, _ in described])
     weights = np.concatenate([np.zeros(0), *(weights for _, weights in described)])
     return EventColumns(oracle, weights, known.rewards)
+
+
+def _shortened(part: Any) -> bool:
+    return bool(part.shortened)
 
 
 def _n_events(part: Part) -> int:

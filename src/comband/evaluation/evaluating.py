@@ -11,7 +11,7 @@ bounds on their means need no bound on 1/Q: a value's interval, and V(π) − V(
 nothing but right propensities of what was shown. They also hold where logged propensities are too large; too small
 ones are what the check notices, since E Σ_{y∈π(x)∩a} 1/Q(y) can never exceed m.
 
-The price is the variance of L, that of items rather than of clicks. Whoever knows that every candidate's items had at
+The price is the variance of L, that of items rather than of clicks. If it is known that every candidate's items had at
 least a propensity q (`min_propensity`) has E X_t(π) = V(π), and X_t(π) − X_t(b) ≤ ρ/q makes much narrower bounds. The
 log may contradict that: where Σ 1/Q has a mean below m, a candidate's items were not all possible, it *cannot be
 judged*, and the bounds that need no overlap take the place of the others.
@@ -36,26 +36,27 @@ from comband.evaluation.coverage import ItemWeights, LeastPropensity
 from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
 from comband.evaluation.judging import ALARM, evaluate_parts
+from comband.evaluation.logs.candidates import CandidateLists, read_candidates
+from comband.evaluation.logs.faults import check_on_error
+from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.framed import read_frame
+from comband.evaluation.logs.reading import LogReading, format_for_places, read_log
+from comband.evaluation.logs.sampling import in_sample
+from comband.evaluation.logs.shards import find_shards
+from comband.evaluation.logs.sql.table import SqlTable
 from comband.evaluation.looking import evaluate_increments, for_one_look, log_evaluation, of_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.pushed import pushed_down
 from comband.evaluation.totals import evaluate_totals
-from comband.frames import is_frame
-from comband.logs.candidates import CandidateLists, read_candidates
-from comband.logs.faults import check_on_error
-from comband.logs.formats import LogFormat
-from comband.logs.framed import read_frame
-from comband.logs.reading import LogReading, format_for_places, read_log
-from comband.logs.sampling import in_sample
-from comband.logs.shards import find_shards
-from comband.logs.sql.table import SqlTable
-from comband.places import examined_events, least_of_pairs, placed_rounds
+from comband.page.frames import is_frame
+from comband.page.places import examined_events, least_of_pairs, placed_rounds
+from comband.page.problem import InputError, check_fraction, check_places, check_positive
+from comband.page.rounds import Events, Rounds, check_rounds
+from comband.page.totals import TotalRounds
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, check_fraction, check_places, check_positive
-from comband.rounds import Events, Rounds, check_rounds
-from comband.totals import TotalRounds
+from comband.policies.stochastic import StochasticPolicies
 
 
 def evaluate(
@@ -143,7 +144,7 @@ def evaluate(
         raise InputError("features, columns and format are for a log in a data frame; Rounds and Events have none.")
     if max_reward is None:
         raise InputError("max_reward must say how much a round can bring at most: problem.max_reward.")
-    policies = check_policies(policies)
+    policies = check_policies(policies, by_chance=True)
     if isinstance(rounds, TotalRounds):
         if places is not None:
             raise InputError("totals do not tell in which place a reward came: leave places out.")
@@ -156,6 +157,8 @@ def evaluate(
         return _evaluate_places(
             rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta
         )
+    if isinstance(policies, StochasticPolicies):
+        policies = policies.anywhere()
     sample: Rounds | None
     if isinstance(rounds, Rounds):
         sample, events = _sample_of(rounds), rounds.events()
@@ -255,7 +258,7 @@ def _evaluate_pairs(
         min_propensity = least_of_pairs(check_positive("min_propensity", min_propensity), reading)
     result = _evaluate(
         pairs,
-        PlacedPolicies(policies, m),
+        policies.in_places() if isinstance(policies, StochasticPolicies) else PlacedPolicies(policies, m),
         sample,
         smallest=least_of_pairs(smallest, reading),
         max_reward=max_reward,
@@ -303,27 +306,28 @@ def evaluate_log(
     on_error: str = "refuse",
     list_columns: Mapping[str, str] | None = None,
     partition: str | None = None,
-    state: str | os.PathLike[str] | None = None,
+    state: str | os.PathLike[str] | SqlTable | None = None,
     since: Any = None,
     reward_model: Any = None,
     progress: Progress | None = None,
 ) -> LogEvaluation:
     """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
 
-    The answer is the same to the last digit, whoever reads the shards, in which order and how often. What is kept of a
+    The answer is the same to the last digit, wherever, in which order and how often shards are read. What is kept of a
     log follows its rewards, one bit per reward and candidate.
 
     Parameters
     ----------
     log:
         What `read_log` gave, and nothing else but min_propensity and delta is needed. Or a file, a folder, a pattern or
-        several of them (`comband.logs.shards`). Or a table of a database (`comband.logs.sql.SqlTable`), of which only
-        the rounds that matter are moved, with the same answer as from files.
+        several of them (`comband.evaluation.logs.shards`). Or a table of a database
+        (`comband.evaluation.logs.sql.SqlTable`), of which only the rounds that matter are moved, with the same answer
+        as from files.
     candidates:
         A file of lists, which each process reads whole; a folder of them, or a large Parquet file, of which each shard
         reads the lists of its own contexts (`comband.evaluation.filtered`); what `read_candidates` gave; or
         "module:factory", a function that makes a PolicySet, called once by each process. Such policies are asked on
-        rewarded rounds and on the sample that tells what could be shown (`comband.logs.sampling`).
+        rewarded rounds and on the sample that tells what could be shown (`comband.evaluation.logs.sampling`).
     client:
         A `dask.distributed.Client`, or what `comband.cluster.connect` gave; None to work in this process.
     format, sparsity, context, columns, on_error:
@@ -340,15 +344,16 @@ def evaluate_log(
         What the file of lists calls its columns, as `columns` of `read_candidates`.
     reward_model:
         As for `evaluate`, for what `read_log(…, rounds=True)` gave: contexts are positions in the candidates' table
-        (`comband.logs.read_predictions` reads one from a file).
+        (`comband.evaluation.logs.read_predictions` reads one from a file).
     n_actions, items:
         The number of items, or a file with all of them, one per line, as for the commands.
     partition:
         What says to which partition (day) a round belongs: folders of files (day=2026-01-01), or a column of a table.
-        Partitions that are added later leave the sample of those before as it is (`comband.logs.sampling`).
+        Partitions that are added later leave the sample of those before as it is (`comband.evaluation.logs.sampling`).
     state:
         For a table with a partition: a file that keeps what is known of each partition, so that the next look reads
-        what is new or changed only (`comband.evaluation.increments`).
+        what is new or changed only (`comband.evaluation.increments`). Or a `SqlTable` of DuckDB or PostgreSQL: three
+        tables whose names begin with its own.
     since:
         With a state: partitions before this one are not looked at again, unless they have more or fewer rows.
     progress:
@@ -408,7 +413,7 @@ def evaluate_log(
         }
         if state is not None:
             return evaluate_increments(log, candidates, options, state, since, min_propensity, delta, progress)
-        with pushed_down(log, candidates, work, **options) as (joined, read):
+        with pushed_down(log, candidates, work, **options, smallest=min_propensity is None) as (joined, read):
             found = joined.parts(str(log), read)
         return of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
     if state is not None or since is not None:
@@ -558,7 +563,7 @@ def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propen
     >>> low < 3 < high  # each candidate's three items must weigh three on average
     True
     """
-    check_policies(policies)
+    check_policies(policies, by_chance=True)
     if len(check_rounds(rounds)) < 2:
         raise InputError(f"at least 2 rounds are needed to check propensities, got {len(rounds)}.")
     min_propensity = check_positive("min_propensity", min_propensity)

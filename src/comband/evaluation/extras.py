@@ -8,14 +8,14 @@ from typing import Any
 
 from comband.evaluation.answers import Evaluation
 from comband.evaluation.clipped import Logging, clipped_gaps
-from comband.evaluation.judging import notes_of
-from comband.evaluation.usual import usual_estimates
-from comband.frames import is_frame
-from comband.logs.reading import LogReading
+from comband.evaluation.ips import usual_estimates
+from comband.evaluation.judging import with_notes
+from comband.evaluation.logs.reading import LogReading
+from comband.page.frames import is_frame
+from comband.page.problem import InputError
+from comband.page.rounds import Events, Rounds
+from comband.page.totals import TotalRounds
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError
-from comband.rounds import Events, Rounds
-from comband.totals import TotalRounds
 
 _CLIPPED = (
     "betting bounds, valid at any number of rounds; epsilon from differences with clipped weights, whatever could not "
@@ -55,7 +55,7 @@ def with_extras(
         best, most = answer.candidates[0].index, answer.max_reward
         gaps = clipped_gaps(rounds, policies, best, logging=logging, max_reward=most, delta=answer.delta)
         answer = answer.with_gaps(gaps, _CLIPPED)
-        answer = replace(answer, notes=notes_of(answer, stated=False))
+        answer = with_notes(answer, stated=False)
     if reward_model is not None:
         usual = usual_estimates(rounds, policies, reward_model=reward_model, delta=answer.delta)
         answer = replace(answer, usual=usual)

@@ -15,16 +15,16 @@ from uuid import uuid4
 
 import numpy as np
 
-from comband.catalogue import Catalogue, Keys
+from comband.evaluation.logs.candidates import CandidateLists, _assemble, _batches, _list_size
+from comband.evaluation.logs.columns import as_keys
+from comband.evaluation.logs.faults import Faults, LogError
+from comband.evaluation.logs.formats import need_lists
+from comband.evaluation.logs.keys import ItemIndex, read_catalogue, unify_keys
+from comband.evaluation.logs.registry import rename_columns
+from comband.evaluation.logs.shards import ShardTable, find_files
+from comband.evaluation.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
 from comband.evaluation.sources import Source, of_lists
-from comband.logs.candidates import CandidateLists, _assemble, _batches, _list_size
-from comband.logs.columns import as_keys
-from comband.logs.faults import Faults, LogError
-from comband.logs.formats import need_lists
-from comband.logs.keys import ItemIndex, read_catalogue, unify_keys
-from comband.logs.registry import rename_columns
-from comband.logs.shards import ShardTable, find_files
-from comband.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
+from comband.page.catalogue import Catalogue, Keys
 
 WHOLE = 512 << 20  # bytes of lists, without compression, that every process may hold
 _CONTEXT = "context"

@@ -9,11 +9,7 @@ sums are exact, the answer is that of reading everything, byte for byte.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,118 +17,16 @@ from typing import Any
 from comband.cluster import InProcess
 from comband.cluster.work import Progress
 from comband.evaluation.joining import Joined
-from comband.evaluation.keeping import from_bytes, to_bytes
-from comband.evaluation.parts import Part
+from comband.evaluation.logs import sampling
+from comband.evaluation.logs.candidates import CandidateLists
+from comband.evaluation.logs.faults import Faults, LogError, OnError
+from comband.evaluation.logs.shards import partition_keys
+from comband.evaluation.logs.sql.table import SqlShard
 from comband.evaluation.pushed import PushedDown
 from comband.evaluation.sharded import Order, ReadParts, levels_of, settled
-from comband.logs import sampling
-from comband.logs.candidates import CandidateLists
-from comband.logs.faults import Faults, LogError, OnError
-from comband.logs.shards import partition_keys
-from comband.logs.sql.table import SqlShard
-from comband.problem import InputError
+from comband.evaluation.state import Kept, State
 
 _VERSION = 1
-_TABLES = """
-CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS partitions (
-    key TEXT PRIMARY KEY, digest TEXT NOT NULL, level INTEGER NOT NULL, n_rows INTEGER NOT NULL,
-    rounds INTEGER NOT NULL, ids TEXT NOT NULL, faults TEXT NOT NULL, part BLOB
-);
-CREATE TABLE IF NOT EXISTS answers (question TEXT PRIMARY KEY, parts TEXT NOT NULL, total BLOB NOT NULL);
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A partition that is known, but for its part."""
-
-    key: str
-    digest: str
-    level: int
-    rows: int
-    rounds: int
-    ids: tuple[int, int] | None
-    faults: Faults
-
-    @property
-    def name(self) -> str:
-        """What it is called in lists of the parts that a sum holds: another one if anything of it is another."""
-        return f"{self.key} {self.digest} {self.level}"
-
-
-class State:
-    """A file of what is known; all of a look is written at once, or nothing."""
-
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self._connection, self.path = connection, path
-
-    def check_settings(self, settings: Mapping[str, str]) -> None:
-        """Refuse a state of other candidates, another table or other options."""
-        known = dict(self._connection.execute("SELECT name, value FROM settings"))
-        for name, value in settings.items():
-            if known and known.get(name) != value:
-                raise InputError(
-                    f"{self.path} was made with another {name}; give another file, or remove it to begin anew."
-                )
-        self._connection.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", settings.items())
-
-    def partitions(self) -> dict[str, Kept]:
-        """All that are known."""
-        found = self._connection.execute("SELECT key, digest, level, n_rows, rounds, ids, faults FROM partitions")
-        known = {}
-        for key, digest, level, rows, rounds, ids, faults in found:
-            ends = json.loads(ids)
-            known[key] = Kept(key, digest, level, rows, rounds, None if ends is None else tuple(ends), _faults(faults))
-        return known
-
-    def keep(self, known: Kept, part: Part | None) -> None:
-        """Put a partition in the place of what was known of it."""
-        faults = json.dumps([known.faults.counts, known.faults.examples])
-        data = None if part is None else to_bytes(part)
-        row = (known.key, known.digest, known.level, known.rows, known.rounds, json.dumps(known.ids), faults, data)
-        self._connection.execute("INSERT OR REPLACE INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-    def forget(self, key: str) -> None:
-        """A partition is no longer there."""
-        self._connection.execute("DELETE FROM partitions WHERE key = ?", (key,))
-
-    def part(self, known: Kept) -> Part:
-        """What is kept of a partition with rounds."""
-        (data,) = self._connection.execute("SELECT part FROM partitions WHERE key = ?", (known.key,)).fetchone()
-        part: Part = from_bytes(data)
-        return part
-
-    def answer(self, question: str) -> tuple[set[str], Any] | None:
-        """Of which parts a sum is known, and the sum."""
-        row = self._connection.execute("SELECT parts, total FROM answers WHERE question = ?", (question,)).fetchone()
-        return None if row is None else (set(json.loads(row[0])), from_bytes(row[1]))
-
-    def answers(self, told: Mapping[str, tuple[Sequence[str], Any]]) -> None:
-        """The sums of this look, in the place of those of the last one."""
-        self._connection.execute("DELETE FROM answers")
-        for question, (parts, total) in told.items():
-            row = (question, json.dumps(list(parts)), to_bytes(total))
-            self._connection.execute("INSERT INTO answers VALUES (?, ?, ?)", row)
-
-
-@contextmanager
-def open_state(path: str | os.PathLike[str]) -> Iterator[State]:
-    """The state in a file, which is made if it is not there; what was written counts if all went well."""
-    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        raise InputError(f"state must be a file in a folder that is there, got {path}.")
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in filter(str.strip, _TABLES.split(";")):
-                connection.execute(statement)
-        except sqlite3.Error as error:
-            raise InputError(f"{path} is no state that can be written ({error}).") from None
-        yield State(connection, str(path))
-        connection.execute("COMMIT")
-    finally:
-        connection.close()  # what was not committed is as if it had not been
 
 
 @dataclass(eq=False)
@@ -260,8 +154,3 @@ def _repeated(
             "partition that holds all rows of an id."
         )
     return {key for key in new if table.repeated(shards[key].key)}
-
-
-def _faults(text: str) -> Faults:
-    counts, examples = json.loads(text)
-    return Faults("", counts, examples)

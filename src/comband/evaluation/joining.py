@@ -9,14 +9,14 @@ from typing import Any
 
 from comband.cluster import Work
 from comband.evaluation.filtered import FilteredLists, is_large
+from comband.evaluation.logs.candidates import CandidateLists, read_candidates
+from comband.evaluation.logs.faults import LogError, OnError
+from comband.evaluation.logs.keys import read_catalogue
+from comband.evaluation.logs.reading import LogReading, read_log
+from comband.evaluation.logs.shards import Shard, find_files
 from comband.evaluation.sharded import ReadParts, read_part, read_parts
 from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
-from comband.logs.candidates import CandidateLists, read_candidates
-from comband.logs.faults import LogError, OnError
-from comband.logs.keys import read_catalogue
-from comband.logs.reading import LogReading, read_log
-from comband.logs.shards import Shard, find_files
-from comband.problem import InputError, check_number
+from comband.page.problem import InputError, check_number
 
 
 class Joined:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from comband.cluster import Work
-from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import ValueSums
 from comband.evaluation.answers import Evaluation, Hint, ranked_candidates
 from comband.evaluation.coverage import ItemWeights, LeastPropensity, bounds_without_overlap
 from comband.evaluation.normal import upper_quantile
 from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
-from comband.problem import InputError, check_fraction, check_positive
+from comband.page.problem import InputError, check_fraction, check_positive
+from comband.statistics.histograms import ValueHistograms
+from comband.statistics.importance import ValueSums
 
 # A propensity check that fails by chance once in a million logs.
 ALARM = 1e-6
@@ -126,19 +126,24 @@ def evaluate_parts(
         approximate_epsilon=_normal_epsilon(compared.differences, best, delta) if P > 1 else 0.0,
         hints=tuple(hints),
     )
-    return replace(result, notes=notes_of(result, stated=stated))
+    return with_notes(result, stated=stated)
 
 
-def notes_of(result: Evaluation, *, stated: bool) -> tuple[str, ...]:
-    """Whatever a reader should know; `stated` is whether a smallest propensity was."""
+def with_notes(result: Evaluation, *, stated: bool) -> Evaluation:
+    """The same with whatever a reader should know, and what only a reader wants who asks how; `stated` is whether a
+    smallest propensity was.
+    """
     notes = [f"{candidate.name!r} cannot be judged: {candidate.unjudged}" for candidate in result.unjudged]
-    if not stated and result.has_best:
-        notes.append("epsilon and intervals assume nothing about items that the log does not show")
-    notes += map(str, result.hints)
+    explained = [] if stated else ["epsilon and intervals assume nothing about items that the log does not show"]
+    explained += map(str, result.hints)
     check = result.propensity_check
     if check is None:
-        return (*notes, "events hold only what was rewarded, so that propensities could not be checked")
-    return (*notes, str(check)) if result.trusted else (str(check), *notes)
+        notes.append("the file has only rewarded rounds, so that propensities could not be checked")
+    elif check.fits and check.conclusive:
+        explained.append(str(check))
+    elif result.trusted:
+        notes.append(str(check))  # or else the verdict says it
+    return replace(result, notes=tuple(notes), explained=tuple(explained))
 
 
 def _normal_epsilon(differences: ValueHistograms, best: int, delta: float) -> float:

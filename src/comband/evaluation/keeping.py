@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from comband.bits import PackedRows
-from comband.estimates.exact import ExactSums, ExactValueSums
-from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import SharedActions
 from comband.evaluation.parts import Facts, FirstLook, Part, Sample, SecondLook
-from comband.problem import InputError
+from comband.page.bits import PackedRows
+from comband.page.problem import InputError
+from comband.statistics.exact import ExactSums, ExactValueSums
+from comband.statistics.histograms import ValueHistograms
+from comband.statistics.importance import SharedActions
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind

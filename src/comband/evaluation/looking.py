@@ -9,22 +9,23 @@ from typing import Any
 from comband.cluster import Work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation
-from comband.evaluation.increments import Remembering, open_state, read_increments, settings_of
+from comband.evaluation.increments import Remembering, read_increments, settings_of
 from comband.evaluation.joining import Joined
 from comband.evaluation.judging import evaluate_parts
+from comband.evaluation.logs.faults import Faults
+from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.sql.table import SqlTable
 from comband.evaluation.pushed import pushed_down
 from comband.evaluation.sharded import ReadParts
-from comband.logs.faults import Faults
-from comband.logs.formats import LogFormat
-from comband.logs.sql.table import SqlTable
-from comband.problem import InputError
+from comband.evaluation.state import open_state
+from comband.page.problem import InputError
 
 
 def evaluate_increments(
     log: SqlTable,
     candidates: Any,
     options: dict[str, Any],
-    path: str | os.PathLike[str],
+    where: str | os.PathLike[str] | SqlTable,
     since: Any,
     min_propensity: float | None,
     delta: float,
@@ -33,10 +34,14 @@ def evaluate_increments(
     """`evaluate_log` with what is known from earlier looks."""
     if options["partition"] is None:
         raise InputError("state keeps what is known of each partition: name the column that tells it (partition).")
-    with open_state(path) as state:
+    if isinstance(where, SqlTable) and where.where is log.where and hasattr(log.where, "info"):
+        raise InputError("state must have a connection of its own: that of the log only reads.")
+    with open_state(where) as state:
         state.check_settings(settings_of(log, candidates, **options))
         work = Remembering(state, progress)
         with pushed_down(log, candidates, work, **options, increments=True) as (joined, read):
+            if read.lists is not None:
+                state.check_settings({"choice of candidates": repr(read.lists.names)})
             how = options["on_error"]
             found = read_increments(state, joined, read, since=since, on_error=how, source=str(log))
         answer = of_parts(work, joined, found, min_propensity, delta, partitioned=True)
@@ -65,7 +70,10 @@ def of_parts(
     )
     if not partitioned and min_propensity is None:
         evaluation = for_one_look(evaluation, found.level)
-    return log_evaluation(evaluation, joined.shards[0].format, found.faults)
+    kind = joined.shards[0].format
+    if found.renumbered:
+        kind = replace(kind, meaning=f"{kind.meaning}; ids begin anew in each file, so they count as numbers of rows")
+    return log_evaluation(evaluation, kind, found.faults)
 
 
 def for_one_look(evaluation: Evaluation, level: int | None) -> Evaluation:

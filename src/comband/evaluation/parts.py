@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.logs import least_of_shared
-from comband.estimates.exact import ExactValueSums
-from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import SharedActions
+from comband.page.rounds import Events, Rounds
 from comband.policies.policy_set import PolicySet
-from comband.rounds import Events, Rounds
+from comband.statistics.exact import ExactValueSums
+from comband.statistics.histograms import ValueHistograms
+from comband.statistics.importance import SharedActions
 
 Floats = NDArray[np.float64]
 
@@ -193,7 +193,7 @@ class SecondLook:
 
 
 def second_look(parts: Sequence[Part], best: int, bound: float, max_reward: float, weighed: float | None) -> SecondLook:
-    """Differences lie in [−bound, bound]; losses and gains in [0, weighed], None if nobody asks for them."""
+    """Differences lie in [−bound, bound]; losses and gains in [0, weighed], None if they are not asked for."""
     P, n = parts[0].n_policies, sum(part.n_rounds for part in parts)
     sampled = sum(len(part.sample) for part in parts if part.sample is not None)
     differences = ValueHistograms.zero(P, bound=bound, n_rounds=n)

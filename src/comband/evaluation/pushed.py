@@ -10,34 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from comband.catalogue import Keys
 from comband.cluster import Work
 from comband.evaluation.joining import Joined
+from comband.evaluation.logs.candidates import CandidateLists
+from comband.evaluation.logs.columns import as_keys
+from comband.evaluation.logs.faults import Faults, LogError, OnError
+from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.keys import ItemIndex, read_catalogue
+from comband.evaluation.logs.reading import Gather, format_for_places
+from comband.evaluation.logs.shards import Shard
+from comband.evaluation.logs.sql.engines import open_engine
+from comband.evaluation.logs.sql.lists import OpenLists
+from comband.evaluation.logs.sql.table import OpenTable, Quiet, SqlShard, SqlTable
 from comband.evaluation.sharded import Order, ShardPart, read_part
 from comband.evaluation.sources import Description, Source, load, of_lists
-from comband.logs.candidates import CandidateLists
-from comband.logs.columns import as_keys
-from comband.logs.faults import Faults, LogError, OnError
-from comband.logs.formats import LogFormat
-from comband.logs.keys import ItemIndex, read_catalogue
-from comband.logs.reading import Gather, format_for_places
-from comband.logs.shards import Shard
-from comband.logs.sql.engines import open_engine
-from comband.logs.sql.lists import OpenLists
-from comband.logs.sql.table import OpenTable, Quiet, SqlShard, SqlTable
-from comband.problem import InputError, check_places
+from comband.page.catalogue import Keys
+from comband.page.problem import InputError, check_places
 
 _ROW = re.compile(r"^row ([\d,]+): ")
 
 
 @dataclass(eq=False, slots=True)
 class PushedDown:
-    """Reads partitions of a table, one at a time, in the place of `read_part`."""
+    """Reads partitions of a table, one at a time, in the place of `read_part`.
+
+    Parts know the smallest propensity of all their rounds only if `smallest` asks for it.
+    """
 
     table: OpenTable
     repeated: bool
     lists: OpenLists | None = None
     on_error: OnError = "refuse"
+    smallest: bool = True
 
     def __call__(
         self, order: Order, candidates: Description | Source, max_reward: float, context: Sequence[str]
@@ -46,21 +50,22 @@ class PushedDown:
         shard = order.shard
         assert isinstance(shard, SqlShard)
         assert order.level is not None
-        seen = self.table.see(shard.key, order.level, repeated=self.repeated)
+        seen = self.table.see(shard, order.level, repeated=self.repeated, smallest=self.smallest)
         if self.lists is not None:
             items = load(candidates).fresh().items
             found = self.lists.read(seen.lists, items, self.on_error)
             candidates = of_lists(found, positional=shard.format.positional)
-        known = load(candidates).known
-        fine, unknown = _known_contexts(known, seen.quiet)
+        fine, unknown = _known_contexts(load(candidates).known, seen.quiet)
         here = Shard(shard.number, seen.table, shard.format, seen.table.frame.num_rows, shard.partition)
-        quiet, smallest = seen.quiet.counts[fine], seen.quiet.smallest[fine]
-        part = read_part(
-            replace(order, shard=here, quiet=int(quiet.sum()), smallest=float(smallest.min(initial=np.inf))),
-            candidates,
-            max_reward,
-            context,
-        )
+        unique = not self.repeated and shard.format.row_by_row
+        told = replace(order, shard=here, quiet=int(seen.quiet.counts[fine].sum()), unique=unique)
+        least = seen.quiet.smallest
+        for _ in range(2):
+            told = replace(told, smallest=float(least[fine].min(initial=np.inf)))
+            part = read_part(told, candidates, max_reward, context)
+            if not (self.smallest and part.facts.faults.total and self.on_error == "skip"):
+                break
+            least = self.table.smallest(shard, seen.quiet.keys)  # it may have been that of a faulty round
         part.facts = replace(part.facts, level=order.level)
         self._name_rounds(part.facts.faults, here)
         for key, n in unknown:
@@ -97,7 +102,7 @@ def _known_contexts(known: CandidateLists, quiet: Quiet) -> tuple[np.ndarray, li
 def check_versions(
     table: OpenTable, candidates: Description | Source, max_reward: float, context: Sequence[str]
 ) -> None:
-    """Refuse a table where two good rounds that differ have one id: which came first, nobody can tell."""
+    """Refuse a table where two good rounds that differ have one id: which came first cannot be told."""
     assert table.statements is not None
     if table.statements.grouped:
         return
@@ -133,10 +138,11 @@ def pushed_down(
     on_error: OnError,
     list_columns: Mapping[str, str] | None,
     increments: bool = False,
+    smallest: bool = True,
 ) -> Iterator[tuple[Joined, PushedDown]]:
     """A table and its candidates, and what reads its partitions, while the database is open.
 
-    Arguments as in `evaluate_log`; with `increments` ids are not compared here.
+    Arguments as in `evaluate_log`; with `increments` ids are not compared here; `smallest` is as for `PushedDown`.
     """
     with open_engine(log.where) as engine, engine.frozen():
         table = OpenTable.open(engine, log, format=format, columns=columns, partition=partition)
@@ -177,5 +183,5 @@ def pushed_down(
             if lists is not None:
                 raise LogError(f"{log} has ids that come more than once; mend them, or give lists in a file.")
             check_versions(table, joined.candidates, joined.max_reward, joined.context)
-        yield joined, PushedDown(table, repeated, lists, on_error)
+        yield joined, PushedDown(table, repeated, lists, on_error, smallest)
         table.check_unchanged(joined.shards)

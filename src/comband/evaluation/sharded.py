@@ -2,8 +2,8 @@
 
 A shard is read by path, together with what it must know of the others: how many good rounds came before it, and how
 many there are up to the end of its partition (which rounds are looked at whole depends on that,
-`comband.logs.sampling`), and which ids came before. All is guessed from the files at first. Where the guess was wrong,
-because faulty rows were skipped or an id came before in another file, the shard is read again.
+`comband.evaluation.logs.sampling`), and which ids came before. All is guessed from the files at first. Where the guess
+was wrong, because faulty rows were skipped or an id came before in another file, the shard is read again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 
 from comband.cluster import Tally, Work
 from comband.cluster.work import here
+from comband.evaluation.logs.faults import Faults, LogError, OnError
+from comband.evaluation.logs.id_memory import IdMemory, NoMemory
+from comband.evaluation.logs.reading import Gather
+from comband.evaluation.logs.sampling import sample_level
+from comband.evaluation.logs.shards import Shard
 from comband.evaluation.parts import Part
 from comband.evaluation.sources import Description, Source, load
-from comband.logs.faults import Faults, LogError, OnError
-from comband.logs.id_memory import IdMemory
-from comband.logs.reading import Gather
-from comband.logs.sampling import sample_level
-from comband.logs.shards import Shard
-from comband.problem import InputError
-from comband.rounds import Events
+from comband.page.problem import InputError
+from comband.page.rounds import Events
 
 Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 _IDS_AT_ONCE = 4_000_000  # ranges of ids that are looked at together
@@ -37,7 +38,8 @@ _IDS_AT_ONCE = 4_000_000  # ranges of ids that are looked at together
 class Order:
     """Read a shard, `first` good rounds having come before it, and `seen` of its ids; sample at `level` if there are.
 
-    `quiet` good rounds of it are not in its table, and have propensities of at least `smallest`.
+    `quiet` good rounds of it are not in its table, and have propensities of at least `smallest`. With `unique` it is
+    known that no id comes twice.
     """
 
     shard: Shard
@@ -46,11 +48,12 @@ class Order:
     seen: Ranges | None = None
     quiet: int = 0
     smallest: float = np.inf
+    unique: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ShardFacts:
-    """What is told of a shard that was read."""
+    """What is told of a shard that was read; `digest` is of its rewards and propensities."""
 
     rounds: int
     faults: Faults
@@ -59,6 +62,7 @@ class ShardFacts:
     id_ends: tuple[int, int]
     worker: str
     tally: Tally
+    digest: bytes = b""
 
 
 class ShardPart(Part):
@@ -67,6 +71,7 @@ class ShardPart(Part):
     number: int
     facts: ShardFacts
     ids: Ranges
+    shortened: bool  # whether it has rounds with fewer places than the candidates' lists
 
     def __sizeof__(self) -> int:
         own = super().__sizeof__() if self.facts.rounds else 0
@@ -77,7 +82,7 @@ def read_part(order: Order, candidates: Description | Source, max_reward: float,
     """Read a shard, check it as `read_log` does, and ask the candidates on its rewarded and sampled rounds."""
     began = time.perf_counter()
     source, shard = load(candidates), order.shard
-    known, faults, memory = source.fresh(), Faults(shard.name), IdMemory()
+    known, faults, memory = source.fresh(), Faults(shard.name), NoMemory() if order.unique else IdMemory()
     if order.seen is not None:
         memory._remember(*order.seen)
     gather = Gather(known, shard.format, max_reward, faults, first=order.first, level=order.level, ids=memory)
@@ -91,27 +96,33 @@ def read_part(order: Order, candidates: Description | Source, max_reward: float,
     try:
         if gather.n_rounds:
             whole = gather.sample()
-            narrow = source.narrowed(known, events, whole)
+            narrow = source if gather.shortened else source.narrowed(known, events, whole)
+            policies = source.shortened(shard) if gather.shortened else narrow.policies
             events, shown = narrow.events(shard, known, events), narrow.sample(shard, known, whole)
-            assert narrow.policies is not None
-            Part.__init__(part, events, narrow.policies, shown, smallest=float(gather.smallest))
+            assert policies is not None
+            Part.__init__(part, events, policies, shown, smallest=float(gather.smallest))
     except (InputError, MemoryError):
         raise
     except Exception as error:  # whatever a policy of the user's raises
         raise InputError(f"a candidate failed on {shard.name}: {type(error).__name__}: {error}") from error
-    part.number, part.ids = shard.number, memory.ranges
+    part.number, part.ids, part.shortened = shard.number, memory.ranges, gather.shortened
     ends = (int(part.ids[0][0]), int(part.ids[1][-1])) if len(part.ids[0]) else (0, -1)
     tally = Tally(1, max(last_row - shard.table.first_row + 1, 0), time.perf_counter() - began)
-    part.facts = ShardFacts(gather.n_rounds, faults, gather.level, len(part.ids[0]), ends, here(), tally)
+    digest = _digest(events) if gather.n_rounds else b""
+    part.facts = ShardFacts(gather.n_rounds, faults, gather.level, len(part.ids[0]), ends, here(), tally, digest)
     return part
 
 
 class ReadParts(NamedTuple):
-    """Handles of the parts that have rounds, in the order of the shards; all faults; the sample's level (of ids)."""
+    """Handles of the parts that have rounds, in the order of the shards; all faults; the sample's level (of ids).
+
+    `renumbered` if ids begin anew in each file, and so were taken for numbers of rows.
+    """
 
     parts: list[Any]
     faults: Faults
     level: int | None
+    renumbered: bool = False
 
 
 def read_parts(
@@ -131,7 +142,8 @@ def read_parts(
     shared = (candidates, max_reward, tuple(context))
     handles = work.each("reading", read, orders, *shared)
     facts: list[ShardFacts] = work.gather("facts", _facts_of, handles)
-    seen = _seen_before(work, handles, facts)
+    renumbered = _renumbered(shards, facts)
+    seen = _seen_within(work, shards, handles, facts) if renumbered else _seen_before(work, handles, facts)
     for _ in range(3):  # ids that came before are told at first, and rounds that came before at last
         if on_error == "refuse" and not seen and any(fact.faults.total for fact in facts):
             break  # it is refused, whatever is sampled
@@ -154,7 +166,48 @@ def read_parts(
         work.tallies[fact.worker] = work.tallies.get(fact.worker, Tally()) + fact.tally
     kept = [handle for handle, fact in zip(handles, facts, strict=True) if fact.rounds]
     level = max((fact.level for fact in facts if fact.level is not None), default=None)
-    return settled(kept, _all_faults(source, shards, facts), on_error, level)
+    return settled(kept, _all_faults(source, shards, facts), on_error, level)._replace(renumbered=renumbered)
+
+
+def _digest(events: Events) -> bytes:
+    """What tells one part of a log from another, whatever they are called."""
+    columns = (events.rows, events.actions, events.rewards, events.propensities)
+    return blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).digest()
+
+
+def _by_file(shards: Sequence[Shard]) -> dict[str, list[int]]:
+    """The places of the shards of each file."""
+    files: dict[str, list[int]] = {}
+    for i, shard in enumerate(shards):
+        files.setdefault(shard.name, []).append(i)
+    return files
+
+
+def _renumbered(shards: Sequence[Shard], facts: Sequence[ShardFacts]) -> bool:
+    """Whether ids are no more than numbers of rows: in every file they begin at 0, or in every file at 1, and there are
+    no more of them than rows. Files that are equal are one file twice, whose ids came before.
+    """
+    firsts: set[int] = set()
+    digests: set[tuple[bytes, ...]] = set()
+    files = [[facts[i] for i in some if facts[i].n_ids] for some in _by_file(shards).values()]
+    files = [some for some in files if some]
+    for some in files:
+        first, last = min(fact.id_ends[0] for fact in some), max(fact.id_ends[1] for fact in some)
+        if last - first >= sum(fact.tally.rows for fact in some):
+            return False
+        firsts.add(first)
+        digests.add(tuple(fact.digest for fact in some))
+    return len(files) > 1 and firsts in ({0}, {1}) and len(digests) == len(files)
+
+
+def _seen_within(
+    work: Work, shards: Sequence[Shard], handles: Sequence[Any], facts: Sequence[ShardFacts]
+) -> dict[int, Ranges]:
+    """`_seen_before` in each file by itself."""
+    found: dict[int, Ranges] = {}
+    for some in _by_file(shards).values():
+        found |= _seen_before(work, [handles[i] for i in some], [facts[i] for i in some])
+    return found
 
 
 def settled(kept: list[Any], faults: Faults, on_error: OnError, level: int | None = None) -> ReadParts:

@@ -13,17 +13,19 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.catalogue import spelt_numbers
-from comband.contexts import Contexts
-from comband.logs.candidates import CandidateLists, read_candidates
-from comband.logs.faults import Faults, LogError
-from comband.logs.formats import need_columns
-from comband.logs.keys import ItemIndex, read_catalogue
-from comband.logs.shards import Shard
+from comband.evaluation.logs.candidates import CandidateLists, read_candidates
+from comband.evaluation.logs.faults import Faults, LogError
+from comband.evaluation.logs.formats import need_columns
+from comband.evaluation.logs.keys import ItemIndex, read_catalogue
+from comband.evaluation.logs.reading import shortened_policies
+from comband.evaluation.logs.shards import Shard
+from comband.page.catalogue import spelt_numbers
+from comband.page.contexts import Contexts
+from comband.page.problem import InputError, Problem
+from comband.page.rounds import Events, Rounds
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem
-from comband.rounds import Events, Rounds
+from comband.policies.shortened import ShortenedPolicies, empty_places
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,7 +35,7 @@ class Source:
     known:
         Which contexts and items there are, as the reader of a log asks for them; without the lists.
     policies:
-        The candidates, and of how many actions: those beyond are nobody's. None where lists are read by shard.
+        The candidates, and of how many actions: no candidate shows those beyond. None where lists are read by shard.
     contexts:
         What the policies are given for contexts that `known` calls by number: (shard, what was found, rows, numbers).
     some:
@@ -58,6 +60,17 @@ class Source:
             return self
         return self.some(np.union1d(events.contexts, rounds.decisions.contexts), known.items)
 
+    def shortened(self, shard: Shard) -> PolicySet:
+        """The candidates for rounds that may have fewer places than their lists."""
+        if self.asked or self.some is not None or self.policies is None:
+            raise LogError(
+                f"{shard.name} has rounds of different lengths, for which candidates' lists must be in one file that "
+                "is read whole."
+            )
+        if isinstance(self.policies, ShortenedPolicies):
+            return self.policies
+        return ShortenedPolicies(self.policies, n_contexts=self.known.n_contexts, n_actions=self.n_actions)
+
     def fresh(self) -> CandidateLists:
         """`known` for one shard: what it learns of other items stays its own."""
         items = copy.copy(self.known.items)
@@ -77,7 +90,7 @@ class Source:
         """Rounds in the contexts and actions of the policies."""
         made = rounds.decisions
         X = self.contexts(shard, known.contexts, made.ids, made.contexts)
-        lists = np.minimum(made.lists, self.n_actions - 1)
+        lists = empty_places(np.minimum(made.lists, self.n_actions - 1), self.n_actions).astype(np.int32)
         return Rounds(type(made)._of_checked(**_columns(made) | {"contexts": X, "lists": lists}), rounds.rewards)
 
 
@@ -122,6 +135,18 @@ def of_lists(lists: CandidateLists, *, positional: bool) -> Source:
     if positional and n_actions * m >= 2**31:
         raise LogError(f"{stride:,} items in {m} slots are too many for a log with propensities per slot.")
     catalogue = lists.items.catalogue if closed else None
+    if lists.probabilities is not None:
+        probabilities = lists.probabilities
+        n_actions = max(n_actions, probabilities.n_items)
+        by_chance = probabilities.policies(lists.names, n_actions, positional=positional)
+        wide = n_actions * m if positional else n_actions
+        return Source(lists, by_chance, wide, lambda shard, found, rows, numbers: numbers, lists.faults)
+    if lists.sizes is not None:
+        if positional:
+            raise LogError(f"{lists.faults.source}: lists must all have one length where propensities are per slot.")
+        policies = shortened_policies(lists, n_actions)
+        known = replace(lists, lists=np.empty((0, 0, m), dtype=np.int32))
+        return Source(known, policies, n_actions, lambda shard, found, rows, numbers: numbers, lists.faults)
     policies = PolicySet.from_lists(lists.lists, Problem(n_actions, m), names=lists.names, catalogue=catalogue)
     if positional:
         policies, n_actions = PlacedPolicies(policies, m), n_actions * m

@@ -1,4 +1,4 @@
-"""What logged totals say about candidates, by X_t(π) = T(|π∩a| − f·m)/((1−f)·q(a)) (`comband.estimates.totals`).
+"""What logged totals say about candidates, by X_t(π) = T(|π∩a| − f·m)/((1−f)·q(a)) (`comband.statistics.totals`).
 
 The promises are those of `evaluate`. Every list must have been possible, with a share of at least `min_share`: then X
 has mean V(π), and a bounded range. Nothing can be said of a log whose law of lists leaves some out, since a list's
@@ -12,15 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.estimates.histograms import ValueHistograms
-from comband.estimates.importance import ValueSums
-from comband.estimates.pseudo_inverse import pseudo_inverse_bound, pseudo_inverse_round_values
-from comband.estimates.totals import total_round_values
 from comband.evaluation.answers import Evaluation, PropensityCheck, ranked_candidates
+from comband.evaluation.judging import with_notes
+from comband.page.problem import InputError, check_fraction, check_positive
+from comband.page.totals import TotalRounds
 from comband.policies.mixture import Mixture
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, check_fraction, check_positive
-from comband.totals import TotalRounds
+from comband.policies.reading import reading_of
+from comband.statistics.histograms import ValueHistograms
+from comband.statistics.importance import ValueSums
+from comband.statistics.pseudo_inverse import pseudo_inverse_bound, pseudo_inverse_round_values
+from comband.statistics.totals import total_round_values
 
 
 def evaluate_totals(
@@ -36,7 +38,7 @@ def evaluate_totals(
     """As `evaluate`, from totals: each of the 2P + P − 1 bounds by bets on X_t(π), or on a difference of two.
 
     `alarm` is the probability with which the check of shares may fail by chance. With `law`, the mixture that drew the
-    lists, X_t(π) = T·π(x)ᵀC⁻¹a (`comband.estimates.pseudo_inverse`).
+    lists, X_t(π) = T·π(x)ᵀC⁻¹a (`comband.statistics.pseudo_inverse`).
     """
     problem, events = rounds.problem, rounds.events()
     policies.check(problem)
@@ -79,7 +81,7 @@ def evaluate_totals(
     low = np.minimum(values.signed_lower_bounds(threshold=sides, largest=max_reward), means)
     high = np.maximum(values.upper_bounds(threshold=sides, largest=max_reward), means)
     check = _check_shares(rounds, least, alarm)
-    return Evaluation(
+    result = Evaluation(
         candidates=ranked_candidates(
             policies.names, sums, best, values=means, low=low, high=high, gaps=gaps, unjudged={}, delta=delta
         ),
@@ -93,8 +95,8 @@ def evaluate_totals(
         min_propensity=least,
         guarantee="betting bounds, valid at any number of rounds; epsilon from differences on the same rounds' totals",
         propensity_check=check,
-        notes=(str(check),),
     )
+    return with_notes(result, stated=True)
 
 
 def _check_law(law: Mixture, rounds: TotalRounds, stated: float | None) -> Mixture:
@@ -104,7 +106,7 @@ def _check_law(law: Mixture, rounds: TotalRounds, stated: float | None) -> Mixtu
     if stated is not None:
         raise InputError("min_propensity is known where the law of lists is: leave it out.")
     sizes = law.problem.n_actions, law.problem.list_size
-    if sizes != (rounds.problem.n_actions, rounds.problem.list_size) or law.problem.places is not None:
+    if sizes != (rounds.problem.n_actions, rounds.problem.list_size) or not reading_of(law.problem).SETS:
         raise InputError(f"law must be a mixture of {rounds.problem}, got one of {law.problem}.")
     return law
 

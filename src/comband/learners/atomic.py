@@ -7,7 +7,7 @@ from functools import wraps
 from threading import RLock
 from typing import Any, TypeVar, cast
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -17,16 +17,16 @@ class Atomic:
 
     A call that may fail halfway keeps a `Checkpoint` to go back to. It holds if what the call changes is *replaced*, or
     is a list that is appended to. What is too large for that (sums over all candidates) is altered in place, when
-    nothing can fail any more: `_torn` is set for so long, and if such a moment is interrupted after all (from the
+    nothing can fail any more: `_corrupt` is set for so long, and if such a moment is interrupted after all (from the
     keyboard, or for want of memory) the object refuses to go on.
     """
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._torn = False
+        self._corrupt = False
 
     def _check_whole(self) -> None:
-        if self._torn:
+        if self._corrupt:
             raise InputError(
                 "this learner was interrupted in the middle of an update, and what it holds can no longer be relied "
                 "on; load the last save, or begin anew."
@@ -41,7 +41,7 @@ class Atomic:
         self._lock = RLock()
 
 
-def alone(method: Method) -> Method:
+def synchronized(method: Method) -> Method:
     """A method that waits until no other thread is inside one."""
 
     @wraps(method)

@@ -12,19 +12,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import (
+from comband.learners.atomic import Atomic, Checkpoint, synchronized
+from comband.learners.ledger import Admission, Ledger
+from comband.page.contexts import (
     Contexts,
-    context_prints,
+    context_digests,
     private_contexts,
     sealed,
 )
-from comband.learners.atomic import Atomic, Checkpoint, alone
-from comband.learners.ledger import Admission, Ledger
-from comband.lists import check_rewards, check_totals
-from comband.problem import InputError, Problem, check_itemised, check_problem, learner_generator
-from comband.results import Receipt, Selection, Status
-from comband.rounds import Decisions, Rounds, check_decisions, read_only
-from comband.storage import PROBLEM, Part, State, Text, check, load, require, save
+from comband.page.lists import check_rewards, check_totals
+from comband.page.problem import InputError, Problem, check_itemised, check_problem, learner_generator
+from comband.page.rounds import Decisions, Rounds, check_decisions, read_only
+from comband.page.storage import PROBLEM, Part, State, Text, check, load, require, save
+from comband.policies.reading import reading_of
+from comband.statistics.results import Receipt, Selection, Status
 
 Seed = int | np.random.SeedSequence | np.random.Generator
 
@@ -103,9 +104,9 @@ class Learner(Atomic, ABC):
     def ask(self, X: Contexts) -> Decisions:
         """A list for each context, with its propensities."""
         mine = private_contexts(self._check_contexts(X))
-        prints = None if sealed(mine) else context_prints(mine)
+        digests = None if sealed(mine) else context_digests(mine)
         with self._lock:
-            if self._torn:
+            if self._corrupt:
                 self._check_whole()
             self._prepare()
             before, ledger = Checkpoint(self, *self._parts(asking=True)), self._ledger
@@ -113,11 +114,11 @@ class Learner(Atomic, ABC):
             try:
                 decisions = self._decide(mine, issued)
                 self._issue(decisions)
-                ledger.issue(decisions, prints)
+                ledger.issue(decisions, digests)
                 self._issued()
-                self._torn = False
+                self._corrupt = False
             except BaseException:
-                if not self._torn:
+                if not self._corrupt:
                     ledger.withdraw(issued)
                     before.restore()
                     self._rng.bit_generator.state = numbers
@@ -141,18 +142,18 @@ class Learner(Atomic, ABC):
                     whole = len(rows) == len(decisions)
                     told = Rounds._of_checked(decisions, checked)
                     self._learn(told if whole else told[rows])
-                self._torn = True
+                self._corrupt = True
                 self._ledger.settle(admission)
-                self._torn = False
+                self._corrupt = False
             except BaseException:
-                if not self._torn:
+                if not self._corrupt:
                     before.restore()
                     self._failed_to_learn(admission)
                 raise
             self._conclude()
             return admission.receipt
 
-    @alone
+    @synchronized
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to one npz file."""
         save(path, "learner", self.state())
@@ -166,9 +167,9 @@ class Learner(Atomic, ABC):
         """
         return load(path, "learner", lambda state: cls.from_state(state, *given, **objects))
 
-    @alone
+    @synchronized
     def state(self) -> State:
-        """All that a file holds; see `comband.storage`."""
+        """All that a file holds; see `comband.page.storage`."""
         return {
             "class": type(self).__name__,
             "problem": asdict(self.problem),
@@ -219,7 +220,7 @@ class Learner(Atomic, ABC):
 
     def _check_rewards(self, rewards: ArrayLike, n: int) -> NDArray[np.float64]:
         """What is told, as floats (n, m) that the problem allows; a total in equal parts."""
-        if self.problem.feedback == "total":
+        if reading_of(self.problem).TOTAL:
             m = self.problem.list_size
             return np.repeat(check_totals(rewards, self.problem, n=n)[:, None] / m, m, axis=1)
         return check_rewards(rewards, self.problem, n=n)
@@ -228,7 +229,7 @@ class Learner(Atomic, ABC):
         """Told what is about to be given out."""
 
     def _issued(self) -> None:
-        """Told when it is in the ledger; as `_learn` it may set `_torn` when nothing can fail any more."""
+        """Told when it is in the ledger; as `_learn` it may set `_corrupt` when nothing can fail any more."""
 
     def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
         """Objects of the learner's own whose attributes `_decide` (asking) or `_learn` replaces."""
@@ -251,7 +252,7 @@ class Learner(Atomic, ABC):
     def _learn(self, rounds: Rounds) -> None:
         """Take in rounds that are answered for the first time; they are all as `ask` made them.
 
-        Attributes may be replaced but not altered, until `_torn` is set; see `Atomic`.
+        Attributes may be replaced but not altered, until `_corrupt` is set; see `Atomic`.
         """
 
     @abstractmethod

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import Contexts, n_contexts
-from comband.estimates.importance import ValueSums
-from comband.learners.atomic import alone
+from comband.learners.atomic import synchronized
 from comband.learners.base import Seed
 from comband.learners.selector import Selector
-from comband.lists import check_lists, check_propensities
+from comband.page.contexts import Contexts, n_contexts
+from comband.page.lists import check_lists, check_propensities
+from comband.page.problem import InputError, Problem, check_count
+from comband.page.rounds import Decisions, Rounds
+from comband.page.storage import Array, Part, State, Whole
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, Problem, check_count
-from comband.results import Selection, Status
-from comband.rounds import Decisions, Rounds
-from comband.storage import Array, Part, State, Whole
+from comband.statistics.importance import ValueSums
+from comband.statistics.results import Selection, Status
 
 _VERBS = {
     "choose": "def choose(self, X, rng): return lists (n, m) for the contexts X, and the propensity of each shown item",
@@ -119,12 +119,12 @@ class CustomLearner(Selector):
         """Whether the horizon is played out."""
         return self.horizon is not None and self.rounds >= self.horizon
 
-    @alone
+    @synchronized
     def result(self) -> Selection:
         """The candidate of highest importance-weighted reward; nothing is promised."""
         return self._by_totals(self._totals, max(self.rounds, 1), why=self.PROMISES_NOTHING)
 
-    @alone
+    @synchronized
     def status(self) -> Status:
         """Where the learner stands now."""
         return Status(self.rounds, self.policies.names[self._ranked(self._totals)[0]], len(self.policies))

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.records import compare_rows, issue_rows, reward_prints, settle_rows
-from comband.contexts import context_prints
-from comband.problem import InputError, UnknownDecisionError
-from comband.results import Receipt
-from comband.rounds import Decisions, read_only, sign
-from comband.storage import Array, State, Whole, check, require
+from comband._kernels.records import compare_rows, issue_rows, reward_digests, settle_rows
+from comband.page.contexts import context_digests
+from comband.page.problem import InputError, UnknownDecisionError
+from comband.page.rounds import Decisions, read_only, sign
+from comband.page.storage import Array, State, Whole, check, require
+from comband.statistics.results import Receipt
 
 _ROOM = 256  # rows, at least
 _COLUMNS = {
@@ -103,7 +103,7 @@ class Ledger:
         if self._unwritten is not None:
             n = len(decisions.ids)
             if decisions is self._unwritten and self.issued - self._low == n:
-                digests = reward_prints(rewards) if np.count_nonzero(rewards) else None
+                digests = reward_digests(rewards) if np.count_nonzero(rewards) else None
                 return Admission(_count(n), _all_accepted(n), decisions.ids, None, digests)
             self._write()
         ids, lists, bits = _shown_columns(decisions)
@@ -112,7 +112,7 @@ class Ledger:
             lists,
             bits,
             *_plan_columns(decisions),
-            context_prints(decisions.contexts),
+            context_digests(decisions.contexts),
             np.ascontiguousarray(decisions.makers),
             self._known,
             self._done,
@@ -129,7 +129,7 @@ class Ledger:
                 f"exactly what ask() returned, all columns of it. {n_faults} of {len(ids)} are unknown, and none was "
                 "taken in."
             )
-        digests = reward_prints(rewards)
+        digests = reward_digests(rewards)
         if n_new == len(ids):
             return Admission(_count(n_new), _all_accepted(n_new), ids, new, digests)
         again = np.flatnonzero(~new)
@@ -169,7 +169,7 @@ class Ledger:
         return int(answered[-1] + 1 - len(answered)) if len(answered) else 0
 
     def state(self) -> State:
-        """The record by name, for a file; see `comband.storage`."""
+        """The record by name, for a file; see `comband.page.storage`."""
         self._write()
         rewarded = sorted(self._rewarded)  # whatever came first
         return {
@@ -252,7 +252,7 @@ class Ledger:
         """Fill in the rows of the last decisions, if they are not."""
         last = self._unwritten
         if last is not None:
-            self._fill(last, context_prints(last.contexts), self._head + self.held - len(last))
+            self._fill(last, context_digests(last.contexts), self._head + self.held - len(last))
             self._unwritten = None
 
     def _fill(self, decisions: Decisions, contexts: NDArray[np.uint64], place: int) -> None:

@@ -9,18 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from comband._kernels.records import int_prints
-from comband.claims import nothing
-from comband.contexts import Contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
-from comband.learners.atomic import alone
+from comband._kernels.records import int_digests
+from comband.explore.oracles.base import Oracle
+from comband.learners.atomic import synchronized
 from comband.learners.base import Learner, Seed
-from comband.oracles.base import Oracle
+from comband.page.contexts import Contexts, n_contexts, pack_contexts, take_contexts, unpack_contexts
+from comband.page.problem import InputError, Problem
+from comband.page.rounds import Decisions
+from comband.page.storage import Array, Many, Part, State, Text, check
 from comband.policies.policy_set import PolicySet, check_policies
+from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
-from comband.problem import InputError, Problem
-from comband.results import Candidate, Selection
-from comband.rounds import Decisions
-from comband.storage import Array, Many, Part, State, Text, check
+from comband.statistics.claims import nothing
+from comband.statistics.results import Candidate, Selection
 
 _RUNNERS_UP = 3
 
@@ -65,14 +66,14 @@ class Selector(Learner):
         super().__init__(problem, seed=seed)
         self._class = policies
         if isinstance(policies, PolicySet):
-            gaps = self.KNOWS_GAPS and problem.places is None and problem.feedback == "items"
+            gaps = self.KNOWS_GAPS and reading_of(problem).GAPS
             check_policies(policies, gaps=gaps).check(problem)
         elif not callable(getattr(policies, "fit", None)):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         # The first few contexts: what policies say to them tells them apart.
         self._probe_contexts: tuple[Contexts, ...] = ()
         self._n_probes = 0
-        self._testimony: tuple[int, NDArray[np.uint64]] | None = (
+        self._probe_digests: tuple[int, NDArray[np.uint64]] | None = (
             None  # of how many of them, and digests of what was shown
         )
 
@@ -83,7 +84,7 @@ class Selector(Learner):
             raise InputError("these policies are reached only through an oracle: they cannot be listed.")
         return self._class
 
-    @alone
+    @synchronized
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state, but for the policies, to one npz file.
 
@@ -105,9 +106,9 @@ class Selector(Learner):
         """
         return super().load(path, policies, **objects)
 
-    @alone
+    @synchronized
     def state(self) -> State:
-        """All but the policies, for a file; see `comband.storage`."""
+        """All but the policies, for a file; see `comband.page.storage`."""
         named = {"policies": list(self.policies.names), "probes": self._pack_probes()}
         return {**super().state(), **named}
 
@@ -152,6 +153,7 @@ class Selector(Learner):
             rounds=self.rounds,
             runners_up=tuple(others),
             claims=(nothing(why),),
+            max_reward=rho,
         )
 
     @property
@@ -171,9 +173,9 @@ class Selector(Learner):
             contexts, probes = [], ()
         else:
             probes = self._probe_contexts
-        if self._testimony is None or self._testimony[0] != len(probes):
-            self._testimony = len(probes), self._digests(probes, self._all_indices())
-        return {"contexts": contexts, "lists": self._testimony[1]}
+        if self._probe_digests is None or self._probe_digests[0] != len(probes):
+            self._probe_digests = len(probes), self._digests(probes, self._all_indices())
+        return {"contexts": contexts, "lists": self._probe_digests[1]}
 
     def _all_indices(self) -> NDArray[np.int64]:
         """The policies that are compared when the learner is loaded: those that may still be asked."""
@@ -202,7 +204,7 @@ class Selector(Learner):
                 f"contexts kept for comparison, the first of them {self.policies.names[other[0]]!r}; give the same "
                 "policies in the same order, each of which must always answer a context with the same list."
             )
-        self._testimony = len(self._probe_contexts), shown
+        self._probe_digests = len(self._probe_contexts), shown
 
 
 def _list_digests(
@@ -215,5 +217,5 @@ def _list_digests(
         for start in range(0, n_contexts(X), step):
             lists = policies.predict(take_contexts(X, slice(start, start + step)), which, problem=problem)
             rows = lists.transpose(1, 0, 2).reshape(len(which), -1)
-            digests = int_prints(np.column_stack([digests.view(np.int64), rows]))
+            digests = int_digests(np.column_stack([digests.view(np.int64), rows]))
     return digests

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from comband._kernels.lists import credit, draw_policies, inclusion, uniform_lists
 from comband._kernels.orders import shuffle_lists
-from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.learners.atomic import alone
+from comband.learners.atomic import synchronized
 from comband.learners.base import Seed
 from comband.learners.selector import Selector
-from comband.lists import check_lists
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.lists import check_lists
+from comband.page.problem import SMALLEST_PROPENSITY, Problem, check_choice
+from comband.page.rounds import Decisions, Rounds
+from comband.page.storage import Array, State, Whole, require
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.scored import BLOCK
-from comband.problem import SMALLEST_PROPENSITY, Problem, check_choice
-from comband.results import REGRET_INSTEAD, Selection, Status
-from comband.rounds import Decisions, Rounds
-from comband.storage import Array, State, Whole, require
+from comband.statistics.results import REGRET_INSTEAD, Selection, Status
 
 Propensities = Literal["always", "when rewarded"]
 
@@ -50,7 +50,7 @@ class WeightedPolicies(Selector):
     """Why nothing is promised of the policy that is named."""
 
     RANDOM_ORDER: ClassVar[bool] = False
-    """Whether lists are shown in random order, whoever's they are: then what places do to rewards speaks for nobody."""
+    """Whether lists are shown in random order, all alike: then what places do to rewards favours none."""
 
     def __init__(
         self, problem: Problem, policies: PolicySet, *, floor: float, propensities: Propensities, seed: Seed
@@ -69,7 +69,7 @@ class WeightedPolicies(Selector):
         self._snapshots: dict[int, NDArray[np.float64]] = {}
 
     @property
-    @alone
+    @synchronized
     def weights(self) -> NDArray[np.float64]:
         """p (P,), as the next decision will be drawn; a read-only view, valid until the next `ask`."""
         self._refresh()
@@ -78,18 +78,18 @@ class WeightedPolicies(Selector):
         return view
 
     @property
-    @alone
+    @synchronized
     def estimated_totals(self) -> NDArray[np.float64]:
         """−L (P,): unbiased estimates of what each policy would have collected so far."""
         return -self._losses
 
-    @alone
+    @synchronized
     def result(self) -> Selection:
         """The policy with the highest estimated total. EXP4-like learners promise regret, not this choice."""
         n_rounds = max(self._rounds_learnt(), 1)
         return self._by_totals(self.estimated_totals, n_rounds, why=self.PROMISES_NOTHING)
 
-    @alone
+    @synchronized
     def status(self) -> Status:
         """Where the learner stands now."""
         leader = int(np.argmin(self._losses))
@@ -162,9 +162,9 @@ class WeightedPolicies(Selector):
         losses = self._losses.copy() if len(blocks) > 1 else self._losses
         for rows in blocks:
             lists, where, actions, gained, q = self._rewards_of(rounds, rows)
-            self._torn = len(blocks) == 1
+            self._corrupt = len(blocks) == 1
             credit(lists, where, actions, -gained / q, losses)
-        self._torn = True
+        self._corrupt = True
         self._losses = losses
         self._stale |= len(blocks) > 0
         self._close_versions(rounds.decisions)

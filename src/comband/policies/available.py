@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.gaps import fill_gaps
-from comband.contexts import Contexts
-from comband.lists import check_lists
+from comband.page.contexts import Contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError, Problem, check_problem
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet, check_policies
-from comband.problem import InputError, Problem, check_problem
 
 _NEXT_TO_NOTHING = 1e-8  # a floor that a mixture must have
 

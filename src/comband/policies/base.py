@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.contexts import Contexts
+from comband.page.contexts import Contexts
 
 
 @runtime_checkable

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import top_lists
-from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.problem import InputError, check_number
 from comband.policies.scored import BLOCK, ScoredPolicy
-from comband.problem import InputError, check_number
 
 
 class BlendedPolicy:
@@ -22,7 +22,7 @@ class BlendedPolicy:
     share:
         t in [0, 1].
 
-    >>> from comband.problem import Problem
+    >>> from comband.page.problem import Problem
     >>> problem = Problem(2, 1)
     >>> even = BlendedPolicy(ScoredPolicy(np.eye(2), problem), ScoredPolicy(np.array([[0, 3], [0, 0.]]), problem), 0.5)
     >>> even.predict(np.array([[1., 0], [0, 1]])).tolist()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import Contexts, n_contexts
-from comband.lists import check_lists
-from comband.problem import InputError, Problem, check_problem, refuse_masked
+from comband.page.contexts import Contexts, n_contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError, Problem, check_problem, refuse_masked
 
 
 class ConstantPolicy:

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.problem import InputError, Problem, as_generator, check_fraction
 from comband.policies.blended import BlendedPolicy, finite_scores, top_of_blends
 from comband.policies.families import Cover
 from comband.policies.policy_set import PolicySet
 from comband.policies.scored import ScoredPolicy
-from comband.problem import InputError, Problem, as_generator, check_fraction
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.gaps import fill_gaps
-from comband.contexts import Contexts, take_contexts
-from comband.lists import check_lists
+from comband.page.contexts import Contexts, take_contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError
 from comband.policies.base import Policy
-from comband.problem import InputError
 
 NOTHING = "nothing"
 """The fallback that leaves places empty."""

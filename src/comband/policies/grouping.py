@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import top_lists, valid_lists
-from comband.contexts import Contexts, n_contexts
-from comband.lists import check_lists
+from comband.page.contexts import Contexts, n_contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError
 from comband.policies.base import Policy
 from comband.policies.blended import BlendedPolicy, blended_lists
 from comband.policies.scored import BLOCK, FEW_FEATURES, ScoredPolicy, check_features, in_precision, linear_lists
 from comband.policies.tabulated import TabulatedPolicy, check_context_ids
-from comband.problem import InputError
 
 
 class Block(Protocol):
@@ -61,7 +61,7 @@ class LinearBlock:
         n, m = rows.shape[0], self._list_size
         d, n_policies, K = self._weights.shape
         lists = np.empty((n, len(which), m), dtype=np.int32)
-        whole = _is_everyone(which, n_policies)
+        whole = _is_all(which, n_policies)
         # Few contexts: many policies a product; many contexts: few policies, still long rows for the multiplication.
         some = max(1, min(len(which), BLOCK // (K * max(1, min(n, 64)))))
         step = max(1, BLOCK // (K * some))
@@ -87,7 +87,7 @@ class TableBlock:
     def predict(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
         """Rows of the table."""
         ids = check_context_ids(X, len(self._lists))
-        if _is_everyone(which, self._lists.shape[1]):
+        if _is_all(which, self._lists.shape[1]):
             return self._lists.take(ids, axis=0)
         return self._lists[ids[:, None], which[None, :]]
 
@@ -139,12 +139,14 @@ class ForeignBlock:
         return np.stack(parts, axis=1)
 
 
-def _is_everyone(which: NDArray[np.int64], n_policies: int) -> bool:
-    return len(which) == n_policies and (which is everyone(n_policies) or bool((which == np.arange(n_policies)).all()))
+def _is_all(which: NDArray[np.int64], n_policies: int) -> bool:
+    return len(which) == n_policies and (
+        which is all_indices(n_policies) or bool((which == np.arange(n_policies)).all())
+    )
 
 
 @lru_cache(maxsize=16)
-def everyone(n_policies: int) -> NDArray[np.int64]:
+def all_indices(n_policies: int) -> NDArray[np.int64]:
     """The numbers of all policies, closed to writing: what is this very array need not be looked at."""
     numbers = np.arange(n_policies)
     numbers.flags.writeable = False

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.catalogue import Catalogue, key_array
-from comband.contexts import Contexts, n_contexts
-from comband.lists import check_lists
-from comband.problem import InputError
+from comband.page.catalogue import Catalogue, key_array
+from comband.page.contexts import Contexts, n_contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError
 
 _OWN = __name__.split(".", 1)[0] + "."
 

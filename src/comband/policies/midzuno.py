@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import uniform_lists
-from comband.contexts import Contexts, n_contexts
+from comband.page.contexts import Contexts, n_contexts
+from comband.page.problem import Problem, as_generator, check_problem, check_some_left
+from comband.page.rounds import Decisions, read_only
 from comband.policies.mixture import Mixture
-from comband.problem import Problem, as_generator, check_problem, check_some_left
-from comband.rounds import Decisions, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class MidzunoLists:
         P(a | x) = q(x, a) / C(K−1, m−1),     q(x, a) = Σ_{y∈a} q(x, y) = (1−γ)·E_p|π(x) ∩ a|/m + γm/K.
 
     The probability of a whole list is thus as easy to know as that of one action, which is what estimates from totals
-    need (`comband.estimates.totals`). q(x, a), the *share* of the list, is m/K for uniform lists.
+    need (`comband.statistics.totals`). q(x, a), the *share* of the list, is m/K for uniform lists.
 
     Parameters
     ----------

@@ -11,15 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.lists import inclusion, uniform_lists
 from comband._kernels.orders import shuffle_lists
-from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.lists import check_lists
-from comband.places import list_problem, pair_lists, unplaced
-from comband.policies.available import check_shown
-from comband.policies.placed import PlacedPolicies
-from comband.policies.policy_set import PolicySet, check_policies
-from comband.policies.scored import BLOCK
-from comband.policies.sparse import SparsePropensities, sorted_actions
-from comband.problem import (
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.lists import check_lists
+from comband.page.places import pair_lists
+from comband.page.problem import (
     SMALLEST_PROPENSITY,
     InputError,
     Problem,
@@ -29,8 +24,14 @@ from comband.problem import (
     check_problem,
     check_weights,
 )
-from comband.rounds import Decisions
-from comband.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
+from comband.page.rounds import Decisions
+from comband.page.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
+from comband.policies.available import check_shown
+from comband.policies.placed import PlacedPolicies
+from comband.policies.policy_set import PolicySet, check_policies
+from comband.policies.reading import reading_of
+from comband.policies.scored import BLOCK
+from comband.policies.sparse import SparsePropensities, sorted_actions
 
 
 class Mixture:
@@ -77,9 +78,8 @@ class Mixture:
         check_shown(policies, self.floor)
         policies.check(problem)
         # What is drawn: lists of items, or of pairs of item and place.
-        pairs = problem.places == "pairs"
-        self._drawn = PlacedPolicies(policies, problem.list_size) if pairs else policies
-        self._of_lists = list_problem(problem)
+        self._reading = reading_of(problem)
+        self._drawn, self._of_lists = self._reading.drawn(policies), self._reading.lists
         self._uniform = self._of_lists.uniform_propensity
         if self.floor * self._uniform < SMALLEST_PROPENSITY:
             raise InputError(
@@ -110,9 +110,7 @@ class Mixture:
         if lists is None:
             shown = np.broadcast_to(np.arange(K, dtype=np.int32), (n, K))
         else:
-            shown = check_lists(lists, self.problem, n=n, gaps=self.policies.has_gaps)
-            if self.problem.places == "pairs":
-                shown = pair_lists(shown)
+            shown = self._reading.as_drawn(check_lists(lists, self.problem, n=n, gaps=self.policies.has_gaps))
         result = np.empty(shown.shape)
         for rows in self._row_blocks(n):
             result[rows] = self._propensities(self._predict(take_contexts(X, rows)), shown[rows])
@@ -163,7 +161,7 @@ class Mixture:
                 drawn = self._draw_block(take_contexts(X, rows), rows.stop - rows.start, rng)
                 lists[rows], propensities[rows] = drawn
         decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X)
-        return unplaced(decisions) if self.problem.places == "pairs" else decisions
+        return self._reading.shown(decisions)
 
     def _draw_block(
         self, X: Contexts, n: int, rng: np.random.Generator
@@ -200,7 +198,7 @@ class Mixture:
         return load(path, "mixture", lambda state: cls.from_state(state, policies))
 
     def state(self) -> State:
-        """All but the policies, for a file; see `comband.storage`."""
+        """All but the policies, for a file; see `comband.page.storage`."""
         return {
             "problem": asdict(self.problem),
             "floor": self.floor,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import Contexts
+from comband.page.contexts import Contexts
+from comband.page.problem import InputError, Problem
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem
 
 
 class PlacedPolicies(PolicySet):

@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import contains
 from comband._kernels.records import all_below
-from comband.catalogue import Catalogue, check_catalogue
-from comband.contexts import Contexts, n_contexts, take_contexts
+from comband.page.catalogue import Catalogue, check_catalogue
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.problem import InputError, Problem, as_column, as_floats, check_problem, refuse_masked
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING, Fallback, check_fallback, filled
 from comband.policies.families import Cover
-from comband.policies.grouping import Block, TableBlock, blocks_of, everyone
+from comband.policies.grouping import Block, TableBlock, all_indices, blocks_of
 from comband.policies.keyed import in_numbers
 from comband.policies.scored import BLOCK, ScoredPolicy, check_precision
 from comband.policies.tabulated import Tables
-from comband.problem import InputError, Problem, as_column, as_floats, check_problem, refuse_masked
 
 
 class PolicySet:
@@ -64,6 +64,7 @@ class PolicySet:
     """
 
     cover: Cover | None = None
+    by_chance = False  # whether candidates are known by the probabilities of items instead of lists
 
     def __init__(
         self,
@@ -307,7 +308,7 @@ class PolicySet:
 
     def _which(self, indices: ArrayLike | None) -> NDArray[np.int64]:
         if indices is None:
-            return everyone(len(self))
+            return all_indices(len(self))
         which = np.asarray(indices)
         if which.shape == (0,):
             return np.empty(0, dtype=np.int64)
@@ -333,11 +334,13 @@ def _check_events(X: Contexts, rows: Any, actions: Any) -> tuple[NDArray[np.int6
     return rows, actions
 
 
-def check_policies(value: Any, *, gaps: bool = False) -> PolicySet:
-    """Return `value` if it is a set of policies that can be listed; one whose lists may have `gaps`, if these are fine
-    here.
+def check_policies(value: Any, *, gaps: bool = False, by_chance: bool = False) -> PolicySet:
+    """Return `value` if it is a set of policies that can be listed; one whose lists may have `gaps`, or that are known
+    `by_chance` (`StochasticPolicies`), if these are fine here.
     """
     if isinstance(value, PolicySet):
+        if value.by_chance and not by_chance:
+            value.predict(np.zeros(0, dtype=np.int64))  # which says why not
         if value.has_gaps and not gaps:
             raise InputError(
                 f"policies must fill their lists here, got a PolicySet with fallback={NOTHING!r}; name a candidate, or "

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband.contexts import Contexts
+from comband.page.contexts import Contexts
+from comband.page.problem import InputError, Problem, check_problem, refuse_masked
 from comband.policies.base import Policy
 from comband.policies.fallback import Fallback, filled
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError, Problem, check_problem, refuse_masked
 
 
 class RequestedList:

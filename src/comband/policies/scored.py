@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from comband._kernels.inputs import as_input
 from comband._kernels.lists import linear_top_lists, top_lists
-from comband.contexts import Contexts, n_contexts, take_contexts
-from comband.problem import InputError, Problem, as_generator, check_problem
-from comband.threads import cut, for_each, n_threads
+from comband.page.contexts import Contexts, n_contexts, take_contexts
+from comband.page.problem import InputError, Problem, as_generator, check_problem
+from comband.page.threads import cut, for_each, n_threads
 
 # Scores are made and consumed in blocks of about this many numbers, so that no (n, K) array ever exists.
 BLOCK = 1 << 19

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband._kernels.inputs import as_input
 from comband._kernels.records import all_below
-from comband.contexts import Contexts
-from comband.lists import check_lists
-from comband.problem import InputError, Problem, check_problem
+from comband.page.contexts import Contexts
+from comband.page.lists import check_lists
+from comband.page.problem import InputError, Problem, check_problem
 
 
 class TabulatedPolicy:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
-
+from comband.serve.audit import OPEN, Actor
 from comband.serve.problems import RefusedError
 from comband.serve.tokens import Token, bearer_of
 
@@ -34,18 +34,18 @@ class Access:
     is_open: bool = False
     hosts: Sequence[str] | None = LOOPBACK
 
-    def check(self, request: Request, role: str, tokens: Mapping[str, Token]) -> str:
-        """Raises `RefusedError` unless the request may do what the role says; the id of its token, "" without one."""
-        self._check_host(request)
-        if request.method not in ("GET", "HEAD"):
-            self._check_origin(request)
+    def check(self, method: str, headers: Mapping[str, str], role: str, tokens: Mapping[str, Token]) -> Actor:
+        """Raises `RefusedError` unless a request may do what the role says; whose token it has."""
+        self._check_host(headers)
+        if method not in ("GET", "HEAD"):
+            self._check_origin(headers)
         if self.is_open and not tokens:
-            if any(name in request.headers for name in _BY_PROXIES):
+            if any(name in headers for name in _BY_PROXIES):
                 raise RefusedError(
                     403, "A service without tokens answers no requests that came through a proxy; start without --open."
                 )
-            return ""
-        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+            return OPEN
+        kind, _, secret = headers.get("authorization", "").partition(" ")
         found = bearer_of(tokens, secret.strip()) if kind.lower() == "bearer" else None
         if found is None:
             raise RefusedError(
@@ -53,10 +53,10 @@ class Access:
             )
         if role not in found.may:
             raise RefusedError(403, f"This token may {', '.join(sorted(found.may))}; this needs the role {role}.")
-        return found.id
+        return Actor(found.id, found.name)
 
-    def _check_host(self, request: Request) -> None:
-        asked = _host(request.headers.get("host", ""))
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        asked = _host(headers.get("host", ""))
         if self.hosts is not None and asked not in self.hosts:
             raise RefusedError(
                 421,
@@ -64,16 +64,17 @@ class Access:
                 "reached.",
             )
 
-    def _check_origin(self, request: Request) -> None:
-        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    def _check_origin(self, headers: Mapping[str, str]) -> None:
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
             is_own = site in ("same-origin", "none")
         else:
-            is_own = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+            is_own = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
         if not is_own:
             raise RefusedError(403, "Pages of other sites may change nothing here; send this from a program of yours.")
 
 
+@lru_cache(maxsize=256)
 def _host(netloc: str) -> str:
     """The name without the port."""
     try:

@@ -29,6 +29,14 @@ class Admission:
     @contextmanager
     def request(self, token: str) -> Iterator[None]:
         """A request of a token, as long as the block lasts; `RefusedError` if there are too many."""
+        self.enter(token)
+        try:
+            yield
+        finally:
+            self.leave(token)
+
+    def enter(self, token: str) -> None:
+        """A request of a token begins; `RefusedError` if there are too many."""
         now, rate, most = time.monotonic(), self._bounds.max_rate_per_token, self._bounds.max_requests_per_token
         due = max(self._due.get(token, 0.0), now)
         if due - now > max(0.0, 1.0 - 0.5 / rate):  # half a step aside: sums of steps are rounded
@@ -41,20 +49,19 @@ class Admission:
             raise RefusedError(429, f"A token may have {most:,} requests under way at once.", retry_after="1")
         self._due[token] = due + 1 / rate
         self._at_once[token] = self._at_once.get(token, 0) + 1
-        try:
-            yield
-        finally:
-            self._at_once[token] -= 1
-            if not self._at_once[token]:
-                del self._at_once[token]
 
-    @contextmanager
-    def body(self, size: int) -> Iterator[None]:
-        """So many bytes of a body, as long as the block lasts; `RefusedError` if there are too many of all requests."""
+    def leave(self, token: str) -> None:
+        """It is answered."""
+        self._at_once[token] -= 1
+        if not self._at_once[token]:
+            del self._at_once[token]
+
+    def take(self, size: int) -> None:
+        """So many bytes of a body came; `RefusedError` if there are too many of all requests."""
         if self._bytes + size > self._bounds.max_bodies:
             raise RefusedError(503, "Too much is being received at once; try again.", retry_after="1")
         self._bytes += size
-        try:
-            yield
-        finally:
-            self._bytes -= size
+
+    def give_back(self, size: int) -> None:
+        """So many bytes are used up."""
+        self._bytes -= size

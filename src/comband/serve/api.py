@@ -2,13 +2,17 @@
 
 | address | role | what |
 |---|---|---|
-| `GET /v1/experiments` | read | experiments, `Summaries`; `?state=live`, `?after=…&limit=…` for some of them |
+| `GET /v1/experiments` | read | experiments but for archived ones, `Summaries`; `?state=…`, `?after=…&limit=…` |
 | `POST /v1/experiments` | admin | a new one, `Spec` |
-| `GET /v1/experiments/NAME` | read | `Summary`, and its `Spec` as `spec` |
+| `GET /v1/experiments/NAME` | read | `Summary`, its `Spec` as `spec`, and that in words as `declared` |
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
 | `GET /v1/experiments/NAME/history` | read | `History`: points and the last minutes; `?since=…` for what is new |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
 | `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
+| `POST /v1/experiments/NAME/archive`, `/unarchive` | admin | `Nothing` → `Archived`: one that has ended |
+| `POST /v1/experiments/NAME/clone` | admin | `Clone`: a new one like it → `ExperimentCreated` |
+| `DELETE /v1/experiments/NAME` | admin | one that has ended, for good → `Deleted` |
+| `GET /v1/audit` | read | `Audit`: who changed what and when; `?experiment=NAME`, `?before=…&limit=…` |
 | `POST /v1/experiments/NAME/candidates` | admin | `FieldChange`: who joins, who is withdrawn → `FieldChanged` |
 | `POST /v1/experiments/NAME/decisions` | decide | one `DecisionRequest` → `Decision`, or a list of them → `Decisions` |
 | `GET /v1/experiments/NAME/decisions/ID` | read | `Shown` |
@@ -18,33 +22,39 @@
 | `GET /metrics` | read | Prometheus |
 | `GET /`, `/page/FILE` | | the page; it has no data of its own |
 
-Every `POST` must be JSON, and must not come from a page of another site (`comband.serve.access`).
+Every `POST` and `DELETE` must be JSON, and must not come from a page of another site (`comband.serve.access`).
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
+from starlette.routing import Route as Address
+from starlette.types import Receive, Scope, Send
 
 from comband.serve import page, wire
 from comband.serve.access import Access
 from comband.serve.admission import Admission
+from comband.serve.audit import Actor
+from comband.serve.audit import before as entries_before
 from comband.serve.exporting import export
+from comband.serve.journal import NotRunningError
 from comband.serve.metrics import Latencies, metrics_text
 from comband.serve.problems import RefusedError, problem_of
 from comband.serve.reading import Readers
 from comband.serve.requests import check_elements
 from comband.serve.service import Service
+from comband.serve.views import declared_rows
 from comband.serve.wire import as_json
 
 _JSON = "application/json"
@@ -53,12 +63,14 @@ _HEADERS = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Route:
-    """One address: what it needs, what it takes, and what it answers with (status → message)."""
+    """One address: what it needs, what it takes, and what it answers with (status → message); without `call` it is one
+    of the two that `Hot` handles.
+    """
 
     method: str
     path: str
     role: str | None
-    call: Callable[[Api, Request], Awaitable[Response]]
+    call: Callable[[Api, Request], Awaitable[Response]] | None
     summary: str
     takes: Any = None
     answers: Any = None
@@ -87,23 +99,35 @@ class Api:
     @asynccontextmanager
     async def body(self, request: Request, most: int | None = None) -> AsyncIterator[bytes]:
         """The body, if it is JSON and not too large, as long as it is used: its bytes count among those of all."""
-        _check_json(request)
+        found = await self.received(request.headers, request.receive, most)
+        try:
+            yield found
+        finally:
+            self.admission.give_back(len(found))
+
+    async def received(self, headers: Mapping[str, str], receive: Receive, most: int | None = None) -> bytes:
+        """The same, to be given back to `admission` when it is used."""
+        if headers.get("content-type") != _JSON:
+            _check_json(headers)
         most = min(most or self.bounds.max_body, self.bounds.max_body)
-        large = RefusedError(
-            413, f"A body may have at most {most:,} bytes here; send smaller batches.", connection="close"
-        )
-        length = request.headers.get("content-length", "0")
+        length = headers.get("content-length", "0")
         if length.isdigit() and int(length) > most:
-            raise large
-        with ExitStack() as held:
-            parts, size = [], 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise large
-                held.enter_context(self.admission.body(len(part)))
-                parts.append(part)
-            yield b"".join(parts)
+            raise _too_large(most)
+        body, more = b"", True
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part, more = message.get("body", b""), message.get("more_body", False)
+                if len(body) + len(part) > most:
+                    raise _too_large(most)
+                self.admission.take(len(part))
+                body = body + part if body else part
+        except BaseException:
+            self.admission.give_back(len(body))
+            raise
+        return body
 
     # ---- experiments -------------------------------------------------------------------------------------------------
 
@@ -112,29 +136,72 @@ class Api:
         async with self.body(request, wire.MAX_SPEC_BODY) as body:
             check_elements(body, len(wire.Spec.__struct_fields__), wire.MAX_CANDIDATES)
             spec = wire.spec_of(body)
-        await self.service.create(spec)
-        base = f"/v1/experiments/{spec.name}"
-        return _answer(wire.ExperimentCreated(spec.name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
+        await self.service.create(spec, by=_actor(request))
+        return _created(spec.name)
+
+    async def clone(self, request: Request) -> Response:
+        """A new experiment like another one."""
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            what = wire.clone_of(body)
+        await self.service.clone(request.path_params["name"], what, by=_actor(request))
+        return _created(what.name)
+
+    async def delete(self, request: Request) -> Response:
+        """One that has ended, for good."""
+        _check_json(request.headers)
+        name = request.path_params["name"]
+        if not await self.service.delete(name, by=_actor(request)):
+            raise RefusedError(409, "Only an experiment that has ended can be deleted; end it first.")
+        return _answer(wire.Deleted(name, True))
+
+    async def archive(self, request: Request) -> Response:
+        """One that has ended, out of the way or back."""
+        name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
+        async with self.body(request, wire.MAX_SMALL_BODY) as body:
+            wire.nothing_of(body or b"{}")
+        try:
+            since = await self.service.archive(name, verb == "archive", by=_actor(request))
+        except NotRunningError as error:
+            raise RefusedError(
+                409, f"Only an experiment that has ended can be archived, and it is {error}; end it first."
+            ) from None
+        return _answer(wire.Archived(name, since))
+
+    async def audit(self, request: Request) -> Response:
+        """Who changed what and when."""
+        before, limit = _whole(request, "before", wire.LARGEST_KEY), _whole(request, "limit", 100)
+        name = request.query_params.get("experiment")
+        found = await self.service.readers.run(entries_before, self.service.journal, before, limit + 1, name)
+        rows = [
+            wire.Change(one.id, one.time, one.name or None, one.actor, one.token or None, one.action, one.detail)
+            for one in found[:limit]
+        ]
+        return _answer(wire.Audit(rows, rows[-1].id if len(found) > limit else None))
 
     async def all(self, request: Request) -> Response:
-        """All experiments, or those that are live, or have ended; so many at a time."""
-        state, experiments = request.query_params.get("state", "all"), self.service.experiments
+        """All experiments but for archived ones, or those in a state; so many at a time."""
+        state, experiments = request.query_params.get("state", "current"), self.service.experiments
         if state not in _STATES:
             raise RefusedError(422, f"`state` must be one of {', '.join(_STATES)}.")
         after, limit = _whole(request, "after", 0), _whole(request, "limit", 100)
         live = experiments.live()
         chosen = live if state == "live" else experiments.all()
+        if state in ("current", "ended"):
+            chosen = [one for one in chosen if one.experiment.archived is None]
         if state == "ended":
             chosen = [one for one in chosen if one.experiment.state == "ended"]
+        if state == "archived":
+            chosen = [one for one in chosen if one.experiment.archived is not None]
+        n_archived = experiments.n_archived
         first = bisect_right(chosen, after, key=lambda one: one.experiment.id)
         chosen, rest = chosen[first : first + limit], chosen[first + limit :]
-        rows = await self.service.readers.run(self.service.telling.summaries, chosen)
-        n = experiments.count
+        rows = await self.service.readers.run(self.service.queries.summaries, chosen)
         return _answer(
             {
                 "experiments": rows,
                 "live": len(live),
-                "ended": n - len(live),
+                "ended": experiments.count - len(live) - n_archived,
+                "archived": n_archived,
                 "next": chosen[-1].experiment.id if rest and chosen else None,
             }
         )
@@ -142,22 +209,23 @@ class Api:
     async def one(self, request: Request) -> Response:
         """One experiment."""
         running = self.service.experiments.find(request.path_params["name"])
-        summary = await self.service.readers.run(self.service.telling.summary, running)
-        return _answer({**summary, "spec": running.experiment.spec})
+        summary = await self.service.readers.run(self.service.queries.summary, running)
+        spec = running.experiment.spec
+        return _answer({**summary, "spec": spec, "declared": declared_rows(spec)})
 
     async def status(self, request: Request) -> Response:
         """Where it stands."""
-        return _answer(await self.service.readers.run(self.service.telling.status, request.path_params["name"]))
+        return _answer(await self.service.readers.run(self.service.queries.status, request.path_params["name"]))
 
     async def history(self, request: Request) -> Response:
         """How it went."""
         since = _whole(request, "since", -1)
-        history = partial(self.service.telling.history, since=None if since < 0 else since)
+        history = partial(self.service.queries.history, since=None if since < 0 else since)
         return _answer(await self.service.readers.run(history, request.path_params["name"]))
 
     async def result(self, request: Request) -> Response:
         """The answer."""
-        found = await self.service.readers.run(self.service.telling.result, request.path_params["name"])
+        found = await self.service.readers.run(self.service.queries.result, request.path_params["name"])
         if found is None:
             raise RefusedError(
                 409, "No decision is settled yet; a decision is when all its items are answered, or its window is over."
@@ -170,41 +238,39 @@ class Api:
         async with self.body(request, wire.MAX_SMALL_BODY) as body:
             wire.nothing_of(body or b"{}")
         state = {"pause": "paused", "resume": "running", "end": "ended"}[verb]
-        before = await self.service.set_state(name, state)  # type: ignore[arg-type]
+        before = await self.service.set_state(name, state, by=_actor(request))  # type: ignore[arg-type]
         if before is None:
             raise RefusedError(409, "The experiment has ended for good; create another one.")
         return _answer(wire.StateChanged(name, state, before))
 
     async def change_field(self, request: Request) -> Response:
-        """Somebody joins, somebody leaves."""
+        """Candidates join or leave."""
         async with self.body(request, wire.MAX_SMALL_BODY) as body:
             what = wire.field_change_of(body)
-        return _answer(await self.service.change_field(request.path_params["name"], what))
+        return _answer(await self.service.change_field(request.path_params["name"], what, by=_actor(request)))
 
     # ---- decisions and rewards ---------------------------------------------------------------------------------------
-
-    async def decide(self, request: Request) -> Response:
-        """What to show."""
-        async with self.body(request) as body:
-            return _answer(await self.service.decide_body(request.path_params["name"], body))
 
     async def shown(self, request: Request) -> Response:
         """A decision as the journal has it."""
         number = request.path_params["number"]
         found = None
         if number.isascii() and number.isdigit() and len(number) < 13:
-            found = await self.service.readers.run(self.service.telling.shown, request.path_params["name"], int(number))
+            found = await self.service.readers.run(self.service.queries.shown, request.path_params["name"], int(number))
         else:
             self.service.experiments.find(request.path_params["name"])
         if found is None:
             raise RefusedError(404, "There is no such decision in this experiment.")
         return _answer(found)
 
-    async def reward(self, request: Request) -> Response:
+    async def decide(self, name: str, body: bytes) -> Any:
+        """What to show."""
+        return await self.service.decide_body(name, body)
+
+    async def reward(self, name: str, body: bytes) -> Any:
         """What came back."""
-        async with self.body(request) as body:
-            posts = await self.service.off_the_loop(len(body), _posts_of, body)
-        return _answer(await self.service.reward(request.path_params["name"], posts))
+        posts = await self.service.off_the_loop(len(body), _posts_of, body)
+        return await self.service.reward(name, posts)
 
     async def export(self, request: Request) -> Response:
         """All rounds, or the candidates' lists in them, as Parquet."""
@@ -240,8 +306,12 @@ class Api:
         return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
 
 
-def _check_json(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _too_large(most: int) -> RefusedError:
+    return RefusedError(413, f"A body may have at most {most:,} bytes here; send smaller batches.", connection="close")
+
+
+def _check_json(headers: Mapping[str, str]) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _JSON:
         raise RefusedError(415, "Send JSON, with `Content-Type: application/json`.")
 
@@ -263,13 +333,29 @@ def _whole(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
+def _actor(request: Request) -> Actor:
+    """Whose token the request has."""
+    return request.scope["comband.actor"]  # type: ignore[no-any-return]
+
+
+def _created(name: str) -> Response:
+    base = f"/v1/experiments/{name}"
+    return _answer(wire.ExperimentCreated(name, "running", f"{base}/decisions", f"{base}/rewards"), 201)
+
+
 def _answer(message: Any, status: int = 200) -> Response:
     return Response(as_json(message), status, _HEADERS, _JSON)
 
 
-_STATES = ("all", "live", "ended")
-_WHOLE = {"after": (0, wire.LARGEST_KEY), "limit": (1, wire.MAX_PAGE), "since": (0, wire.LARGEST_KEY)}
+_STATES = ("current", "live", "ended", "archived", "all")
+_WHOLE = {
+    "after": (0, wire.LARGEST_KEY),
+    "limit": (1, wire.MAX_PAGE),
+    "since": (0, wire.LARGEST_KEY),
+    "before": (0, wire.LARGEST_KEY),
+}
 _QUERY = {name: (name, {"type": "integer", "minimum": low, "maximum": high}) for name, (low, high) in _WHOLE.items()}
+_ALL = "/v1/experiments/"
 _ONE = "/v1/experiments/{name}"
 _OF_BODIES = (400, 413, 415, 422)
 ROUTES = (
@@ -294,7 +380,54 @@ ROUTES = (
         201,
         (*_OF_BODIES, 409),
     ),
-    Route("GET", _ONE, "read", Api.one, "One experiment", answers=wire.Summary, may=(404,)),
+    Route("GET", _ONE, "read", Api.one, "One experiment", answers=wire.Created, may=(404,)),
+    Route(
+        "DELETE",
+        _ONE,
+        "admin",
+        Api.delete,
+        "Delete an experiment that has ended",
+        answers=wire.Deleted,
+        may=(404, 409, 415),
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/clone",
+        "admin",
+        Api.clone,
+        "A new experiment like this one",
+        wire.Clone,
+        wire.ExperimentCreated,
+        201,
+        (*_OF_BODIES, 404, 409),
+    ),
+    *(
+        Route(
+            "POST",
+            f"{_ONE}/{verb}",
+            "admin",
+            Api.archive,
+            text,
+            wire.Nothing,
+            wire.Archived,
+            200,
+            (*_OF_BODIES, 404, 409),
+        )
+        for verb, text in (
+            ("archive", "Put an experiment that has ended out of the way"),
+            ("unarchive", "Put it back among the others"),
+        )
+    ),
+    Route(
+        "GET",
+        "/v1/audit",
+        "read",
+        Api.audit,
+        "Who changed what and when",
+        answers=wire.Audit,
+        may=(422,),
+        query=(("experiment", {"type": "string"}), _QUERY["before"], _QUERY["limit"]),
+    ),
     Route("GET", f"{_ONE}/status", "read", Api.status, "Where it stands, in full", answers=wire.Status, may=(404,)),
     Route(
         "GET",
@@ -340,7 +473,7 @@ ROUTES = (
         "POST",
         f"{_ONE}/decisions",
         "decide",
-        Api.decide,
+        None,
         "What to show, for one request or a list of them",
         wire.DecisionRequests,
         (wire.Decision, wire.Decisions),
@@ -352,7 +485,7 @@ ROUTES = (
         "POST",
         f"{_ONE}/rewards",
         "reward",
-        Api.reward,
+        None,
         "What came back, for one decision or a list of them",
         wire.RewardPosts,
         wire.RewardReceipt,
@@ -384,43 +517,124 @@ ROUTES = (
 )
 
 
-def make_app(service: Service, access: Access) -> FastAPI:
+class Hot:
+    """The application: decisions and rewards straight from the server's messages, everything else by Starlette.
+
+    Parameters
+    ----------
+    api:
+        The handlers.
+    others:
+        The application for all other addresses.
+    """
+
+    def __init__(self, api: Api, others: Starlette) -> None:
+        self.api, self._others = api, others
+        self._calls = {
+            route.path.rpartition("/")[2]: (f"{route.method} {route.path}", str(route.role), call)
+            for route, call in ((_route("decisions"), api.decide), (_route("rewards"), api.reward))
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].startswith(_ALL):
+            name, _, what = scope["path"][len(_ALL) :].partition("/")
+            if name and what in self._calls:
+                await self._answer(name, *self._calls[what], scope, receive, send)
+                return
+        await self._others(scope, receive, send)
+
+    async def _answer(
+        self,
+        name: str,
+        label: str,
+        role: str,
+        call: Callable[[str, bytes], Awaitable[Any]],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        api, began = self.api, time.perf_counter()
+        status, headers = 200, _HOT_HEADERS
+        try:
+            given = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+            token = api.access.check("POST", given, role, api.service.experiments.tokens).token
+            api.admission.enter(token)
+            try:
+                body = await api.received(given, receive)
+                try:
+                    answer = as_json(await call(name, body))
+                finally:
+                    api.admission.give_back(len(body))
+            finally:
+                api.admission.leave(token)
+        except Exception as error:
+            refused = problem_of(error)
+            status, answer = refused.status_code, bytes(refused.body)
+            headers = [pair for pair in refused.raw_headers if pair[0] != b"content-length"]
+        length = (b"content-length", str(len(answer)).encode())
+        await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+        await send({"type": "http.response.body", "body": answer})
+        api.latencies.add(label, status, time.perf_counter() - began)
+
+
+_HOT_HEADERS = [(b"content-type", _JSON.encode()), *((name.encode(), text.encode()) for name, text in _HEADERS.items())]
+
+
+def _route(what: str) -> Route:
+    [found] = [route for route in ROUTES if route.call is None and route.path.endswith(f"/{what}")]
+    return found
+
+
+def make_app(service: Service, access: Access) -> Hot:
     """The application over a service, for those who may."""
     from comband.serve.openapi import describe
 
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     api = Api(service, access)
-    for route in sorted(ROUTES, key=lambda one: one.role not in ("decide", "reward")):  # routes are tried in turn
-        app.add_route(route.path, _guarded(api, route), [route.method], name=f"{route.method} {route.path}")
     description = as_json(describe(ROUTES))
 
     async def openapi(request: Request) -> Response:
         return Response(description, 200, _HEADERS, _JSON)
 
-    app.add_route("/openapi.json", openapi, ["GET"])
-    for path in ("/", "/page/{file}"):
-        app.add_route(path, _guarded(api, Route("GET", path, None, Api.page, "The page")), ["GET"])
-
     async def refused(request: Request, error: Exception) -> Response:
         return problem_of(error)
 
-    app.add_exception_handler(HTTPException, refused)
-    app.state.api = api
-    return app
+    pages = [Route("GET", path, None, Api.page, "The page") for path in ("/", "/page/{file}")]
+    others = Starlette(
+        routes=[
+            *(
+                Address(one.path, _guarded(api, one, one.call), methods=[one.method])
+                for one in (*ROUTES, *pages)
+                if one.call
+            ),
+            *(Address(one.path, _wrong_method, methods=["POST"]) for one in ROUTES if one.call is None),
+            Address("/openapi.json", openapi, methods=["GET"]),
+        ],
+        exception_handlers={HTTPException: refused},
+    )
+    return Hot(api, others)
 
 
-def _guarded(api: Api, route: Route) -> Callable[[Request], Awaitable[Response]]:
+async def _wrong_method(request: Request) -> Response:
+    """Where `Hot` answers: only there so that other methods are refused with 405."""
+    raise HTTPException(404)
+
+
+def _guarded(
+    api: Api, route: Route, call: Callable[[Api, Request], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
     label = f"{route.method} {route.path}"
 
     async def endpoint(request: Request) -> Response:
         began = time.perf_counter()
         try:
             if route.role is None:
-                response = await route.call(api, request)
+                response = await call(api, request)
             else:
-                token = api.access.check(request, route.role, api.service.experiments.tokens)
-                with api.admission.request(token):
-                    response = await route.call(api, request)
+                actor = api.access.check(request.method, request.headers, route.role, api.service.experiments.tokens)
+                request.scope["comband.actor"] = actor
+                with api.admission.request(actor.token):
+                    response = await call(api, request)
         except Exception as error:
             response = problem_of(error)
         api.latencies.add(label, response.status_code, time.perf_counter() - began)

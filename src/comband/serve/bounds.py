@@ -19,6 +19,8 @@ class Bounds:
         The same for `/readyz`.
     shutdown_timeout:
         From SIGTERM to the end of the process.
+    commit_delay:
+        For more requests before a commit, if the one before it had several; none if it is 0.
     max_waiting:
         Requests that wait to be written; more are answered with 503 at once. The same for those that wait to be read.
     max_readers:
@@ -40,6 +42,7 @@ class Bounds:
     answer_timeout: float = 15.0
     ready_timeout: float = 2.0
     shutdown_timeout: float = 10.0
+    commit_delay: float = 0.0
     max_waiting: int = 4096
     max_readers: int = 8
     max_exports: int = 4

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve.bounds import Bounds
-from comband.serve.schema import VERSIONS
+from comband.serve.schema import OLDEST, VERSIONS
 
 Row = tuple[Any, ...]
 
@@ -63,6 +63,7 @@ class Database(ABC):
         self._mine = threading.local()
         self._all: list[Any] = []
         self._lock = threading.Lock()
+        self.failures: dict[str, int] = {}  # transactions that failed, by kind
         self._cuts = 0  # how often a connection was found to be cut
 
     @contextmanager
@@ -84,6 +85,9 @@ class Database(ABC):
                     self._cuts += 1
                     self._forget(connection)
                     kind = CutError
+                with self._lock:
+                    name = kind.__name__.removesuffix("Error").lower()
+                    self.failures[name] = self.failures.get(name, 0) + 1
                 raise kind(words) from error
             raise
 
@@ -119,27 +123,31 @@ class Database(ABC):
             found += self.run(statement.replace("*", ", ".join([each] * len(part))), part)
         return found
 
-    def migrate(self, upto: int = len(VERSIONS)) -> int:
-        """Bring the tables to the newest version; returns the version that was there."""
+    def migrate(self, versions: Sequence[Sequence[str]] = VERSIONS, oldest: int = OLDEST) -> int:
+        """Bring the tables to the newest version; returns the version that was there.
+
+        Raises `InputError`, and changes nothing, if a newer version has made the tables unfit for this one, or if this
+        one would do that to processes that learn on the store now.
+        """
         with self.transaction():
-            self._lift_timeouts()  # whoever migrates, and waits for that, may take long
+            self._lift_timeouts()  # migrating, and waiting for that, may take long
             self.lock_schema()  # even IF NOT EXISTS fails for one of two that create a table at once
-            self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL)")
-            rows = self.run("SELECT version FROM comband_schema")
-            version = int(rows[0][0]) if rows else 0
-            if version > len(VERSIONS):
-                raise InputError(
-                    f"the store has version {version} of the tables, and this comband knows {len(VERSIONS)}: it was "
-                    "used by a newer one; go on with that."
-                )
-            for statements in VERSIONS[version:upto]:
-                for statement in statements:
-                    if callable(statement):
-                        statement(self)
-                    else:
+            self.run("CREATE TABLE IF NOT EXISTS comband_schema (version INTEGER NOT NULL, oldest INTEGER NOT NULL)")
+            rows = self.run("SELECT version, oldest FROM comband_schema")
+            version, fit_for = map(int, rows[0]) if rows else (0, 0)
+            if fit_for > len(versions):
+                raise InputError(outdated(fit_for, len(versions)))
+            if version < len(versions):
+                if 0 < version < oldest and self.run("SELECT holder FROM leases WHERE expires > ?", [self.now()]):
+                    raise InputError(
+                        f"this comband changes the tables so that version {version}, which learns on the store now, "
+                        "could not go on; stop all its processes first, and make a back-up."
+                    )
+                for statements in versions[version:]:
+                    for statement in statements:
                         self.run(statement.format(**self.WORDS))
-            self.run("DELETE FROM comband_schema")
-            self.run("INSERT INTO comband_schema (version) VALUES (?)", [max(version, upto)])
+                self.run("DELETE FROM comband_schema")
+                self.run("INSERT INTO comband_schema (version, oldest) VALUES (?, ?)", [len(versions), oldest])
         return version
 
     def close(self) -> None:
@@ -217,7 +225,7 @@ class Database(ABC):
         """Keep others from changing the tables at the same time."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a sign that somebody published a plan, if the database gives such signs; whether one came."""
+        """Wait for a sign that a plan was published, if the database gives such signs; whether one came."""
         threading.Event().wait(seconds)
         return False
 
@@ -258,6 +266,14 @@ class Database(ABC):
 
     @abstractmethod
     def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+
+def outdated(fit_for: int, known: int) -> str:
+    """That the tables are of no use for this version any more."""
+    return (
+        f"the store needs version {fit_for} of the tables, and this comband knows {known}: it was used by a newer one; "
+        "go on with that, or restore the back-up from before."
+    )
 
 
 def hidden(text: str, address: str) -> str:

@@ -9,25 +9,24 @@ is sent again, to any process, draws the same list from the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.requests import lists_text
-from comband.exploration.base import Explorer, explorer_from_state
-from comband.learners.certifying.epochs import Epoch
-from comband.places import item_lists, list_problem
+from comband.certify.epochs import Epoch
+from comband.explore.explorers.base import Explorer, explorer_from_state
+from comband.page.storage import Array, Maybe, Part, State, Whole, check, pack, require, unpack
 from comband.policies.fallback import NOTHING
-from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
+from comband.policies.reading import Reading, reading_of
 from comband.policies.requested import RequestedLists
 from comband.serve.digests import digests_of, index_of, uniform
-from comband.serve.journal import Experiment, NewDecisions
+from comband.serve.journal import Experiment, Journal, NewDecisions, Stored
 from comband.serve.requests import Reader, Requests, pack_bodies
-from comband.storage import Array, Maybe, Part, State, Whole, check, pack, require, unpack
 
 _PLAN = {
     "alive": Array("?", ("P",)),  # says how many there are
@@ -64,6 +63,8 @@ class Plan:
 
     epoch:
         Its number.
+    reading:
+        How the page is read.
     explorer:
         Draws lists; None when all is known.
     winner:
@@ -81,6 +82,7 @@ class Plan:
     """
 
     epoch: int
+    reading: Reading
     explorer: Explorer | None
     winner: int | None
     needed: NDArray[np.bool_]
@@ -95,24 +97,25 @@ class Plan:
         state = plan_state(data, epoch)
         P = len(state["alive"])
         require(len(reader.names) >= P, "there are more candidates than names.")
+        reading = reading_of(reader.problem)
         explorer, winner, wanted = None, state["winner"], np.zeros(P, dtype=np.bool_)
         if winner is None:
             fallback = NOTHING if reader.fallback == NOTHING else None
             policies: PolicySet = RequestedLists(reader.names[:P], reader.problem, fallback=fallback)
-            if reader.problem.places == "pairs":
-                policies = PlacedPolicies(policies, reader.problem.list_size)
-            explorer = explorer_from_state(state["explorer"], policies, list_problem(reader.problem))
+            explorer = explorer_from_state(state["explorer"], reading.drawn(policies), reading.lists)
             wanted[explorer.candidates] = True
-            needed = wanted.copy()  # all whom the epoch compares, dropped since or not
+            needed = wanted.copy()  # all that the epoch compares, dropped since or not
         else:
             wanted[winner] = True
             needed = wanted.copy()
         if isinstance(reader.fallback, int):
             needed[reader.fallback] = wanted[reader.fallback] = True
-        return cls(epoch, explorer, winner, needed, wanted, state["changes"], not needed.all(), bool(wanted.all()))
+        return cls(
+            epoch, reading, explorer, winner, needed, wanted, state["changes"], not needed.all(), bool(wanted.all())
+        )
 
 
-_UNUSED = np.random.Philox(key=0)  # which nobody asks; making one takes longer than a draw
+_UNUSED = np.random.Philox(key=0)  # never drawn from; making one takes longer than a draw
 
 
 class GivenNumbers(np.random.Generator):
@@ -131,12 +134,41 @@ class GivenNumbers(np.random.Generator):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Asked:
-    """Requests that wait for decisions by a plan."""
+    """Requests that wait for decisions by a plan; `older_plan` is that of another epoch, for some of the requests."""
 
     experiment: Experiment
     plan: Plan
     fallback: int | str | None
     requests: Requests
+    older_plan: Callable[[int, Requests], Plan]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Made:
+    """What was drawn by a plan and stored for `n` requests: from position `first` on, together with others."""
+
+    plan: Plan
+    drawn: NewDecisions
+    stored: Stored
+    first: int
+    n: int
+
+
+def decide_by_periods(asked: Asked, journal: Journal) -> list[Made]:
+    """Decisions of an experiment with a period, made durable: all of a period are drawn by the plan that its first one
+    was drawn by, whichever process draws them. Inside a transaction.
+    """
+    experiment, period, made, first = asked.experiment, asked.experiment.spec.period, [], 0
+    while first < len(asked.requests):
+        number, epoch = journal.upcoming(experiment.id)
+        last = min(first + period - number % period, len(asked.requests))
+        part, plan = asked.requests.some(first, last), asked.plan
+        if epoch != plan.epoch and (number % period or epoch > plan.epoch):
+            plan = asked.older_plan(epoch, part)
+        drawn = draw([replace(asked, plan=plan, requests=part)])
+        made.append(Made(plan, drawn, journal.decide([drawn])[0], 0, last - first))
+        first = last
+    return made
 
 
 def draw(asked: Sequence[Asked]) -> NewDecisions:
@@ -154,8 +186,7 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
     else:
         drawn = plan.explorer.draw(tables, GivenNumbers(uniform(digests)), epoch=plan.epoch).decisions
         lists, propensities, covered = drawn.lists, drawn.propensities, drawn.covered.tolist()
-        if experiment.spec.places == "pairs":
-            lists = item_lists(lists)
+        lists = plan.reading.items(lists)
     if fallback == NOTHING:  # places that are empty come last
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)

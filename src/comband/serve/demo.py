@@ -8,12 +8,12 @@ from contextlib import suppress
 
 import numpy as np
 
-from comband.environments import SyntheticRecommender
+from comband.page.problem import Problem
 from comband.policies import ScoredPolicy
-from comband.problem import Problem
 from comband.serve.journal import NotRunningError, TakenError
 from comband.serve.service import Service
 from comband.serve.wire import DecisionRequest, RewardPost, Spec
+from comband.worlds import SyntheticRecommender
 
 NAME = "demo"
 

@@ -1,5 +1,5 @@
 """Keyed hashes: of requests' ids, where their random numbers come from, and by which they are found again; and of
-decisions' numbers, which show that whoever has one was given it.
+decisions' numbers, which show that their holder was given them.
 """
 
 from __future__ import annotations

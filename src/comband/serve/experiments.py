@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from comband.page.problem import InputError
+from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
 from comband.policies.requested import RequestedLists
-from comband.problem import InputError
+from comband.serve import audit
 from comband.serve.deciding import Plan
 from comband.serve.field import changes_of, check_name, field_of, n_changes, names_of
 from comband.serve.journal import Experiment, Journal, Limits, State
 from comband.serve.learning import new_learner
 from comband.serve.progress import Progress
-from comband.serve.requests import Reader, problem_of
-from comband.serve.tokens import Token, all_tokens
+from comband.serve.requests import Reader, Requests, most_candidates, problem_of
+from comband.serve.tokens import Token, own_tokens
 from comband.serve.wire import Spec
-from comband.text import quoted
 
 Models = dict[str, Callable[[], PolicySet]]
 
@@ -53,7 +54,7 @@ class Experiments:
         self._journal, self._progress, self._models = journal, Progress(journal), models
         self._running: dict[str, Running] = {}
         self._unfinished: dict[int, Running] = {}
-        self._newest = 0
+        self._newest, self._heard = 0, audit.latest(journal)
         self.tokens: dict[str, Token] = {}
         self.failures: dict[int, str] = {}  # why learning stopped, wherever it did
         self.refresh()
@@ -71,6 +72,11 @@ class Experiments:
     def count(self) -> int:
         """How many there are."""
         return len(self._running)
+
+    @property
+    def n_archived(self) -> int:
+        """How many of them are out of the way."""
+        return sum(one.experiment.archived is not None for one in tuple(self._running.values()))
 
     def all(self) -> list[Running]:
         """All experiments, by age."""
@@ -106,6 +112,17 @@ class Experiments:
             raise InputError("tickets are made with the secret seed of the experiment: leave the seed out.")
         for name in (spec.name, *spec.candidates):
             check_name(name)
+        if spec.exploration not in (None, "adaptive") or spec.feedback != "items":
+            raise InputError(
+                "the service knows the items that candidates send with each request, and no others: it explores with "
+                f'them ("exploration": "adaptive") by the rewards of single ones ("feedback": "items"), got '
+                f"{quoted(spec.exploration)} and {quoted(spec.feedback)}."
+            )
+        if spec.max_evaluated < most_candidates(spec):
+            raise InputError(
+                f"all candidates send their lists with each request: max_evaluated must be at least "
+                f"{most_candidates(spec)}, those that may join among them, got {spec.max_evaluated}."
+            )
         nothing = NOTHING if spec.fallback == NOTHING else None
         new_learner(spec, RequestedLists(spec.candidates, problem_of(spec), fallback=nothing), seed=0)
         if spec.models is not None:
@@ -118,7 +135,7 @@ class Experiments:
     def add(self, experiment: Experiment) -> Running:
         """Serve a further one."""
         spec = experiment.spec
-        limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward)
+        limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward, spec.patience)
         models = self._models[spec.models]() if spec.models in self._models else None
         running = Running(experiment, Reader(spec, spec.candidates), limits, models=models)
         self._unfinished.setdefault(experiment.id, running)
@@ -128,13 +145,38 @@ class Experiments:
         """Its state has changed."""
         running.experiment = replace(running.experiment, state=state)
 
+    def note_archived(self, running: Running, archived: int | None) -> None:
+        """It is out of the way since then, or no more."""
+        running.experiment = replace(running.experiment, archived=archived)
+
+    def forget(self, running: Running) -> None:
+        """It was deleted."""
+        if self._running.get(running.experiment.name) is running:
+            del self._running[running.experiment.name]
+        self._unfinished.pop(running.experiment.id, None)
+
     def refresh(self) -> None:
-        """Look for tokens, experiments, states and plans that other processes have made; for none that has ended."""
-        self.tokens, self.failures = all_tokens(self._journal), self._progress.failures()
+        """Look for tokens, experiments, states and plans that other processes have made; for none that has ended but
+        for what the audit trail says of it.
+        """
+        self.tokens = own_tokens(self._journal)
         for experiment in self._journal.experiments(self._newest):
-            if experiment.name not in self._running:
+            there = self._running.get(experiment.name)
+            if there is not None and there.experiment.id != experiment.id:  # deleted, which frees the name
+                self.forget(there)
+            if there is None or there.experiment.id != experiment.id:
                 self.add(experiment)
             self._newest = experiment.id
+        for entry in audit.since(self._journal, self._heard):
+            self._heard = entry.id
+            running = self._running.get(entry.name)
+            if running is not None and running.experiment.id == entry.experiment:
+                if entry.action == "deleted":
+                    self.forget(running)
+                elif entry.action in ("archived", "unarchived"):
+                    self.note_archived(running, entry.time if entry.action == "archived" else None)
+        ids = {one.experiment.id for one in self._running.values()}
+        self.failures = {number: reason for number, reason in self._progress.failures().items() if number in ids}
         live = self.live()
         states = self._journal.live_states() if live else {}
         for running in live:
@@ -156,10 +198,18 @@ class Experiments:
         running.changes = len(changes)
         return field_of(spec, changes)
 
+    def older_plan(self, running: Running, epoch: int, requests: Requests) -> Plan:
+        """The plan of an epoch that has been published, for requests that must have the lists that it needs. Inside a
+        transaction.
+        """
+        plan = Plan.unpacked(epoch, self._progress.plan(running.experiment.id, epoch), running.reader)
+        running.reader.check(requests, plan.needed)
+        return plan
+
     def take_plan(self, running: Running) -> Plan | None:
         """Decide by the newest plan from now on."""
         found = self._progress.latest_plan(running.experiment.id)
         if found is not None and (running.plan is None or found[0] > running.plan.epoch):
-            self.take_changes(running)  # whoever made the plan knew of its candidates
+            self.take_changes(running)  # the plan was made with its candidates known
             running.plan = Plan.unpacked(*found, running.reader)
         return running.plan

@@ -25,8 +25,8 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
     """A file of the rounds, or of the candidates' lists in them, and a task that removes it.
 
     Items are text, whole numbers spelt out. Rounds after the winner was known are left out, in which only its list
-    could be shown; so are candidates that were dropped or withdrawn, those whose lists nobody need have sent all the
-    time, and those that joined later.
+    could be shown; so are candidates that were dropped or withdrawn, those whose lists need not have been sent all the
+    time, and those that joined later. Where decisions were removed by age the file begins after them.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -54,14 +54,15 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
     experiment, spec = running.experiment, running.experiment.spec
     plan = running.plan or service.experiments.take_plan(running)
     m, front = spec.list_size, journal.counts(experiment.id)[1]
+    begin = journal.retained(experiment.id)[0]  # of earlier ones only those with rewards may be left
     if running.reader.fallback == NOTHING:
         raise RefusedError(409, "Lists with empty places cannot be exported: a file of rounds has full ones.")
-    status = service.telling.status(name)
+    status = service.queries.status(name)
     gone = {one["name"] for one in status.get("dropped", ())} | set(status.get("withdrawn", ()))
     chosen = [i for i, one in enumerate(spec.candidates) if one not in gone]
 
     def blocks() -> Iterator[tuple[int, int, list[StoredDecision], list[Body]]]:
-        for start in range(0, front, _STEP):
+        for start in range(begin, front, _STEP):
             stop = min(front, start + _STEP)
             every = journal.decisions(experiment.id, start, stop)
             rows = [row for row in every if plan is None or plan.winner is None or row.epoch < plan.epoch]

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from comband.page.problem import InputError
+from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
-from comband.problem import InputError
-from comband.serve.journal import Journal, NotRunningError
+from comband.serve.journal import LIVE, Journal, NotRunningError
 from comband.serve.requests import most_candidates
 from comband.serve.wire import FieldChange, Spec, as_json
-from comband.text import quoted
 
 _change = msgspec.json.Decoder(FieldChange).decode
 
@@ -46,7 +46,7 @@ def n_changes(journal: Journal) -> dict[int, int]:
     return dict(
         journal.database.read(
             "SELECT f.experiment, COUNT(*) FROM experiments e JOIN field_changes f ON f.experiment = e.id "
-            "WHERE e.state <> 'ended' GROUP BY f.experiment"
+            f"WHERE e.{LIVE} GROUP BY f.experiment"
         )
     )
 
@@ -71,10 +71,10 @@ def check_name(name: str) -> None:
 def record_change(journal: Journal, experiment: int, spec: Spec, what: FieldChange) -> Change:
     """Make a change durable, if it is possible. Inside a transaction."""
     run = journal.database.run
-    # Whoever settles decisions waits: the change is after those that are settled, and before all others.
+    # Settling decisions waits: the change is after those that are settled, and before all others.
     [(front,)] = run(f"SELECT front FROM fronts c WHERE experiment = ?{journal.database.FOR_UPDATE}", [experiment])
     state = run("SELECT state FROM experiments WHERE id = ?", [experiment])[0][0]
-    if state == "ended":
+    if state not in ("running", "paused"):
         raise NotRunningError(state)
     rows = run("SELECT change, after, what FROM field_changes WHERE experiment = ? ORDER BY change", [experiment])
     before = [Change(row[0], row[1], _change(bytes(row[2]))) for row in rows]
@@ -90,7 +90,7 @@ def record_change(journal: Journal, experiment: int, spec: Spec, what: FieldChan
 def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
     names, field = names_of(spec, before), field_of(spec, before)
     if what.add is None and what.withdraw is None:
-        raise InputError('say whom to "add", whom to "withdraw", or both.')
+        raise InputError('say which candidates to "add", which to "withdraw", or both.')
     if not (what.planned or spec.open_field):
         raise InputError(
             "a change that may depend on the data must be paid for from the start: create the experiment with "
@@ -111,6 +111,10 @@ def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
             raise InputError(f"there is no candidate {quoted(what.withdraw)} to withdraw.")
         if what.withdraw == spec.fallback:
             raise InputError(f"{quoted(what.withdraw)} is the fallback of this experiment, and must stay.")
+        if what.withdraw == spec.production:
+            raise InputError(
+                f"{quoted(what.withdraw)} is in production, with which the others are compared, and must stay."
+            )
         if len(field) + (what.add is not None) == 2:
             raise InputError(
                 f"without {quoted(what.withdraw)} there is nothing left to compare: add another candidate first, or "

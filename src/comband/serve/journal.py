@@ -20,19 +20,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.problem import TOLERANCE
-from comband.serve.database import Database, Row
+from comband.page.problem import TOLERANCE
+from comband.serve.database import Database, Row, StoreError, outdated
+from comband.serve.schema import VERSIONS
 from comband.serve.wire import Spec, as_json, spec_of
 
 STRIDE = 1 << 40
 RUN = 64  # decisions in one row, at most
 INSERT_RUN = "INSERT INTO runs (first, time, epoch, items, shown, requests, bodies) VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_REQUEST = "INSERT INTO requests (digest, decision) VALUES (?, ?)"
-# Runs that hold decisions from one key on and below another; and those that hold some keys, if anybody holds them.
+# Runs that hold decisions from one key on and below another; and those that hold some keys, if any does.
 BETWEEN = "WHERE first >= COALESCE((SELECT MAX(first) FROM runs WHERE first <= ?), 0) AND first < ? ORDER BY first"
 _AROUND = "WHERE first IN (SELECT (SELECT MAX(first) FROM runs WHERE first <= column1) FROM (VALUES *) AS keys)"
 _FACTS = "first, time, epoch, requests, bodies"
-State = Literal["running", "paused", "ended"]
+State = Literal["running", "paused", "ended", "deleted"]
+LIVE = "state IN ('running', 'paused')"
+ENVIRONMENT = "default"
 _pack = msgspec.msgpack.Encoder().encode
 _lists = msgspec.json.Decoder(list[list[str | int]]).decode
 _texts = msgspec.msgpack.Decoder(list[str]).decode
@@ -43,13 +46,17 @@ class NotRunningError(Exception):
     """A decision was asked for while the experiment does not decide; the state is the argument."""
 
 
+class GoneError(Exception):
+    """The experiment was deleted."""
+
+
 class TakenError(Exception):
     """There is an experiment of this name already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment as the journal has it."""
+    """One experiment as the journal has it; `archived` says since when it is out of the way, if it is."""
 
     id: int
     name: str
@@ -58,6 +65,7 @@ class Experiment:
     state: State
     created: int
     changed: int
+    archived: int | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -144,10 +152,13 @@ class NewRewards:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The attribution window in milliseconds, and the most that one list can collect."""
+    """The attribution window in milliseconds, the most that one list can collect, and how many later decisions a
+    decision waits for its rewards.
+    """
 
     window: int
     max_reward: float
+    patience: int | None = None
 
 
 @dataclass(slots=True)
@@ -170,10 +181,18 @@ class Tally:
 
 
 class Journal:
-    """Facts in a database; see the module."""
+    """Facts in a database; see the module.
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    Parameters
+    ----------
+    database:
+        Where they are.
+    environment:
+        Whose experiments: those of others in the same store are not seen.
+    """
+
+    def __init__(self, database: Database, environment: str = ENVIRONMENT) -> None:
+        self.database, self.environment = database, environment
 
     def wall(self) -> int:
         """The clock in milliseconds: that of the store's server, or of the machine where there is none."""
@@ -184,55 +203,91 @@ class Journal:
     def create(self, spec: Spec, seed: str) -> Experiment:
         """A new experiment, running."""
         run, now = self.database.run, self.wall()
-        if run("SELECT id FROM experiments WHERE name = ?", [spec.name]):
+        self.database.lock_schema()  # of two that are made at once, each gets a number of its own
+        if self._id(spec.name) is not None:
             raise TakenError(spec.name)
         number = int(run("SELECT COALESCE(MAX(id), 0) + 1 FROM experiments")[0][0])
         run(
-            "INSERT INTO experiments (id, name, spec, seed, state, created, changed) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [number, spec.name, as_json(spec), seed, "running", now, now],
+            "INSERT INTO experiments (id, environment, name, spec, seed, state, created, changed) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [number, self.environment, spec.name, as_json(spec), seed, "running", now, now],
         )
         run("INSERT INTO counters (experiment, next, clock) VALUES (?, 0, ?)", [number, now])
         run("INSERT INTO fronts (experiment, front) VALUES (?, 0)", [number])
         run("INSERT INTO leases (experiment, holder, fence, expires) VALUES (?, '', 0, 0)", [number])
-        run("INSERT INTO changes (experiment, time, state, number) VALUES (?, ?, 'running', 0)", [number, now])
+        run("INSERT INTO retained (experiment, upto, removed) VALUES (?, 0, 0)", [number])
         return Experiment(number, spec.name, spec, seed, "running", now, now)
 
+    def _id(self, name: str) -> int | None:
+        rows = self.database.run(
+            "SELECT id FROM experiments WHERE environment = ? AND name = ? AND state <> 'deleted'",
+            [self.environment, name],
+        )
+        return int(rows[0][0]) if rows else None
+
     def set_state(self, experiment: int, state: State) -> State | None:
-        """Pause, resume or end; the state that it had, or None if it has ended and stays so."""
+        """Pause, resume or end, or delete what has ended; the state that it had, or None if that cannot be."""
         run = self.database.run
-        next_, clock = run(
-            f"SELECT next, clock FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment]
-        )[0]
-        was = run("SELECT state FROM experiments WHERE id = ?", [experiment])[0][0]
-        if was == "ended" and state != "ended":
+        rows = run(f"SELECT clock FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        if not rows:  # deleted and removed
+            return None
+        was: State = run("SELECT state FROM experiments WHERE id = ?", [experiment])[0][0]
+        if state not in _AFTER[was]:
             return None
         if was != state:
-            now = max(clock, self.wall())
+            now = max(rows[0][0], self.wall())
             run("UPDATE experiments SET state = ?, changed = ? WHERE id = ?", [state, now, experiment])
-            run(
-                "INSERT INTO changes (experiment, time, state, number) VALUES (?, ?, ?, ?)",
-                [experiment, now, state, next_],
-            )
             self.database.notify()
-        return was  # type: ignore[no-any-return]
+        return was
+
+    def n_decisions(self, experiment: int) -> int:
+        """How many there are. Inside a transaction."""
+        return int(self.database.run("SELECT next FROM counters WHERE experiment = ?", [experiment])[0][0])
+
+    def archive(self, experiment: int, archived: bool) -> int | None:
+        """Put one that has ended out of the way, or back; since when it is. `NotRunningError` if it has not ended."""
+        run = self.database.run
+        rows = run("SELECT state, archived FROM experiments WHERE id = ?", [experiment])
+        state, was = rows[0] if rows else ("deleted", None)
+        if state != "ended":
+            raise NotRunningError(state)
+        if (was is not None) == archived:
+            return was  # type: ignore[no-any-return]
+        since = self.wall() if archived else None
+        run("UPDATE experiments SET archived = ? WHERE id = ?", [since, experiment])
+        return since
 
     def experiments(self, after: int = 0) -> list[Experiment]:
         """Those with larger ids, by age."""
         rows = self.database.read(
-            "SELECT id, name, spec, seed, state, created, changed FROM experiments WHERE id > ? ORDER BY id", [after]
+            "SELECT id, name, spec, seed, state, created, changed, archived FROM experiments "
+            "WHERE id > ? AND environment = ? AND state <> 'deleted' ORDER BY id",
+            [after, self.environment],
         )
         return [Experiment(row[0], row[1], spec_of(bytes(row[2])), *row[3:]) for row in rows]
 
     def live_states(self) -> dict[int, State]:
         """The states of those that have not ended."""
-        return dict(self.database.read("SELECT id, state FROM experiments WHERE state <> 'ended'"))
+        return dict(self.database.read(f"SELECT id, state FROM experiments WHERE {LIVE}"))
+
+    def upcoming(self, experiment: int) -> tuple[int, int]:
+        """The number of the next decision, and the epoch of the one before it. Inside a transaction: until it is over
+        no other process decides.
+        """
+        run, base = self.database.run, experiment * STRIDE
+        [(next_,)] = run(f"SELECT next FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        before = self._decisions_at(base, [next_ - 1]) if next_ else []
+        return next_, before[0].epoch if before else 0
 
     def counts(self, experiment: int) -> tuple[int, int, int]:
-        """How many decisions there are, how many are settled, and the journal's clock."""
-        return self.counts_of([experiment])[experiment]
+        """How many decisions there are, how many are settled, and the journal's clock; `GoneError` if it is deleted."""
+        found = self.counts_of([experiment])
+        if not found:
+            raise GoneError(experiment)
+        return found[experiment]
 
     def counts_of(self, experiments: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-        """The same for several, by id."""
+        """The same for several, by id, without those that are deleted."""
         rows = self.database.read_among(
             "SELECT c.experiment, c.next, f.front, c.clock FROM counters c "
             "JOIN fronts f ON f.experiment = c.experiment WHERE c.experiment IN (*)",
@@ -241,9 +296,16 @@ class Journal:
         wall = self.wall()
         return {row[0]: (int(row[1]), int(row[2]), max(int(row[3]), wall)) for row in rows}
 
+    def retained(self, experiment: int) -> tuple[int, int]:
+        """Below which decision some were removed by age, and how many."""
+        rows = self.database.read("SELECT upto, removed FROM retained WHERE experiment = ?", [experiment])
+        return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+
     def check(self) -> None:
-        """Raises `StoreError` if the store cannot be read."""
-        self.database.read("SELECT version FROM comband_schema")
+        """Raises `StoreError` if the store cannot be read, or is of no use for this version any more."""
+        [(oldest,)] = self.database.read("SELECT oldest FROM comband_schema")
+        if oldest > len(VERSIONS):
+            raise StoreError(outdated(oldest, len(VERSIONS)))
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
@@ -258,11 +320,12 @@ class Journal:
 
     def _decide(self, experiment: int, new: Sequence[NewDecisions]) -> list[Stored]:
         run = self.database.run
-        next_, clock, state = run(
+        rows = run(
             "SELECT c.next, c.clock, e.state FROM counters c JOIN experiments e ON e.id = c.experiment "
             f"WHERE c.experiment = ?{self.database.FOR_UPDATE}",
             [experiment],
-        )[0]
+        )
+        next_, clock, state = rows[0] if rows else (0, 0, "deleted")
         now, number, made, stored = max(clock, self.wall()), next_, [], []
         requests = [request for one in new for request in one.requests]
         known: dict[str, StoredDecision] = self._known(experiment, new)
@@ -341,10 +404,11 @@ class Journal:
                 f"SELECT experiment, front FROM fronts c WHERE experiment IN (*){self.database.FOR_SHARE}", experiments
             )
         )
-        clocks: dict[int, int] = dict(
-            among("SELECT experiment, clock FROM counters WHERE experiment IN (*)", experiments)
-        )
-        # Whoever else has rewards for one of these waits until we are done, and sees them.
+        counters: dict[int, tuple[int, int]] = {
+            row[0]: (row[1], row[2])
+            for row in among("SELECT experiment, next, clock FROM counters WHERE experiment IN (*)", experiments)
+        }
+        # Another process with rewards for one of these waits until we are done, and sees them.
         decisions = {
             first + i: (made, items)
             for first, made, shown in among(
@@ -360,6 +424,7 @@ class Journal:
             "SELECT decision, place, value, counted FROM rewards WHERE decision IN (*)", keys
         ):
             known.setdefault(decision, {})[place] = (value, counted)
+        gone: dict[int, int] = dict(among("SELECT experiment, upto FROM retained WHERE experiment IN (*)", experiments))
         wall = self.wall()
         rows: list[tuple[int, int, float, int, int]] = []
         tallies: dict[tuple[int, int], Tally] = {}
@@ -368,10 +433,13 @@ class Journal:
             key, receipt = one.experiment * STRIDE + one.number, Receipt()
             receipts.append(receipt)
             if one.number >= STRIDE or key not in decisions:  # beyond it are the decisions of other experiments
-                receipt.faults = [(item, "unknown") for item, _ in one.rewards]
+                outcome = "removed" if one.number < gone.get(one.experiment, 0) else "unknown"
+                receipt.faults = [(item, outcome) for item, _ in one.rewards]
                 continue
-            now = max(clocks[one.experiment], wall)
+            next_, clock = counters[one.experiment]
+            now, patience = max(clock, wall), one.limits.patience
             late = one.number < fronts[one.experiment] or now > decisions[key][0] + one.limits.window
+            late = late or (patience is not None and one.number < next_ - patience)
             tally = tallies.setdefault((one.experiment, now // 60_000), Tally())
             rows += _taken(one, decisions[key], known.setdefault(key, {}), now, late, receipt, tally)
         if rows:
@@ -447,6 +515,14 @@ def _taken(
     return rows
 
 
+_AFTER: dict[str, tuple[State, ...]] = {
+    "running": ("running", "paused", "ended"),
+    "paused": ("running", "paused", "ended"),
+    "ended": ("ended", "deleted"),
+    "deleted": (),
+}
+
+
 def detail(outcome: str) -> str:
     """In a sentence, why a reward does not count and what to do."""
     return _DETAILS[outcome]
@@ -454,6 +530,7 @@ def detail(outcome: str) -> str:
 
 _DETAILS: dict[str, str] = {
     "unknown": "there is no such decision in this experiment; send the number, or the ticket, that came with the list",
+    "removed": "the decision is older than decisions are kept here, and was settled long ago",
     "no ticket": "this experiment takes no numbers of decisions; send the ticket that came with the list",
     "not shown": "the item was not in the list of this decision; rewards are only for what was shown",
     "contradiction": "another reward for this item is in the journal already, and the first one counts",

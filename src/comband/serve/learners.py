@@ -11,7 +11,7 @@ from functools import partial
 
 from comband.serve.database import StoreError
 from comband.serve.experiments import Experiments, Running
-from comband.serve.journal import Experiment, Journal
+from comband.serve.journal import Experiment, GoneError, Journal
 from comband.serve.learning import Learning
 from comband.serve.leases import give_back, take_lease
 from comband.serve.progress import FencedError, Progress
@@ -30,7 +30,8 @@ class Timing:
 
     lease: how long another process waits before it learns in place of one that is gone. poll: how often other processes
     are asked for news. idle: how often a learner that has nothing to do looks again. view: how often what people are
-    told is renewed, at most. snapshot: the same for snapshots.
+    told is renewed, at most. snapshot: the same for snapshots. house: how often a process looks for what is to be
+    removed.
     """
 
     lease: float = 3.0
@@ -38,6 +39,7 @@ class Timing:
     idle: float = 0.05
     view: float = 0.5
     snapshot: float = 20.0
+    house: float = 60.0
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +63,7 @@ class Learners:
     Parameters
     ----------
     experiments, journal, writer:
-        Whose decisions, where they are, and by whom is written.
+        Whose decisions, where they are, and which process writes.
     timing:
         How often things are looked at.
     """
@@ -71,6 +73,7 @@ class Learners:
         self._progress = Progress(journal)
         self.holder = uuid.uuid4().hex
         self.failed: dict[int, str] = {}
+        self.snapshots_unreadable = 0
         self.plans_followed, self.largest_difference = 0, 0.0  # published elsewhere, where they differ from those here
         self._learning: dict[int, Learning] = {}
         self._told: dict[int, _Told] = {}
@@ -102,6 +105,9 @@ class Learners:
                 name, number = running.experiment.name, running.experiment.id
                 try:
                     busy |= self._learn_some(running)
+                except GoneError:
+                    self._drop(number)
+                    self._experiments.forget(running)
                 except FencedError:
                     self._drop(number)
                     _log.info("another process learns now", extra={"facts": {"experiment": name}})
@@ -139,7 +145,7 @@ class Learners:
             self._writer.call(lambda _: self._progress.fail(experiment, self.holder, reason))
             self._writer.call(partial(give_back, experiment=experiment, holder=self.holder))
         except StoreError as error:
-            del self.failed[experiment]  # nobody else knows: try again
+            del self.failed[experiment]  # no other process knows: try again
             _log.error("could not say that learning failed", extra={"facts": {"error": str(error)}})
 
     def _learn_some(self, running: Running) -> bool:
@@ -193,7 +199,8 @@ class Learners:
             self._learning.pop(experiment.id, None)
             return False
         if experiment.id not in self._learning or self._learning[experiment.id].fence != fence:
-            self._learning[experiment.id] = Learning(experiment, self._journal, self._writer.call, fence)
+            made = self._learning[experiment.id] = Learning(experiment, self._journal, self._writer.call, fence)
+            self.snapshots_unreadable += len(made.unreadable)
             _log.info("learning here", extra={"facts": {"experiment": experiment.name, "fence": fence}})
         return True
 

@@ -17,29 +17,30 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import contains
-from comband.contexts import Contexts
-from comband.learners.adaptive import AdaptiveComband
+from comband.certify.adaptive import AdaptiveComband
+from comband.page.contexts import Contexts
+from comband.page.declaring import declared
+from comband.page.problem import InputError
+from comband.page.rounds import Decisions
+from comband.page.storage import Part, State, Whole, check, pack, require, unpack
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
-from comband.problem import InputError
-from comband.rounds import Decisions
 from comband.serve.deciding import pack_plan, plan_state
 from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
 from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
-from comband.serve.wire import MAX_CANDIDATES, Spec
-from comband.storage import Part, State, Whole, check, pack, require, unpack
+from comband.serve.wire import SETTINGS, Spec
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
 _AT_ONCE = 64  # blocks that are looked at together
@@ -51,7 +52,7 @@ _log = logging.getLogger("comband.serve")
 
 
 class ReplayError(Exception):
-    """The journal cannot lead to the plan that was published: whoever published it had learnt from other facts."""
+    """The journal cannot lead to the plan that was published: its process had learnt from other facts."""
 
 
 class JournalLists(RequestedLists):
@@ -113,17 +114,9 @@ class JournalLists(RequestedLists):
 
 def new_learner(spec: Spec, policies: RequestedLists, seed: int) -> AdaptiveComband:
     """The learner of an experiment before its first decision; `InputError` where it promises what cannot be."""
-    return AdaptiveComband(
-        problem_of(spec),
-        policies,
-        epsilon=spec.epsilon,
-        delta=spec.delta,
-        max_rounds=spec.max_rounds,
-        first_epoch=spec.first_epoch,
-        open_field=spec.open_field,
-        max_evaluated=MAX_CANDIDATES,
-        seed=seed,
-    )
+    said = {name: getattr(spec, name) for name in SETTINGS if name in declared(AdaptiveComband.SPEC)}
+    said["patience"] = None  # decisions wait in the journal; see `Learning._settled`
+    return AdaptiveComband(problem_of(spec), policies, **said, seed=seed)
 
 
 class Learning:
@@ -142,6 +135,7 @@ class Learning:
     def __init__(self, experiment: Experiment, journal: Journal, write: Write, fence: int) -> None:
         self.experiment, self._journal, self._write, self.fence = experiment, journal, write, fence
         self._progress = Progress(journal)
+        self.unreadable: list[int] = []  # positions of snapshots that were passed over
         self.learner, self.position, self.changes = self._restored()
         # Plans are published before the snapshot of the state that made them.
         self.published = len(self.learner.epochs) if self.position else 0
@@ -158,9 +152,20 @@ class Learning:
         for position, data in self._progress.latest_snapshots(self.experiment.id):
             try:
                 learner, n = unpack(data, "learner", partial(self._built, changes), source="a snapshot")
-            except InputError:
+            except InputError as error:
+                self.unreadable.append(position)
+                _log.error(
+                    "a snapshot cannot be read, and is passed over",
+                    extra={"facts": {"experiment": self.experiment.name, "position": position, "error": str(error)}},
+                )
                 continue
             return learner, position, n
+        upto, removed = self._journal.retained(self.experiment.id)
+        if removed:
+            raise ReplayError(
+                f"{removed:,} of the first {upto:,} decisions were removed by age, and no snapshot can be read: "
+                "restore a back-up, or go on with the version of comband that wrote the snapshots"
+            )
         lists = JournalLists(self.experiment, self._journal, spec.candidates)
         return new_learner(spec, lists, int(self.experiment.seed, 16)), 0, 0
 
@@ -181,14 +186,14 @@ class Learning:
         if self.learner.done:
             self.position = front
             return upto - front > 0
-        # Whoever comes or goes from now on does so after the front, which is here or further on.
+        # Candidates that come or go from now on do so after the front, which is here or further on.
         changes = changes_of(self._journal, self.experiment.id, self.changes)
         if self._change(changes):
             return True
-        stop = min(front, self.position + most * self.experiment.spec.block)
-        if stop == self.position:
+        ends = list(islice(self._ends(self.position, front), most))
+        if not ends:
             return False
-        self._learn(self.position, stop, changes)
+        self._learn(self.position, ends, changes)
         return True
 
     def save(self) -> None:
@@ -207,32 +212,42 @@ class Learning:
 
     # ---- settling ----------------------------------------------------------------------------------------------------
 
+    def _ends(self, first: int, last: int) -> Iterator[int]:
+        """Where the blocks end that begin at `first`: each has so many decisions, or the last ones of a period."""
+        size, period = self.experiment.spec.block, self.experiment.spec.period
+        while first < last:
+            first = min(first + size, last, first + period - first % period if period > 1 else last)
+            yield first
+
     def _settled_upto(self, front: int, next_: int, clock: int, ended: bool) -> int:
         size, upto = self.experiment.spec.block, front
         for blocks in (1, _AT_ONCE):
             last = min(next_, front + blocks * size)
             if last <= upto:
                 break
-            upto = self._settled(front, last, clock, ended and last == next_)
+            upto = self._settled(front, last, next_, clock, ended and last == next_)
             if upto < last or last == next_:
                 break
         return upto
 
-    def _settled(self, front: int, last: int, clock: int, to_the_end: bool) -> int:
-        """The end of the last whole block before `last` up to which all decisions are settled."""
+    def _settled(self, front: int, last: int, next_: int, clock: int, to_the_end: bool) -> int:
+        """The end of the last whole block before `last` up to which all decisions are settled: answered in full, or
+        older than the window or the patience.
+        """
         spec, experiment = self.experiment.spec, self.experiment.id
         window, upto = int(spec.window_seconds * 1000), front
         times = self._progress.times(experiment, front, last)
-        overdue = [time + window < clock for _, time, _ in times]
+        oldest = 0 if spec.patience is None else next_ - spec.patience
+        overdue = [time + window < clock or number < oldest for number, time, _ in times]
         answers = {} if all(overdue) else self._progress.answers(experiment, front, last)
-        for start in range(0, len(times), spec.block):
-            stop = start + spec.block
-            if stop > len(times) and not to_the_end:
+        for end in self._ends(front, front + len(times)):
+            is_whole = end - upto == spec.block or (spec.period > 1 and end % spec.period == 0)
+            if not (is_whole or to_the_end):
                 break
-            rows = range(start, min(stop, len(times)))
+            rows = range(upto - front, end - front)
             if not all(overdue[i] or answers.get(times[i][0], 0) == times[i][2] for i in rows):
                 break
-            upto = front + rows.stop
+            upto = end
         return upto
 
     # ---- learning ----------------------------------------------------------------------------------------------------
@@ -241,7 +256,8 @@ class Learning:
         """Let candidates come and go as of here, and publish what follows from it; whether that settles everything."""
         learner = self.learner
         for one in changes:
-            if one.number == self.changes and one.after <= self.position and not learner.done:
+            whole = self.position % self.experiment.spec.period == 0
+            if one.number == self.changes and one.after <= self.position and whole and not learner.done:
                 add, withdraw, planned = one.what.add, one.what.withdraw, one.what.planned
                 if add is not None and withdraw is not None:
                     learner.replace(withdraw, by=add, planned=planned)
@@ -254,20 +270,19 @@ class Learning:
                 self._publish(self.position)
         return learner.done
 
-    def _learn(self, first: int, last: int, changes: Sequence[Change]) -> None:
-        experiment, size = self.experiment.id, self.experiment.spec.block
+    def _learn(self, first: int, ends: Sequence[int], changes: Sequence[Change]) -> None:
+        experiment, last = self.experiment.id, ends[-1]
         rows = self._journal.decisions(experiment, first, last)
         rewards = np.zeros((len(rows), self.experiment.spec.list_size))
         for number, place, value in self._journal.rewards(experiment, first, last):
             rewards[number - first, place] = value
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
+        for start, end in pairwise((first, *ends)):
+            part = slice(start - first, end - first)
             inside = learn_block(self.learner, rows[part], rewards[part])
             if inside is not None:
                 self._note_shares(inside)
-            position = first + min(part.stop, len(rows))
-            self._publish(position)
-            self.position = position
+            self._publish(end)
+            self.position = end
             if self._change(changes):
                 break
 

@@ -10,12 +10,15 @@ from comband.serve.journal import Journal
 
 
 def take_lease(journal: Journal, experiment: int, holder: str, milliseconds: int) -> int | None:
-    """Take or renew the lease; the fencing number, or None if somebody else has it. Inside a transaction."""
+    """Take or renew the lease; the fencing number, or None if another process has it. Inside a transaction."""
     run = journal.database.run
     now = journal.database.now()
-    had, fence, expires = run(
+    rows = run(
         f"SELECT holder, fence, expires FROM leases c WHERE experiment = ?{journal.database.FOR_UPDATE}", [experiment]
-    )[0]
+    )
+    if not rows:  # the experiment was deleted
+        return None
+    had, fence, expires = rows[0]
     # One that ends far in the future was written before the clock was set back.
     if had != holder and now < expires <= now + 10 * milliseconds:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from comband.serve.service import Service
 
@@ -40,63 +40,86 @@ class Latencies:
 
 def metrics_text(service: Service, latencies: Latencies) -> str:
     """All figures."""
-    experiments, learners = service.experiments.live(), service.learners
-    here = 0 if learners is None else sum(learners.learning(one.experiment.id) is not None for one in experiments)
-    lines = [
-        "# HELP comband_learning Experiments for which this process learns.",
-        "# TYPE comband_learning gauge",
-        f"comband_learning {here}",
-        "# HELP comband_plans_followed_total Published plans that differ from those that this process would have made.",
-        "# TYPE comband_plans_followed_total counter",
-        f"comband_plans_followed_total {0 if learners is None else learners.plans_followed}",
-        "# HELP comband_plan_difference The largest relative difference of such plans; above 1e-6 more than rounding.",
-        "# TYPE comband_plan_difference gauge",
-        f"comband_plan_difference {_text(0.0 if learners is None else learners.largest_difference)}",
-        "# HELP comband_up_seconds Since the process started.",
-        "# TYPE comband_up_seconds gauge",
-        f"comband_up_seconds {time.time() - service.started:.3f}",
-        "# HELP comband_commits_total Transactions of this process.",
-        "# TYPE comband_commits_total counter",
-        f"comband_commits_total {service.writer.commits}",
-        "# HELP comband_waiting_writes Requests that wait for the writer.",
-        "# TYPE comband_waiting_writes gauge",
-        f"comband_waiting_writes {service.writer.waiting}",
-    ]
+    return "\n".join([*_of_process(service), *_of_experiments(service), *latencies.lines()]) + "\n"
+
+
+def _metric(name: str, text: str, kind: str, values: Mapping[str, object] | object) -> Iterator[str]:
+    """One metric; values by their labels, or one without any."""
+    yield f"# HELP comband_{name} {text}"
+    yield f"# TYPE comband_{name} {kind}"
+    for labels, value in values.items() if isinstance(values, Mapping) else [("", values)]:
+        yield f"comband_{name}{f'{{{labels}}}' if labels else ''} {_text(value) if isinstance(value, float) else value}"
+
+
+def _of_process(service: Service) -> Iterator[str]:
+    learners, counts = service.learners, service.counts
+    live = service.experiments.live()
+    here = 0 if learners is None else sum(learners.learning(one.experiment.id) is not None for one in live)
+    followed, difference, unreadable = (
+        (0, 0.0, 0)
+        if learners is None
+        else (learners.plans_followed, learners.largest_difference, learners.snapshots_unreadable)
+    )
+    yield from _metric("learning", "Experiments for which this process learns.", "gauge", here)
+    yield from _metric(
+        "plans_followed_total", "Published plans that differ from those that it would have made.", "counter", followed
+    )
+    yield from _metric(
+        "plan_difference", "The largest relative difference of such plans; above 1e-6 more.", "gauge", difference
+    )
+    yield from _metric(
+        "snapshots_unreadable_total", "Snapshots that could not be read: learning began earlier.", "counter", unreadable
+    )
+    yield from _metric("up_seconds", "Since the process started.", "gauge", time.time() - service.started)
+    yield from _metric("commits_total", "Transactions of this process.", "counter", service.writer.commits)
+    yield from _metric("waiting_writes", "Requests that wait for the writer.", "gauge", service.writer.waiting)
+    yield from _metric("waiting_reads", "Reads that run or wait.", "gauge", service.readers.busy)
+    failed = {f'kind="{kind}"': n for kind, n in sorted(service.database.failures.items())}
+    yield from _metric("store_errors_total", "Transactions that failed, by what went wrong.", "counter", failed)
+    yield from _metric("decisions_total", "Decisions answered by this process.", "counter", counts["decisions"])
+    yield from _metric("rewards_total", "Rewards taken in by this process.", "counter", counts["rewards"])
+    yield from _metric("repeated_total", "Requests that were answered before.", "counter", counts["repeated"])
+    faults = {f'outcome="{_escaped(outcome)}"': n for outcome, n in sorted(service.reward_faults.items())}
+    yield from _metric("reward_faults_total", "Rewards that did not count, by reason.", "counter", faults)
+
+
+def _of_experiments(service: Service) -> Iterator[str]:
+    """Figures of experiments that have not ended; the same from every process."""
+    live, stopped = service.experiments.live(), service.experiments.failures
+    names = {one.experiment.id: f'experiment="{_escaped(one.experiment.name)}"' for one in live}
+    yield from _metric(
+        "experiment_learning_stopped",
+        "Whether learning stopped, in whichever process.",
+        "gauge",
+        {label: int(number in stopped) for number, label in names.items()},
+    )
+    summaries = service.queries.summaries(live)
     for name, text in (
-        ("decisions", "Decisions answered by this process."),
-        ("rewards", "Rewards taken in by this process."),
-        ("repeated", "Requests that were answered before."),
+        ("decisions", "Decisions in the journal."),
+        ("settled", "Decisions that are settled."),
+        ("survivors", "Candidates that may still be the best."),
+        ("certified", "The epsilon that is certified."),
+        ("epsilon", "The epsilon that was asked for."),
     ):
-        lines += [
-            f"# HELP comband_{name}_total {text}",
-            f"# TYPE comband_{name}_total counter",
-            f"comband_{name}_total {service.counts[name]}",
-        ]
-    gauges = {
-        "decisions": "Decisions in the journal.",
-        "settled": "Decisions that are settled.",
-        "survivors": "Candidates that may still be the best.",
-        "certified": "The epsilon that is certified.",
+        told = {f'experiment="{_escaped(one["name"])}"': one[name] for one in summaries if one[name] is not None}
+        yield from _metric(f"experiment_{name}", text, "gauge", {label: float(value) for label, value in told.items()})
+    behind = service.queries.behind(list(names))
+    lag = {names[number]: n for number, n in behind.items()}
+    yield from _metric("experiment_learner_lag", "Settled decisions that are not in the evidence yet.", "gauge", lag)
+    holders = {
+        f'{names[n]},holder="{_escaped(holder)}"': 1 for n, holder in service.queries.holders(list(names)).items()
     }
-    stopped = service.experiments.failures
-    lines += [
-        "# HELP comband_experiment_learning_stopped Whether learning stopped, in whichever process.",
-        "# TYPE comband_experiment_learning_stopped gauge",
-    ]
-    for running in experiments:
-        label = f'experiment="{_escaped(running.experiment.name)}"'
-        lines.append(f"comband_experiment_learning_stopped{{{label}}} {int(running.experiment.id in stopped)}")
-    summaries = service.telling.summaries(experiments)
-    for name, text in gauges.items():
-        lines += [f"# HELP comband_experiment_{name} {text}", f"# TYPE comband_experiment_{name} gauge"]
-        for one in summaries:
-            if one[name] is not None:
-                lines.append(f'comband_experiment_{name}{{experiment="{_escaped(one["name"])}"}} {one[name]}')
-    return "\n".join([*lines, *latencies.lines()]) + "\n"
+    yield from _metric("experiment_lease", "Which process learns, if one does.", "gauge", holders)
+    alarms = {
+        f'{names[number]},guard="{_escaped(guard)}"': int(alarm)
+        for number, guards in service.queries.guards(list(names)).items()
+        for guard, alarm in guards.items()
+    }
+    yield from _metric("experiment_guard_alarm", "Whether a guard warns.", "gauge", alarms)
 
 
 def _text(number: float) -> str:
-    return "+Inf" if number == float("inf") else f"{number:g}"
+    return "+Inf" if number == float("inf") else f"{number:.15g}"
 
 
 def _escaped(text: str) -> str:

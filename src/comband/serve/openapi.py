@@ -26,6 +26,7 @@ EXAMPLES: dict[Any, Any] = {
         "lists": {"current": ["shoe-4", "shoe-9"], "recency": ["shoe-9", "hat-1"], "popular": ["shoe-4", "hat-7"]},
     },
     wire.FieldChange: {"add": "recency 2", "withdraw": "recency", "planned": True},
+    wire.Clone: {"name": "search-ranking-2"},
     wire.Nothing: {},
     wire.RewardPosts: {"decision": 17, "rewards": [["shoe-9", 1]]},
 }

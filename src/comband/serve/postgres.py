@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from comband.problem import InputError
+from comband.page.problem import InputError
+from comband.page.text import missing_extra
 from comband.serve.bounds import Bounds
 from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError, hidden
-from comband.text import missing_extra
 
 try:
     import psycopg
@@ -22,7 +22,7 @@ except ImportError as error:
 _INSERT = re.compile(r"INSERT INTO (\w+ \([\w, ]+\)) VALUES \([?, ]+\)")
 _CHANNEL = "comband_plans"
 _ASK_CLOCK = 10.0  # seconds
-_SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own for whoever changes the tables
+_SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own, held while the tables are changed
 
 
 class Postgres(Database):
@@ -75,7 +75,7 @@ class Postgres(Database):
         self.run(f"NOTIFY {_CHANNEL}")
 
     def wait(self, seconds: float) -> bool:
-        """Wait until somebody notifies, or so long."""
+        """Wait for a notification, or so long."""
         try:
             if self._ears is None:
                 ears = psycopg.connect(self._address, autocommit=True, connect_timeout=5)

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve.database import LateError, StoreError
 from comband.serve.experiments import UnknownExperimentError
-from comband.serve.journal import NotRunningError, TakenError
+from comband.serve.journal import GoneError, NotRunningError, TakenError
 from comband.serve.service import FieldClosedError, NotReadyError, RepeatedRequestError, WarmingError, refusal_of
 from comband.serve.wire import Problem, as_json
 
@@ -57,7 +57,7 @@ def problem_of(error: Exception) -> Response:
     """What an exception says to the caller."""
     if isinstance(error, RefusedError):
         return problem(error.status, error.detail, {name.replace("_", "-"): v for name, v in error.headers.items()})
-    if isinstance(error, ClientDisconnect):  # nobody reads this
+    if isinstance(error, ClientDisconnect):  # not read
         return problem(408, "The request was not complete when its connection ended.")
     if isinstance(error, msgspec.ValidationError):
         return problem(422, f"{error}; see /openapi.json for what is expected.")
@@ -65,7 +65,7 @@ def problem_of(error: Exception) -> Response:
         return problem(400, f"The body must be JSON in UTF-8 ({error}).")
     if isinstance(error, InputError):
         return problem(422, str(error))
-    if isinstance(error, UnknownExperimentError):
+    if isinstance(error, (UnknownExperimentError, GoneError)):
         return problem(404, f"There is no experiment {str(error)[:80]!r}; GET /v1/experiments lists them.")
     if isinstance(error, TakenError):
         return problem(409, f"There is an experiment {str(error)!r} already; choose another name.")
@@ -74,7 +74,7 @@ def problem_of(error: Exception) -> Response:
         return problem(status, detail)
     if isinstance(error, FieldClosedError):
         return problem(
-            409, f"{str(error)[:200]!r} is the winner, and nobody joins any more; create another experiment."
+            409, f"{str(error)[:200]!r} is the winner, and no candidate can join any more; create another experiment."
         )
     if isinstance(error, NotReadyError):
         return problem(503, "The experiment has no plan yet; try again in a second.", {"retry-after": "1"})

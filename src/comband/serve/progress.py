@@ -1,18 +1,18 @@
 """What the learner writes: how far decisions are settled, plans, snapshots, and what people are told.
 
-Whatever it writes carries the number of its lease, and is refused when somebody else learns by now.
+Whatever it writes carries the number of its lease, and is refused when another process learns by now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from comband.serve.journal import BETWEEN, STRIDE, Journal
+from comband.serve.journal import BETWEEN, LIVE, STRIDE, Journal
 from comband.serve.thinning import thin_points
 
 
 class FencedError(Exception):
-    """Somebody else learns by now: what this process has computed since does not count."""
+    """Another process learns by now: what this process has computed since does not count."""
 
 
 class Progress:
@@ -116,12 +116,17 @@ class Progress:
         )
         return (rows[0][0], bytes(rows[0][1])) if rows else None
 
+    def plan(self, experiment: int, epoch: int) -> bytes:
+        """The plan of an epoch, which must have been published. Inside a transaction."""
+        rows = self.database.run("SELECT plan FROM plans WHERE experiment = ? AND epoch = ?", [experiment, epoch])
+        return bytes(rows[0][0])
+
     def latest_epochs(self) -> dict[int, int]:
         """The newest epoch of each experiment that has not ended."""
         return dict(
             self.database.read(
                 "SELECT p.experiment, MAX(p.epoch) FROM experiments e JOIN plans p ON p.experiment = e.id "
-                "WHERE e.state <> 'ended' GROUP BY p.experiment"
+                f"WHERE e.{LIVE} GROUP BY p.experiment"
             )
         )
 
@@ -152,6 +157,20 @@ class Progress:
         rows = self.database.read_among("SELECT experiment, view FROM views WHERE experiment IN (*)", experiments)
         return {row[0]: bytes(row[1]) for row in rows}
 
+    def positions(self, experiments: Sequence[int]) -> dict[int, int]:
+        """After how many decisions what is told about each was made."""
+        return dict(
+            self.database.read_among("SELECT experiment, position FROM views WHERE experiment IN (*)", experiments)
+        )
+
+    def holders(self, experiments: Sequence[int]) -> dict[int, str]:
+        """The holders of leases that have not run out."""
+        rows = self.database.read_among(
+            "SELECT experiment, holder, expires FROM leases WHERE experiment IN (*)", experiments
+        )
+        now = self.database.clock()
+        return {number: holder for number, holder, expires in rows if expires > now}
+
     def points(self, experiment: int, since: int = 0) -> list[tuple[int, int, bytes]]:
         """Position, time and point, in order, from this position on."""
         rows = self.database.read(
@@ -181,5 +200,5 @@ class Progress:
         rows = self.database.run(
             f"SELECT fence FROM leases c WHERE experiment = ?{self.database.FOR_SHARE}", [experiment]
         )
-        if rows[0][0] != fence:
-            raise FencedError(f"fence {rows[0][0]} in place of {fence}")
+        if not rows or rows[0][0] != fence:
+            raise FencedError(f"fence {rows[0][0] if rows else 'of a deleted experiment'} in place of {fence}")

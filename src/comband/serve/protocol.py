@@ -123,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(431, f"The head of a request may have at most {self.bounds.max_head:,} bytes.")
 
     def _body_is_late(self) -> None:
-        """Whoever handles the request hears that the connection is gone."""
+        """Tell the request's handler that the connection is gone."""
         self._is_refused = True
         self.transport.close()
 

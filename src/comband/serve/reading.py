@@ -68,6 +68,11 @@ class Readers:
         except TimeoutError:
             raise LateError(f"{self._name}: no answer within {self._timeout:g} s") from None
 
+    @property
+    def busy(self) -> int:
+        """Calls that run or wait."""
+        return self._busy
+
     def close(self) -> None:
         """Let the threads end when their calls are done; waits for none of them."""
         for _ in self._threads:
@@ -86,7 +91,7 @@ class Readers:
                 result, error = None, raised
             try:
                 call.loop.call_soon_threadsafe(_settle, call.waiter, result, error)
-            except RuntimeError:  # the loop was closed: nobody waits
+            except RuntimeError:  # the loop was closed: no request waits
                 return
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from comband.serve.audit import COMMAND, record
 from comband.serve.journal import STRIDE, Journal
 
 
@@ -41,6 +42,19 @@ def repair_clock(journal: Journal) -> list[Repaired]:
         _gather_minutes(journal, experiment, now // 60_000)
         done.append(Repaired(name, (clock - now) / 1000, sum(len(bytes(row[0])) for row in ahead)))
     return done
+
+
+def pause_all(journal: Journal) -> list[str]:
+    """Pause the experiments of all environments that run, after a store was restored; their names. Numbers of decisions
+    that were made after the back-up are given out again, so none may be while rewards for those can still come. Inside
+    a transaction.
+    """
+    rows = journal.database.run("SELECT id, environment, name FROM experiments WHERE state = 'running' ORDER BY id")
+    for number, environment, name in rows:
+        mine = Journal(journal.database, environment)
+        mine.set_state(number, "paused")
+        record(mine, COMMAND, "paused", experiment=number, name=name, detail={"before": "running", "why": "restored"})
+    return [row[2] for row in rows]
 
 
 def _gather_minutes(journal: Journal, experiment: int, minute: int) -> None:

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from comband._kernels.gaps import fill_gaps
 from comband._kernels.requests import PADDING, index_tokens, longest_lists, scan_requests
-from comband.lists import check_lists
+from comband.page.declaring import declared
+from comband.page.lists import check_lists
+from comband.page.problem import InputError, Problem
+from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
-from comband.problem import InputError, Problem
-from comband.serve.wire import LONGEST_KEY, MAX_BATCH, MAX_CANDIDATES, DecisionRequest, Key, Spec, as_json
-from comband.text import quoted
+from comband.serve.wire import LONGEST_KEY, MAX_BATCH, MAX_CANDIDATES, SETTINGS, DecisionRequest, Key, Spec, as_json
 
 _JOINING = 100  # how many may join an experiment, unless they are too many in all
 _PADDING = bytes(PADDING)
@@ -47,7 +48,7 @@ def new_ids(n: int) -> list[str]:
 def problem_of(spec: Spec) -> Problem:
     """The setting of an experiment, with items numbered within each request."""
     K = most_candidates(spec) * spec.list_size
-    return Problem(n_actions=K, list_size=spec.list_size, sparsity=spec.sparsity, places=spec.places)
+    return Problem(n_actions=K, **{name: getattr(spec, name) for name in SETTINGS if name in declared(Problem)})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,6 +92,19 @@ class Requests:
             np.concatenate([one.rows for one in parts]),
             np.concatenate([one.spans + end[2] for one, end in zip(parts, ends, strict=False)]),
             np.concatenate([one.text for one in parts]),
+        )
+
+    def some(self, first: int, last: int) -> Requests:
+        """Those from `first` up to, not including, `last`."""
+        edges = self.edges[first : last + 1]
+        (row, key, begin), (next_row, next_key, end) = edges[0].tolist(), edges[-1].tolist()
+        return Requests(
+            self.ids[first:last],
+            edges - edges[0],
+            self.given[row:next_row],
+            self.rows[row:next_row],
+            self.spans[key:next_key] - begin,
+            self.text[begin:end],
         )
 
     def print(self, i: int, *, given: bool = True) -> bytes:
@@ -258,16 +272,20 @@ class Reader:
         needed: NDArray[np.bool_],
     ) -> Requests:
         """The requests, if all lists are there that must be."""
-        n, P = len(ids), len(self.names)
-        complete = len(given) == n * P
+        requests = Requests(ids, edges, given, rows, spans, text)
+        self.check(requests, needed)
+        return requests
+
+    def check(self, requests: Requests, needed: NDArray[np.bool_]) -> None:
+        """Raises `InputError` unless all lists are there that must be."""
+        n, P, rows = len(requests), len(self.names), requests.rows
+        complete = len(rows) == n * P
         if not (complete and self._is_there(rows.reshape(n, P, -1), needed)):
-            for i in range(n):
-                part = slice(edges[i, 0], edges[i + 1, 0])
-                self._check_there(given[part], rows[part], needed)
-        return Requests(ids, edges, given, rows, spans, text)
+            for first, last in pairwise(requests.edges[:, 0].tolist()):
+                self._check_there(requests.given[first:last], rows[first:last], needed)
 
     def _is_there(self, tables: NDArray[np.int32], needed: NDArray[np.bool_]) -> bool:
-        """Whether nothing is missing from tables (n, P, m) of what everybody sent."""
+        """Whether nothing is missing from tables (n, P, m) of what the candidates sent."""
         if isinstance(self.fallback, int):
             return bool((tables[:, self.fallback, -1] >= 0).all())
         return self.fallback is None or bool((tables[:, np.flatnonzero(needed), 0] >= 0).any(axis=1).all())

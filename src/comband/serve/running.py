@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve.api import make_app
 from comband.serve.bounds import Bounds
 from comband.serve.journal import TakenError
@@ -73,6 +73,8 @@ def serve(
         timing=settings.timing,
         learn=settings.learn,
         bounds=bounds,
+        environment=settings.environment,
+        retention_days=settings.retention_days,
     )
     try:
         check_tokens(service, settings, show_token)
@@ -138,7 +140,7 @@ def check_tokens(service: Service, settings: Settings, show_token: Callable[[str
     if settings.open and service.experiments.tokens:
         raise InputError("the store has tokens, and so is not open; start without --open, or on a store of its own.")
     if settings.open:
-        logging.getLogger("comband.serve").warning("open: whoever reaches this machine's loopback may do everything")
+        logging.getLogger("comband.serve").warning("open: every process on this machine's loopback may do everything")
         return
     with service.database.transaction():
         made = first_token(service.journal)

@@ -1,7 +1,7 @@
 """All of it in one process: decide, reward, learn, tell.
 
 With PostgreSQL any number of such processes serve the same experiments: all of them decide and take rewards, and for
-each experiment one of them, whoever has the lease, learns.
+each experiment one of them, the holder of the lease, learns.
 """
 
 from __future__ import annotations
@@ -12,20 +12,26 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import ParamSpec, TypeVar
 
 import numpy as np
 from msgspec import Raw
+from msgspec.structs import replace
 
+from comband.page.problem import InputError
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError
+from comband.serve import audit
+from comband.serve.audit import PROCESS, Actor
 from comband.serve.bounds import Bounds
-from comband.serve.deciding import Asked, Plan
+from comband.serve.deciding import Asked, Made, Plan
 from comband.serve.digests import number_of, tickets_of
 from comband.serve.experiments import Experiments, Models, Running
-from comband.serve.field import record_change
+from comband.serve.field import Change, record_change
+from comband.serve.housekeeping import Housekeeping
 from comband.serve.journal import (
+    ENVIRONMENT,
     Experiment,
     Journal,
     NewRewards,
@@ -36,14 +42,15 @@ from comband.serve.journal import (
     detail,
 )
 from comband.serve.learners import Learners, Timing
+from comband.serve.queries import Queries
 from comband.serve.reading import Readers
 from comband.serve.requests import Requests, check_elements, keys_of, unpack_body
 from comband.serve.stores import open_database
-from comband.serve.telling import Telling
 from comband.serve.warming import Warming
 from comband.serve.wire import (
     MAX_BATCH,
     MAX_CONTEXT,
+    Clone,
     Decision,
     DecisionRequest,
     FieldChange,
@@ -63,6 +70,7 @@ from comband.serve.writer import Writer
 _LARGE = 256 * 1024  # bytes of a body that would hold up others
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
+_VERBS = {"running": "resumed", "paused": "paused", "ended": "ended", "deleted": "deleted"}
 _log = logging.getLogger("comband.serve")
 
 
@@ -79,7 +87,7 @@ class WarmingError(Exception):
 
 
 class FieldClosedError(Exception):
-    """The winner is known, and nobody comes or goes any more; its name is the argument."""
+    """The winner is known, and candidates come and go no more; its name is the argument."""
 
 
 class Service:
@@ -97,6 +105,10 @@ class Service:
         Whether this process may be the one that learns.
     bounds:
         What is waited for at most, and how much is taken on.
+    environment:
+        Whose experiments of the store are served.
+    retention_days:
+        After how many days decisions that brought nothing are removed; 0: never.
     """
 
     def __init__(
@@ -107,11 +119,13 @@ class Service:
         timing: Timing | None = None,
         learn: bool = True,
         bounds: Bounds | None = None,
+        environment: str = ENVIRONMENT,
+        retention_days: float = 0.0,
     ) -> None:
         self.bounds = limits = bounds or Bounds()
         self.database = open_database(store, limits)
         self.database.migrate()
-        self.journal = Journal(self.database)
+        self.journal = Journal(self.database, environment)
         self.writer = Writer(self.journal, limits)
         self.readers = Readers(
             "reading", threads=limits.max_readers, waiting=limits.max_waiting, timeout=limits.answer_timeout
@@ -120,12 +134,16 @@ class Service:
         self.timing = timing or Timing()
         self.started = time.time()
         self.counts = {"decisions": 0, "rewards": 0, "repeated": 0}
+        self.reward_faults: dict[str, int] = {}
         self.experiments = Experiments(self.journal, models or {})
         self.learners = Learners(self.experiments, self.journal, self.writer, self.timing) if learn else None
-        self.telling = Telling(self.experiments, self.journal)
+        self.queries = Queries(self.experiments, self.journal)
+        self.housekeeping = Housekeeping(
+            self.journal, self.writer, every=self.timing.house, retention_days=retention_days
+        )
         self._stop = threading.Event()
         self.warming = Warming(self._stop)
-        self._thread = threading.Thread(target=self._keep_up, name="comband-plans", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="comband-plans", daemon=True)
         self._thread.start()
 
     def check_ready(self) -> None:
@@ -142,6 +160,7 @@ class Service:
         """Finish what was begun, save, give the leases back, and close; what takes too long is broken off."""
         end = time.monotonic() + within
         self._stop.set()
+        self.housekeeping.close(0.1 * within)
         if self.learners is not None:
             self.learners.close(0.6 * within)
         self._thread.join(timeout=max(0.1, min(10.0, 0.5 * (end - time.monotonic()))))
@@ -150,7 +169,7 @@ class Service:
             readers.close()
         self.database.close()
 
-    def _keep_up(self) -> None:
+    def _poll(self) -> None:
         """Hear of what other processes do."""
         while not self._stop.is_set():
             try:
@@ -162,38 +181,93 @@ class Service:
                     _log.warning("could not look for news", extra={"facts": {"error": str(error)}})
                     self._stop.wait(1.0)
 
-    async def create(self, spec: Spec) -> Experiment:
-        """A new experiment; `TakenError` if its name is taken."""
+    async def create(self, spec: Spec, *, by: Actor = PROCESS, like: str | None = None) -> Experiment:
+        """A new experiment, maybe `like` another one; `TakenError` if its name is taken."""
         self.experiments.check(spec)
         seed = secrets.token_hex(32) if spec.seed is None else f"{spec.seed:064x}"
-        experiment = await self.writer.call_soon(lambda journal: journal.create(spec, seed))
+
+        def write(journal: Journal) -> Experiment:
+            made = journal.create(spec, seed)
+            detail = {"spec": spec} if like is None else {"like": like, "spec": spec}
+            audit.record(journal, by, "created", experiment=made.id, name=made.name, detail=detail)
+            return made
+
+        experiment = await self.writer.call_soon(write)
         running = self.experiments.add(experiment)
         self._wake()
-        for _ in range(500):  # whoever learns makes the first plan at once
+        for _ in range(500):  # the learning process makes the first plan at once
             if await self.readers.run(self.experiments.take_plan, running) is not None:
                 break
             await asyncio.sleep(0.02)
         return experiment
 
-    async def set_state(self, name: str, state: State) -> State | None:
+    async def set_state(self, name: str, state: State, *, by: Actor = PROCESS) -> State | None:
         """Pause, resume or end; the state before, or None if it has ended."""
         running = self.experiments.find(name)
-        number = running.experiment.id
-        was = await self.writer.call_soon(lambda journal: journal.set_state(number, state), number)
+        was = await self._set_state(running, state, by)
         if was is not None:
             self.experiments.note_state(running, state)
         self._wake()
         return was
 
-    async def change_field(self, name: str, what: FieldChange) -> FieldChanged:
+    async def _set_state(self, running: Running, state: State, by: Actor) -> State | None:
+        number, name = running.experiment.id, running.experiment.name
+
+        def write(journal: Journal) -> State | None:
+            was = journal.set_state(number, state)
+            if was not in (None, state):
+                detail = {"before": was, "decisions": journal.n_decisions(number)}
+                audit.record(journal, by, _VERBS[state], experiment=number, name=name, detail=detail)
+            return was
+
+        return await self.writer.call_soon(write, number)
+
+    async def delete(self, name: str, *, by: Actor = PROCESS) -> bool:
+        """Delete one that has ended; False if it has not."""
+        running = self.experiments.find(name)
+        if await self._set_state(running, "deleted", by) is None:
+            return False
+        self.experiments.forget(running)
+        self.housekeeping.wake()
+        return True
+
+    async def archive(self, name: str, archived: bool, *, by: Actor = PROCESS) -> int | None:
+        """Put one that has ended out of the way, or back; since when it is. `NotRunningError` if it has not ended."""
+        running = self.experiments.find(name)
+        number = running.experiment.id
+
+        def write(journal: Journal) -> int | None:
+            since = journal.archive(number, archived)
+            if since != running.experiment.archived:
+                verb = "archived" if archived else "unarchived"
+                audit.record(journal, by, verb, experiment=number, name=name)
+            return since
+
+        since = await self.writer.call_soon(write, number)
+        self.experiments.note_archived(running, since)
+        return since
+
+    async def clone(self, name: str, what: Clone, *, by: Actor = PROCESS) -> Experiment:
+        """A new experiment with the settings of another one and the candidates that are in its field now."""
+        running = self.experiments.find(name)
+        spec = running.experiment.spec
+        field = await self.readers.run(self.experiments.take_changes, running)
+        note = spec.note if what.note is None else what.note
+        return await self.create(replace(spec, name=what.name, candidates=field, note=note), by=by, like=name)
+
+    async def change_field(self, name: str, what: FieldChange, *, by: Actor = PROCESS) -> FieldChanged:
         """A candidate joins, another leaves; waits until decisions are made by it, for a while."""
         running = self.experiments.find(name)
         experiment = running.experiment
         if running.plan is not None and running.plan.winner is not None:
             raise FieldClosedError(running.reader.names[running.plan.winner])
-        made = await self.writer.call_soon(
-            lambda journal: record_change(journal, experiment.id, experiment.spec, what), experiment.id
-        )
+
+        def write(journal: Journal) -> Change:
+            made = record_change(journal, experiment.id, experiment.spec, what)
+            audit.record(journal, by, "field changed", experiment=experiment.id, name=name, detail=what)
+            return made
+
+        made = await self.writer.call_soon(write, experiment.id)
         field = await self.readers.run(self.experiments.take_changes, running)
         self._wake()
         for _ in range(250):
@@ -253,7 +327,7 @@ class Service:
         return call(*args, **more) if size <= _LARGE else await self.readers.run(call, *args, **more)
 
     async def _deciding(self, name: str) -> tuple[Running, Plan]:
-        while self.warming.is_cold:  # here, and not in a loop that is compiled, for which everybody would wait
+        while self.warming.is_cold:  # here, and not in a loop that is compiled, for which all requests would wait
             await asyncio.sleep(0.02)
         running = self.experiments.find(name)
         plan = running.plan
@@ -273,10 +347,20 @@ class Service:
         return running.reader.read(asked, plan.needed)
 
     async def _decide(self, running: Running, plan: Plan, requests: Requests) -> list[RawDecision | Exception]:
-        reader = running.reader
-        made = await self.writer.decide(Asked(running.experiment, plan, reader.fallback, requests))
-        first, n, drawn, others = made.first, len(requests), made.drawn, made.stored.others
-        idle = self._idle(reader.names, plan, requests) if plan.idle else [[]] * n
+        older = partial(self.experiments.older_plan, running)
+        parts = await self.writer.decide(Asked(running.experiment, plan, running.reader.fallback, requests, older))
+        if len(parts) == 1:
+            return self._answers(running, parts[0], requests)
+        edges = [0, *accumulate(part.n for part in parts)]
+        return [
+            answer
+            for part, (first, last) in zip(parts, pairwise(edges), strict=True)
+            for answer in self._answers(running, part, requests.some(first, last))
+        ]
+
+    def _answers(self, running: Running, made: Made, requests: Requests) -> list[RawDecision | Exception]:
+        first, n, drawn, others = made.first, made.n, made.drawn, made.stored.others
+        idle = self._idle(running.reader.names, made.plan, requests) if made.plan.idle else [[]] * n
         numbers, seed = made.stored.numbers[first : first + n], running.experiment.seed
         decisions: list[RawDecision | Exception] = []
         for i, sizes, weights, number, ticket, names in zip(
@@ -339,6 +423,8 @@ class Service:
             for post, receipt in zip(posts, receipts, strict=True)
             for item, outcome in receipt.faults
         ]
+        for fault in faults:
+            self.reward_faults[fault.outcome] = self.reward_faults.get(fault.outcome, 0) + 1
         accepted = sum(receipt.accepted for receipt in receipts)
         self.counts["rewards"] += accepted
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)

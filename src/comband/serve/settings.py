@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
+from comband.page.problem import InputError
+from comband.page.text import quoted
 from comband.policies.policy_set import PolicySet
-from comband.problem import InputError
 from comband.serve.access import LOOPBACK, Access
 from comband.serve.bounds import Bounds
+from comband.serve.journal import ENVIRONMENT
 from comband.serve.learners import Timing
+from comband.serve.tokens import check_environment
 from comband.serve.wire import Spec
-from comband.text import quoted
 
 PREFIX = "COMBAND_SERVE_"
 
@@ -33,7 +35,9 @@ class Settings:
     bounds: what is waited for at most, and how much is taken on; its fields are settings of their own, by their names.
     models: policies that the service itself asks, name → `module:function`. log: debug, info, warning or error.
     lease, poll, snapshot: seconds; see `Timing`. keep_alive: how long a connection stays open without a request, in
-    seconds; longer than a proxy keeps it. experiments: those to be made at the start, unless they are there.
+    seconds; longer than a proxy keeps it. environment: whose experiments of the store are served; those of others are
+    not seen. retention_days: after how many days decisions that brought nothing are removed (0: never). experiments:
+    those to be made at the start, unless they are there.
     """
 
     store: str = "sqlite:///comband.db"
@@ -49,6 +53,8 @@ class Settings:
     snapshot: float = 20.0
     bounds: Bounds = field(default_factory=Bounds)
     keep_alive: int = 75
+    environment: str = ENVIRONMENT
+    retention_days: float = 0.0
     models: Mapping[str, str] = field(default_factory=dict)
     experiments: Sequence[Spec] = field(default_factory=list)
 
@@ -71,7 +77,7 @@ class Settings:
         return Timing(lease=self.lease, poll=self.poll, snapshot=self.snapshot)
 
 
-def settings(file: str | os.PathLike[str] | None, environment: Mapping[str, str], **options: Any) -> Settings:
+def settings(file: str | os.PathLike[str] | None, variables: Mapping[str, str], **options: Any) -> Settings:
     """Settings from everywhere; `options` that are None were not given."""
     made = Settings()
     if file is not None:
@@ -84,12 +90,12 @@ def settings(file: str | os.PathLike[str] | None, environment: Mapping[str, str]
             found["experiments"] = _specs(found["experiments"], str(path))
         made = _with(made, found, str(path))
     names = {f"{PREFIX}{name.upper()}": name for name in _defaults() if name not in _TABLES}
-    unknown = [name for name in environment if name.startswith(PREFIX) and name not in names]
+    unknown = [name for name in variables if name.startswith(PREFIX) and name not in names]
     if unknown:
         raise InputError(
             f"the environment has {unknown[0]}, which is no setting; there are {', '.join(sorted(names))}."
         )
-    found = {names[name]: _parsed(names[name], text) for name, text in environment.items() if name in names}
+    found = {names[name]: _parsed(names[name], text) for name, text in variables.items() if name in names}
     made = _with(made, found, "the environment")
     return _with(made, {name: value for name, value in options.items() if value is not None}, "the options")
 
@@ -121,7 +127,7 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
         if not fits and not (kinds[name] is float and isinstance(value, int) and not isinstance(value, bool)):
             raise InputError(f"{source}: {name} must be {_WORDS[kinds[name]]}, got {quoted(value)}.")
     bounds = {name: value for name, value in given.items() if name in _BOUNDS}
-    if any(value <= 0 for value in bounds.values()):
+    if any(value < 0 or (value == 0 and name != "commit_delay") for name, value in bounds.items()):
         raise InputError(f"{source}: {', '.join(bounds)} must be above 0.")
     own = {name: value for name, value in given.items() if name not in _BOUNDS}
     made = replace(made, **own, bounds=replace(made.bounds, **bounds))
@@ -135,6 +141,9 @@ def _with(made: Settings, given: Mapping[str, Any], source: str) -> Settings:
         raise InputError(f"{source}: hosts and proxies must be lists of text.")
     if not 1 <= made.keep_alive <= 86400:
         raise InputError(f"{source}: keep_alive must lie in 1 … 86400 seconds, got {made.keep_alive}.")
+    check_environment(made.environment)
+    if not 0 <= made.retention_days <= 36_500:
+        raise InputError(f"{source}: retention_days must lie in 0 … 36500, got {made.retention_days:g}.")
     if not all(isinstance(entry, str) for entry in made.models.values()):
         raise InputError(f"{source}: models must be text, module:function for each name.")
     return made

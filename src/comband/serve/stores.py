@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from comband.problem import InputError
+from comband.page.problem import InputError
 from comband.serve.bounds import Bounds
 from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError
 

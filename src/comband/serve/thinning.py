@@ -35,9 +35,3 @@ def thin_points(database: Any, experiment: int) -> None:
     gone = [(experiment, rows[i][0]) for i in superfluous([row[1] for row in rows])]
     if gone:
         database.run_many("DELETE FROM points WHERE experiment = ? AND position = ?", gone)
-
-
-def thin_all_points(database: Any) -> None:
-    """The same for all experiments."""
-    for (experiment,) in database.run("SELECT DISTINCT experiment FROM points"):
-        thin_points(database, experiment)

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from comband.claims import Claim
-from comband.estimates import order_guard, place_guard
-from comband.results import Dropped, Selection
+import msgspec
+
+from comband.page.declaring import shown
 from comband.serve.learning import Learning
-
-GUARDS = {
-    "draws": "items are drawn as often as the propensities say",
-    "unanswered": "answers are not lost selectively",
-    "change": "rewards come as often late in an epoch as early",
-    "places": "places on the page do not matter beyond what was stated",
-    "orders": "differences between candidates stay the same over time",
-}
-
+from comband.serve.wire import SETTINGS, DeclaredSetting, Spec
+from comband.statistics import order_guard, place_guard
+from comband.statistics.results import Dropped, Selection
+from comband.statistics.verdicts import CANNOT_TELL, Verdict
 
 ADVICE = {  # what the library says to programs, and what people who use the service can do instead
     place_guard.ADVICE: 'Create another experiment that states how places work: "places": [1, 0.6, …] with a factor '
     'for each place, or "places": "pairs"',
     order_guard.ADVICE: "so create another experiment, which counts rounds from then on",
 }
+
+NOTHING_YET = Verdict(CANNOT_TELL, "", ("No decision has been settled yet.",), None, None, 0)
+_DAY = 86_400_000  # milliseconds
+
+
+_OWN = {  # what the service adds to what learners take
+    "candidates": "Which candidates there were at first.",
+    "window_seconds": "How long a decision waits for its rewards; later ones do not count.",
+    "fallback": "What counts where a candidate does not answer.",
+    "models": "Policies that the service itself asks.",
+    "block": "Decisions enter the evidence in blocks of so many.",
+    "tickets": "Whether rewards must name decisions by their tickets.",
+}
+
+
+def declared_rows(spec: Spec) -> list[DeclaredSetting]:
+    """What was declared, in words."""
+    defaults = {one.name: one.default for one in msgspec.structs.fields(Spec)}
+    texts = {name: (one.setting.says, one.setting.unit) for name, one in SETTINGS.items()}
+    rows = []
+    for name, (text, unit) in {**{name: (text, "") for name, text in _OWN.items()}, **texts}.items():
+        value = getattr(spec, name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        words = f"{shown(value)} {unit}" if unit and number else shown(value)
+        rows.append(DeclaredSetting(name, words, text, value != defaults[name]))
+    return rows
 
 
 def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
@@ -36,6 +58,8 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
     leader, value, (low, high) = winner.index, winner.value, winner.interval
     dropped = {one.index: one for one in status.dropped}
     done, certified = learner.done, learner.verdict.certified is not None
+    selection = _paced(learner.result(), learning, clock) if learner.rounds else None
+    verdict = NOTHING_YET if selection is None else _spent(selection.verdict, done)
     rows = []
     for one in sorted(comparison.candidates, key=lambda one: one.index):
         gone = dropped.get(one.index) if one.dropped is not None else None
@@ -55,10 +79,12 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
             }
         )
     return {
-        "answer": sentence(names[leader], comparison.claim, status.certified, learner.rounds, done, certified),
+        "answer": _advised(verdict.as_dict()["text"]),
+        "verdict": _advised(verdict.as_dict()),
         "done": done,
         "is_certified": certified,
-        "winner": names[leader] if done else None,
+        "winner": verdict.name if verdict.decided else None,
+        "shown": names[leader] if done else None,
         "leader": status.leader,
         "certified": _number(status.certified),
         "epsilon": spec.epsilon,
@@ -74,21 +100,35 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "high": high,
         "epoch": len(learner.epochs) - 1,
         "guards": [
-            {"name": name, "watches": text, "warning": _advised(getattr(learner.watch, name).warning)}
-            for name, text in GUARDS.items()
+            {"name": name, "watches": guard.WATCHES, "warning": _advised(guard.warning)}
+            for name, guard in learner.watch.own.items()
         ],
         "warnings": _advised(list(status.warnings)),
         "candidates": rows,
         "dropped": [_dropped(one) for one in status.dropped],
         "withdrawn": [name for name in names if name not in field],
-        "result": _advised(_result(learner.result(), done)) if learner.rounds else None,
+        "result": None if selection is None else _advised(_result(selection, verdict, done)),
         "time": clock,
     }
 
 
-def _result(selection: Selection, final: bool) -> dict[str, Any]:
+def _paced(selection: Selection, learning: Learning, clock: int) -> Selection:
+    """The same with how many rounds a day has brought so far, once an hour has passed."""
+    days = (clock - learning.experiment.created) / _DAY
+    return replace(selection, rounds_per_day=selection.rounds / days) if days > 1 / 24 else selection
+
+
+def _spent(verdict: Verdict, done: bool) -> Verdict:
+    """The verdict of an experiment that has ended undecided says so."""
+    if not done or verdict.decided:
+        return verdict
+    return replace(verdict, sentences=(*verdict.sentences, "The budget is spent."))
+
+
+def _result(selection: Selection, verdict: Verdict, final: bool) -> dict[str, Any]:
     best = selection.best
     return {
+        "verdict": verdict.as_dict(),
         "best": best.name,
         "value": best.value,
         "low": best.interval[0],
@@ -102,6 +142,7 @@ def _result(selection: Selection, final: bool) -> dict[str, Any]:
         "text": str(selection),
         "runners_up": [one.name for one in selection.runners_up],
         "notes": list(selection.notes),
+        "explained": list(selection.explained),
         "warnings": list(selection.warnings),
     }
 
@@ -110,27 +151,6 @@ def point_of(view: dict[str, Any]) -> dict[str, Any]:
     """What a history keeps of a view."""
     names = ("rounds", "survivors", "certified", "forecast_decisions", "leader", "value", "low", "high", "reward_lost")
     return {name: view[name] for name in (*names, "reward", "epoch", "done", "time")}
-
-
-def sentence(
-    leader: str, claim: Claim | None, certified: float | None, rounds: int, done: bool, is_certified: bool
-) -> str:
-    """The answer as a person would say it; `certified` is None where nothing is promised that says anything."""
-    if rounds == 0:
-        return "No decision has been settled yet."
-    if claim is not None and not claim.holds:
-        return f"{leader} leads after {rounds:,} decisions; {claim.text}."
-    if claim is None or claim.delta is None or certified is None:
-        so_far = "nothing is certified yet"
-    else:
-        so_far = (
-            f"with probability {1 - claim.delta:g} no candidate is better by more than {certified:.3g} reward per "
-            "decision"
-        )
-        if is_certified:
-            return f"{leader} is the winner: {so_far} (after {rounds:,} decisions)."
-    end = "The budget is spent: " if done else ""
-    return f"{end}{leader} leads after {rounds:,} decisions; {so_far}."
 
 
 def _advised(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the first decisions and rewards would have to wait for, before anybody asks."""
+"""What the first decisions and rewards would have to wait for, before the first request."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from comband.learners import AdaptiveComband
+from comband.certify import AdaptiveComband
 from comband.serve.deciding import Asked, Plan, draw, pack_plan
 from comband.serve.journal import Experiment, StoredDecision
 from comband.serve.learning import JournalLists, learn_block
-from comband.serve.requests import Reader, check_elements, problem_of, unpack_body
+from comband.serve.requests import Reader, Requests, check_elements, problem_of, unpack_body
 from comband.serve.wire import DecisionRequest, Spec, as_json
 
 _log = logging.getLogger("comband.serve")
-_SPEC = Spec(name="nobody", candidates=["a", "b", "c"], list_size=3, epsilon=0.1, sparsity=1, first_epoch=60)
+_SPEC = Spec(name="warming", candidates=["a", "b", "c"], list_size=3, epsilon=0.1, sparsity=1, first_epoch=60)
 _BATCHES = [1] * 4 + [20] * 60  # the winner is known long before
 
 
 class Warming:
     """Has ready, in a thread, what the first decision and the first reward need.
 
-    What is being compiled when all stops is given up: whoever stops a service waits for none of it.
+    What is being compiled when all stops is given up: stopping a service waits for none of it.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class Warming:
 def warm_up() -> Iterator[bool]:
     """Have loops compiled, or loaded from where they are kept, step by step: first those of a decision, then those that
     read requests from their text, then those that learn; each step says whether requests can be answered by now. An
-    experiment of nobody is decided and learnt from, and nothing is stored.
+    experiment of no user is decided and learnt from, and nothing is stored.
     """
-    reader, everyone = Reader(_SPEC, _SPEC.candidates), np.ones(len(_SPEC.candidates), dtype=np.bool_)
+    reader, present = Reader(_SPEC, _SPEC.candidates), np.ones(len(_SPEC.candidates), dtype=np.bool_)
     experiment = Experiment(0, _SPEC.name, _SPEC, "0" * 64, "running", 0, 0)
     learner = AdaptiveComband(
         problem_of(_SPEC),
@@ -76,12 +76,12 @@ def warm_up() -> Iterator[bool]:
         if learner.done:
             break
         epoch = len(learner.epochs) - 1
-        plan = Plan.unpacked(epoch, pack_plan(learner.epochs[epoch], None, everyone, 0), reader)
+        plan = Plan.unpacked(epoch, pack_plan(learner.epochs[epoch], None, present, 0), reader)
         asked = [_request(rng) for _ in range(n)]
-        requests = reader.scan(as_json(asked), everyone) if number else reader.read(asked, everyone)
+        requests = reader.scan(as_json(asked), present) if number else reader.read(asked, present)
         assert requests is not None
         check_elements(as_json(asked).ljust(100_000), len(asked), len(_SPEC.candidates))
-        drawn = draw([Asked(experiment, plan, reader.fallback, requests)])
+        drawn = draw([Asked(experiment, plan, reader.fallback, requests, _no_other)])
         rows = [StoredDecision(number + i, "", 0, epoch, body) for i, body in enumerate(drawn.bodies)]
         liked = np.array([np.frombuffer(unpack_body(body).shown, np.int32) < 3 for body in drawn.bodies])  # those of a
         rewards = (liked & (liked.cumsum(axis=1) == 1)).astype(np.float64)
@@ -90,6 +90,10 @@ def warm_up() -> Iterator[bool]:
         yield number > 0
         number += n
     learner.state()
+
+
+def _no_other(epoch: int, requests: Requests) -> Plan:
+    raise NotImplementedError("there is one plan")
 
 
 def _request(rng: np.random.Generator) -> DecisionRequest:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+
+from comband.certify import spec as certifying
+from comband.page import problem as page
+from comband.page.declaring import Declared, declared
 
 MAX_CANDIDATES = 1000
 MAX_LIST = 100
@@ -26,26 +30,60 @@ CandidateName = Annotated[str, Meta(min_length=1, max_length=200)]
 TextKey = Annotated[str, Meta(max_length=LONGEST_KEY)]
 WholeKey = Annotated[int, Meta(ge=-LARGEST_KEY, le=LARGEST_KEY)]
 Key = TextKey | WholeKey
-Factor = Annotated[float, Meta(gt=0)]
 ListOfKeys = Annotated[list[Key], Meta(max_length=MAX_LIST)]
 RequestId = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 Ticket = Annotated[str, Meta(max_length=100, description="As the answer to a decision request gave it.")]
 DecisionId = Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="As the answer to a decision request gave it.")]
 
 
-class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """An experiment: who competes, what is shown, and what is to be promised."""
+def field_type(one: Declared) -> Any:
+    """A setting as a message has it."""
+    setting, takes = one.setting, one.setting.takes
+    ends = {"ge": takes.least, "gt": takes.above, "lt": takes.below, "le": takes.most}
+    if takes.kind is int:
+        ends |= {"ge": int(takes.least or 0), "le": LARGEST_KEY}
+    said = f"{setting.says} In {setting.unit}." if setting.unit else setting.says
+    meta: Any = Meta
+    about = meta(**{name: end for name, end in ends.items() if end is not None}, description=said)
+    words: Any = Literal[takes.choices] if takes.choices else None
+    numbers: Any = Annotated[list[float], Meta(max_length=MAX_CANDIDATES)]
+    kind: Any = takes.kind
+    if kind is list:
+        kind = words | numbers if takes.choices else numbers
+    elif kind is str:
+        kind = words or Annotated[str, Meta(max_length=200)]
+    return Annotated[kind, about] | None if one.optional else Annotated[kind, about]
+
+
+def declared_settings(*specs: type) -> dict[str, Declared]:
+    """The settings of an experiment that a message can hold; items are numbered within each request, so how many there
+    are is not said.
+    """
+    every = {name: one for spec in specs for name, one in declared(spec).items()}
+    return {name: one for name, one in every.items() if one.plain and name != "n_actions"}
+
+
+def message_of(*specs: type) -> Any:
+    """A message with these settings as its fields."""
+    fields = [
+        (name, field_type(one)) if one.required else (name, field_type(one), one.default)
+        for name, one in declared_settings(*specs).items()
+    ]
+    return msgspec.defstruct("Declared", fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+
+
+SETTINGS = declared_settings(page.Problem, certifying.Spec)
+_Declared: Any = message_of(page.Problem, certifying.Spec)
+
+
+class Spec(_Declared, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
+    """An experiment: who competes, what is shown, and what is to be promised; and how the service runs it."""
 
     name: Name
     candidates: Annotated[
         list[CandidateName], Meta(min_length=2, max_length=MAX_CANDIDATES, description="Distinct names.")
     ]
     list_size: Annotated[int, Meta(ge=1, le=MAX_LIST, description="How many items are shown.")]
-    epsilon: Annotated[float, Meta(gt=0, description="How much worse than the best is still fine, per decision.")]
-    delta: Annotated[float, Meta(gt=0, lt=1, description="Probability allowed for a wrong answer.")] = 0.05
-    sparsity: (
-        Annotated[float, Meta(gt=0, description="At most so much reward per decision, if known (1: one click).")] | None
-    ) = None
     window_seconds: Annotated[
         float,
         Meta(gt=0, le=90 * 86400, description="How long a decision waits for its rewards, by the journal's clock."),
@@ -61,25 +99,10 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
         ]
         | None
     ) = None
-    places: (
-        Annotated[
-            Literal["pairs"] | Annotated[list[Factor], Meta(min_length=1, max_length=MAX_LIST)],
-            Meta(
-                description="How the place of an item bears on its reward: one factor for each place, or in any way "
-                "(pairs); left out: not at all."
-            ),
-        ]
-        | None
-    ) = None
-    open_field: Annotated[
-        bool, Meta(description="Whether candidates may come and go in ways that depend on what is seen.")
-    ] = False
     models: (
         Annotated[str, Meta(max_length=200, description="Name of policies that the service itself asks (`--models`).")]
         | None
     ) = None
-    max_rounds: Annotated[int, Meta(ge=1, le=LARGEST_KEY, description="A budget of decisions.")] | None = None
-    first_epoch: Annotated[int, Meta(ge=1, le=10**9, description="Decisions of the first plan.")] = 300
     block: Annotated[int, Meta(ge=1, le=4096, description="Decisions enter the evidence in blocks of so many.")] = 32
     seed: (
         Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="For a run that can be repeated; random if left out.")]
@@ -88,7 +111,7 @@ class Spec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     tickets: Annotated[
         bool,
         Meta(
-            description="Whether rewards must name decisions by their tickets, which nobody can guess, and not by "
+            description="Whether rewards must name decisions by their tickets, which cannot be guessed, and not by "
             "their numbers: for pages that post rewards themselves."
         ),
     ] = False
@@ -183,6 +206,15 @@ class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
     planned: bool = False
 
 
+class Clone(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The name of a new experiment like this one: with its settings, and with the candidates that are in the field now;
+    it begins without evidence. `note` stands for that of the old one, if there is one.
+    """
+
+    name: Name
+    note: Annotated[str, Meta(max_length=2000)] | None = None
+
+
 class Nothing(Struct, forbid_unknown_fields=True):
     """No fields: `{}`, or an empty body."""
 
@@ -217,6 +249,7 @@ spec_of = msgspec.json.Decoder(Spec).decode
 decision_requests_of = msgspec.json.Decoder(DecisionRequests).decode
 reward_posts_of = msgspec.json.Decoder(RewardPosts).decode
 field_change_of = msgspec.json.Decoder(FieldChange).decode
+clone_of = msgspec.json.Decoder(Clone).decode
 nothing_of = msgspec.json.Decoder(Nothing).decode
 as_json = msgspec.json.Encoder().encode
 
@@ -224,27 +257,50 @@ as_json = msgspec.json.Encoder().encode
 # ---- what people are told --------------------------------------------------------------------------------------------
 
 
+class Verdict(Struct, kw_only=True):
+    """What is known: `kind` is "decided", "leading", "cannot tell" or "not valid".
+
+    `name` is the candidate that is decided on or leads, null where none can be named; `text` is the whole in words, and
+    `sentences` its parts without the kind. `epsilon` is certified of that candidate, and `enough` would decide.
+    `more_rounds` and `more_days` are estimates of what is still needed, null where none can be made.
+    """
+
+    kind: str
+    name: str | None = None
+    text: str
+    sentences: list[str]
+    epsilon: float | None = None
+    enough: float | None = None
+    rounds: int
+    more_rounds: float | None = None
+    more_days: float | None = None
+
+
 class Summary(Struct, kw_only=True):
     """An experiment in a few numbers; times are milliseconds since 1970.
 
-    `answer` is a sentence; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None
-    where there is none yet); `winner` is set when all is known; `learning_stopped` says why nothing more is learnt,
-    where that is so.
+    `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a
+    guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and
+    `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where
+    that is so. `epsilon` is null where the smallest one is sought that the budget certifies.
     """
 
     name: str
     state: str
     note: str
     created: int
+    archived: int | None = None
     n_candidates: int
     list_size: int
-    epsilon: float
+    epsilon: float | None
     delta: float
     decisions: int
     settled: int
     answer: str | None = None
+    verdict: Verdict | None = None
     leader: str | None = None
     winner: str | None = None
+    shown: str | None = None
     certified: float | None = None
     survivors: int | None = None
     done: bool | None = None
@@ -255,14 +311,31 @@ class Summary(Struct, kw_only=True):
     time: int
 
 
+class DeclaredSetting(Struct):
+    """What was declared: a setting, its value in words, what it is, and whether it differs from its default."""
+
+    name: str
+    value: str
+    text: str
+    said: bool
+
+
+class Created(Summary, kw_only=True):
+    """An experiment with what was declared when it was created, as a message and as words."""
+
+    spec: Spec
+    declared: list[DeclaredSetting]
+
+
 class Summaries(Struct):
     """Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the
-    last. `live` and `ended` say how many there are in all.
+    last. `live`, `ended` and `archived` say how many there are in all.
     """
 
     experiments: list[Summary]
     live: int
     ended: int
+    archived: int
     next: int | None = None
 
 
@@ -304,7 +377,9 @@ class DroppedStatus(Struct):
 
 
 class Status(Summary, kw_only=True):
-    """Where an experiment stands, in full; what is missing is not known before the first decisions are settled."""
+    """Where an experiment stands, in full; what is missing is not known before the first decisions are settled.
+    `removed` is how many decisions went by age, `removed_note` what can no longer be recomputed.
+    """
 
     epoch: int
     rounds: int = 0
@@ -317,6 +392,8 @@ class Status(Summary, kw_only=True):
     candidates: list[CandidateStatus] = []
     dropped: list[DroppedStatus] = []
     withdrawn: list[str] = []
+    removed: int = 0
+    removed_note: str = ""
 
 
 class Point(Struct, kw_only=True):
@@ -359,11 +436,12 @@ class History(Struct):
 
 
 class PremiseChecked(Struct, kw_only=True):
-    """What a claim rests on; `failure` is empty where it holds."""
+    """What a claim rests on; `failure` is empty where it holds, and `pending` whether more rounds may mend it."""
 
     name: str
     text: str
     failure: str
+    pending: bool = False
 
 
 class Claimed(Struct, kw_only=True):
@@ -379,10 +457,12 @@ class Claimed(Struct, kw_only=True):
 
 
 class Result(Struct, kw_only=True):
-    """The answer, and what is promised: with probability 1 − delta no candidate's value exceeds that of `best` by more
-    than `epsilon`. `final` says whether nothing will change it any more.
+    """The verdict, and what is promised: with probability 1 − delta no candidate's value exceeds that of `best`, the
+    selected one, by more than `epsilon`. `final` says whether nothing will change it any more. `explained` is for
+    readers who ask how.
     """
 
+    verdict: Verdict
     best: str
     value: float
     low: float
@@ -396,6 +476,7 @@ class Result(Struct, kw_only=True):
     text: str
     runners_up: list[str]
     notes: list[str]
+    explained: list[str]
     warnings: list[str]
 
 
@@ -434,6 +515,41 @@ class ExperimentCreated(Struct):
     state: str
     decisions_url: str
     rewards_url: str
+
+
+class Archived(Struct):
+    """Since when it is out of the way, in milliseconds since 1970; null if it is not."""
+
+    name: str
+    archived: int | None
+
+
+class Deleted(Struct):
+    """It is gone, and its name is free; what the store holds of it is removed bit by bit."""
+
+    name: str
+    deleted: bool
+
+
+class Change(Struct):
+    """Who changed what and when: the name and the id of a token, or what else is known, and what else there is to
+    say.
+    """
+
+    id: int
+    time: int
+    experiment: str | None
+    actor: str
+    token: str | None
+    action: str
+    detail: dict[str, Any]
+
+
+class Audit(Struct):
+    """Changes, the newest first; `next` is what `before` must be to go on, null where there are no more."""
+
+    changes: list[Change]
+    next: int | None
 
 
 class StateChanged(Struct):

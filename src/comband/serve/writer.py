@@ -1,9 +1,9 @@
 """Many requests, one commit: a thread that decides and writes whatever has come up while it was writing.
 
-Nobody is answered before what was asked for is durable. If a transaction fails its parts are tried one by one, so that
+A request is answered once what it asks for is durable. If a transaction fails its parts are tried one by one, so that
 one that cannot be written does not take others along.
 
-Where the store locks rows, an experiment whose row somebody else holds is put aside: a thread of its own waits for it,
+Where the store locks rows, an experiment whose row is held elsewhere is put aside: a thread of its own waits for it,
 and the others go on. Whatever waits is bounded in number and in time; what was given up is not written any more.
 """
 
@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 from comband.serve.bounds import Bounds
 from comband.serve.database import BusyError, CutError, LateError, LockedError, StoreError, UnavailableError
-from comband.serve.deciding import Asked, draw
-from comband.serve.journal import Journal, NewDecisions, NewRewards, Receipt, Stored
+from comband.serve.deciding import Asked, Made, decide_by_periods, draw
+from comband.serve.journal import Journal, NewRewards, Receipt
 
 _MOST = 1024  # waiting items in one transaction
 _BRIEFLY = 0.2  # seconds that all wait for a row before its experiment is put aside
@@ -32,18 +32,9 @@ _Result = TypeVar("_Result")
 _log = logging.getLogger("comband.serve")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Made:
-    """What was drawn and stored for requests: from position `first` on, together with others."""
-
-    drawn: NewDecisions
-    stored: Stored
-    first: int
-
-
 @dataclass(slots=True)
 class _Item:
-    """What somebody waits for; `experiment` says for which, if it is for one alone."""
+    """A pending request; `experiment` says for which, if it is for one alone."""
 
     asked: Asked | None = None
     rewards: Sequence[NewRewards] = ()
@@ -55,7 +46,7 @@ class _Item:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether its request waits no more."""
         return self.waiter.done() if self.waiter is not None else self.future.done()
 
 
@@ -78,12 +69,13 @@ class Writer:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._aside: dict[int, _Aside] = {}
         self._lock = threading.Lock()
+        self._deadlines: dict[asyncio.AbstractEventLoop, Deadlines] = {}
         self._thread = threading.Thread(target=self._run, name="comband-writer", daemon=True)
         self.commits = 0
         self._thread.start()
 
-    async def decide(self, asked: Asked) -> Made:
-        """Decisions, durable."""
+    async def decide(self, asked: Asked) -> list[Made]:
+        """Decisions, durable; in parts where a period ends among them."""
         return await self._wait(_Item(asked=asked, experiment=asked.experiment.id))  # type: ignore[no-any-return]
 
     async def reward(self, new: Sequence[NewRewards]) -> list[Receipt]:
@@ -95,7 +87,7 @@ class Writer:
         return await self._wait(_Item(call=call, experiment=experiment))  # type: ignore[no-any-return]
 
     def call(self, call: Callable[[Journal], _Result]) -> _Result:
-        """The same for threads: waits, but for no row that somebody else holds."""
+        """The same for threads: waits, but for no row that another process holds."""
         item = _Item(call=call)
         self._queue.put(item)
         try:
@@ -128,12 +120,17 @@ class Writer:
             raise BusyError(f"{waiting} requests wait already")
         item.loop = asyncio.get_running_loop()
         item.waiter = item.loop.create_future()
+        self._deadlines_of(item.loop).watch(item.waiter)
         self._put(item)
-        try:
-            async with asyncio.timeout(self._bounds.answer_timeout):
-                return await item.waiter
-        except TimeoutError:
-            raise LateError(f"nothing was written within {self._bounds.answer_timeout:g} s") from None
+        return await item.waiter
+
+    def _deadlines_of(self, loop: asyncio.AbstractEventLoop) -> Deadlines:
+        found = self._deadlines.get(loop)
+        if found is None:
+            seconds, open_ = self._bounds.answer_timeout, [one for one in self._deadlines if not one.is_closed()]
+            found = Deadlines(loop, seconds, f"nothing was written within {seconds:g} s")
+            self._deadlines = {**{one: self._deadlines[one] for one in open_}, loop: found}
+        return found
 
     def _put(self, item: _Item) -> None:
         if self._aside:
@@ -148,9 +145,14 @@ class Writer:
         database = self._journal.database
         if database.LOCKS_ROWS:
             database.wait_for_locks(_BRIEFLY)
-        stop = False
+        stop, several = False, False
         while not stop:
             items, stop = _waiting(self._queue)
+            if several and not stop:  # under load: fewer and larger commits, and the loop reads requests meanwhile
+                time.sleep(self._bounds.commit_delay)
+                more, stop = _waiting(self._queue, 0.0)
+                items += more
+            several = len(items) > 2
             self._tell(self._written(items, self._put_aside if database.LOCKS_ROWS else None))
 
     def _written(self, items: Sequence[_Item], locked: Callable[[int, list[_Item]], _Done] | None) -> _Done:
@@ -201,7 +203,7 @@ class Writer:
         where: list[tuple[int, int]] = []  # in which of these, and after how many requests of it
         sizes: dict[tuple[int, int], int] = {}
         for item in items:
-            if item.asked is not None:
+            if item.asked is not None and item.asked.experiment.spec.period == 1:
                 key = (item.asked.experiment.id, id(item.asked.plan))
                 waiting.setdefault(key, []).append(item.asked)
                 where.append((list(waiting).index(key), sizes.get(key, 0)))
@@ -210,10 +212,25 @@ class Writer:
         rewards = [one for item in items for one in item.rewards]
         with self._journal.database.transaction():
             stored = self._journal.decide(drawn) if drawn else []
+            by_periods = {
+                id(item): decide_by_periods(item.asked, self._journal)
+                for item in items
+                if item.asked is not None and item.asked.experiment.spec.period > 1
+            }
             receipts = iter(self._journal.reward(rewards) if rewards else ())
         self.commits += 1
-        made = iter([Made(drawn[which], stored[which], first) for which, first in where])
-        return [(item, [next(receipts) for _ in item.rewards] if item.asked is None else next(made)) for item in items]
+        made: _Done = []
+        places = iter(where)
+        for item in items:
+            if item.asked is None:
+                made.append((item, [next(receipts) for _ in item.rewards]))
+            elif id(item) in by_periods:
+                made.append((item, by_periods[id(item)]))
+            else:
+                which, first = next(places)
+                n = len(item.asked.requests)
+                made.append((item, [Made(item.asked.plan, drawn[which], stored[which], first, n)]))
+        return made
 
     def _alone(self, item: _Item) -> tuple[_Item, Any]:
         try:
@@ -280,8 +297,47 @@ class Writer:
         for loop, waiting in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_wake, waiting)
-            except RuntimeError:  # the loop was closed: nobody waits
-                _log.warning("nobody waits for an answer any more")
+            except RuntimeError:  # the loop was closed: no request waits
+                _log.warning("an answer came after its request had ended")
+
+
+class Deadlines:
+    """Gives up futures that wait for too long, by one timer for all: each costs an entry in a dictionary.
+
+    Parameters
+    ----------
+    loop:
+        Whose futures.
+    seconds:
+        How long is too long.
+    words:
+        What is said then, as a `LateError`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, words: str) -> None:
+        self._loop, self._seconds, self._words = loop, seconds, words
+        self._due: dict[asyncio.Future[Any], float] = {}  # in the order in which they came, which is that of their ends
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, waiter: asyncio.Future[Any]) -> None:
+        """Give it up when its time has come; on the loop that it belongs to."""
+        self._due[waiter] = self._loop.time() + self._seconds
+        waiter.add_done_callback(self._forget)
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def _forget(self, waiter: asyncio.Future[Any]) -> None:
+        self._due.pop(waiter, None)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for waiter, due in list(self._due.items()):
+            if due > now:
+                self._timer = self._loop.call_later(due - now, self._look)
+                return
+            if not waiter.done():
+                waiter.set_exception(LateError(self._words))
+        self._timer = None
 
 
 @dataclass(eq=False, slots=True)

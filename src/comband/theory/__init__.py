@@ -21,6 +21,9 @@ The paper hides constants behind Θ and Õ. Here each is written out and derived
 
 Letters: K = n_actions, m = list_size, s = sparsity (K when unknown: rewards lie in [0, 1]),
 ρ = min(s, m), γ = floor, P = n_policies, log is natural.
+
+May be imported: what is listed here. Knows the problem alone: no policies, no data.
+Read first: `letters.py`, then `pac.py`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import InputError, Problem, check_positive
+from comband.page.problem import InputError, Problem, check_positive
 from comband.theory.letters import Route, check_route, design_letters, smallest_count
 
 _MOST_STEPS = 1e100

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count, check_fraction, check_positive, check_problem
+from comband.page.problem import Problem, check_count, check_fraction, check_positive, check_problem
+from comband.policies.reading import reading_of
 from comband.theory.letters import Route, all_letters, check_route, design_letters, sparsity_of
 from comband.theory.totals import total_range, total_variance
 
@@ -29,7 +30,7 @@ def estimate_range(problem: Problem, *, floor: float = 0.5) -> float:
     >>> cb.theory.estimate_range(problem)  # ρK/(γm)
     20.0
     """
-    if check_problem(problem).feedback == "total":
+    if reading_of(check_problem(problem)).TOTAL:
         return total_range(problem, floor=floor)
     gamma, K, m, _, rho = all_letters(problem, floor)
     return rho * K / (gamma * m)
@@ -62,7 +63,7 @@ def estimate_variance(
     >>> cb.theory.estimate_variance(problem), cb.theory.estimate_variance(problem, route="printed")
     (4.0, 20.0)
     """
-    if check_problem(problem).feedback == "total":
+    if reading_of(check_problem(problem)).TOTAL:
         check_route(route)
         return total_variance(problem, floor=design_letters(problem, floor)[0], proxy=proxy)
     gamma, _, m, s, rho = design_letters(problem, floor)
@@ -210,7 +211,7 @@ def uniform_exploration(problem: Problem, *, n_policies: int, epsilon: float, de
     >>> 9 < many / few < 11  # ten times the items, ten times the rounds
     True
     """
-    if check_problem(problem).feedback == "total" and problem.list_size > 1:
+    if reading_of(check_problem(problem)).TOTAL and problem.list_size > 1:
         second_moment = total_variance(problem, floor=1.0)
     else:
         rho = problem.max_reward  # `estimate_rounds` takes half of what bounds E D²

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import Problem, check_count, check_fraction, check_positive
+from comband.page.problem import Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy
 from comband.theory.letters import Route, check_route, design_letters, smallest_count
 

@@ -8,7 +8,7 @@ multiplicatively. With u = m/K, b = ρ/(γu²), V̂ the proxies on n uniform rou
    E V̂_π(p′) ≤ (1 + λ)·V̂_π(p̂), where 1 + λ = sup_c Q·E[1/Q′], Q = (1−γ)c + γu, Q′ = (1−γ)·binomial(N, c)/N + γu; it is
    at most (1−γ)/(Nγu), and less than half of that (`sampling_excess`).
 2. Union over all pairs (p′, π). There are at most C(P+N−1, N)·P; with probability 1 − δ/2 every V_π(p′) is at most the
-   root of D(V̂_π(p′), V) = bL/n, L = log C(P+N−1, N) + log P + log(2/δ) (`comband.estimates.chernoff`). The root is
+   root of D(V̂_π(p′), V) = bL/n, L = log C(P+N−1, N) + log P + log(2/δ) (`comband.statistics.chernoff`). The root is
    concave and grows, so step 1 carries over: V_π(p̂) is at most the root at (1 + λ)·V̂_π(p̂).
 3. KKT on the sample. (1−γ)·max V̂_π(p̂) ≤ M̂ + gap, and M̂ ≤ s(1 + τ) with probability 1 − δ/2 once
    n ≥ ρ·log(2/δ)/(su·((1+τ)log(1+τ) − τ)), the upper tail of a mean of terms in [0, ρ/u]. The solver's gap may be σs.
@@ -26,8 +26,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln
 
-from comband.estimates.chernoff import poisson_divergence
-from comband.problem import Problem, check_count, check_fraction
+from comband.page.problem import Problem, check_count, check_fraction
+from comband.statistics.chernoff import poisson_divergence
 from comband.theory.letters import design_letters
 
 SOLVER_SHARE = 0.02  # σ: the share of s that is left to the solver's gap

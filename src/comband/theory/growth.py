@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import InputError, Problem, check_count, check_problem
+from comband.page.problem import InputError, Problem, check_count, check_problem
 from comband.theory.letters import smallest_count
 
 _MOST_BITS = 100_000  # of a number of patterns: 30,000 digits, and seconds to compute

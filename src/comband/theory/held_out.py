@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from comband.estimates.chernoff import largest_mean
-from comband.problem import Problem, check_count, check_fraction, check_problem
+from comband.page.problem import Problem, check_count, check_fraction, check_problem
+from comband.statistics.chernoff import largest_mean
 from comband.theory.estimation import estimate_rounds, estimate_variance
 from comband.theory.joint import smallest_total
 from comband.theory.letters import design_letters, smallest_count, sparsity_of

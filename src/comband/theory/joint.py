@@ -22,8 +22,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from comband.estimates.chernoff import largest_mean
-from comband.problem import Problem, check_fraction
+from comband.page.problem import Problem, check_fraction
+from comband.statistics.chernoff import largest_mean
 from comband.theory.estimation import estimate_rounds
 from comband.theory.gradient import SOLVER_SHARE, log_multisets, sampling_excess
 from comband.theory.letters import design_letters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from comband.problem import InputError, Problem, check_choice, check_floor, check_problem
+from comband.page.problem import InputError, Problem, check_choice, check_floor, check_problem
 
 Route = Literal["refined", "printed"]
 PacRoute = Literal["gradient", "joint", "refined", "printed", "held-out"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from comband.problem import InputError, Problem, check_positive
+from comband.page.problem import InputError, Problem, check_positive
 from comband.theory.letters import sparsity_of
 
 

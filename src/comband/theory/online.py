@@ -39,7 +39,7 @@ from typing import Literal, NamedTuple
 from scipy.optimize import minimize
 
 from comband._kernels.online import bend
-from comband.problem import (
+from comband.page.problem import (
     Problem,
     check_choice,
     check_count,

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
-from comband.problem import InputError, Problem, check_choice, check_count, check_fraction, check_positive
+from comband.page.problem import InputError, Problem, check_choice, check_count, check_fraction, check_positive
+from comband.policies.reading import reading_of
 from comband.theory.design import design_accuracy, design_curvature, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.estimation import estimate_range, estimate_rounds, estimate_variance
 from comband.theory.exploration import explore_rounds
@@ -191,7 +192,7 @@ def pac_comband(
     contraction_constant:
         c of the printed route, which the text hides.
 
-    >>> from comband.problem import Problem
+    >>> from comband.page.problem import Problem
     >>> routes = ("online", "joint", "gradient", "refined", "printed")
     >>> plans = [
     ...     pac_comband(Problem(20, 2, 1), n_policies=100, epsilon=0.05, delta=0.05, route=route) for route in routes
@@ -204,7 +205,7 @@ def pac_comband(
         return online_comband(problem, n_policies=n_policies, epsilon=epsilon, delta=delta)
     delta = check_fraction("delta", delta)
     gamma, K, m, s, rho = design_letters(problem, floor)
-    total = problem.feedback == "total"
+    total = reading_of(problem).TOTAL
     if total and route not in ("gradient", "held-out"):
         raise InputError(f'from totals only the routes "gradient" and "held-out" are proved, got {route!r}.')
     # F̂ lies in [0, ρ(K/m)·log(K/γm)], so no start is further from the minimum than that.

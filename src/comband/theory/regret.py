@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from comband.problem import InputError, Problem, check_count, check_number, check_positive
+from comband.page.problem import InputError, Problem, check_count, check_number, check_positive
 from comband.theory.letters import sparsity_of
 
 Barrier = Literal["safe", "sharp", "printed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from comband.problem import InputError, Problem, check_count, check_fraction, check_positive
+from comband.page.problem import InputError, Problem, check_count, check_fraction, check_positive
 from comband.theory.design import design_accuracy, frank_wolfe_gap_steps, frank_wolfe_steps
 from comband.theory.gradient import SOLVER_SHARE, gradient_labels
 from comband.theory.letters import PacRoute, check_pac_route, design_letters, estimation_route

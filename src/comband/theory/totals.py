@@ -1,6 +1,6 @@
 """Full-bandit feedback: what estimates from totals of Midzuno's lists are worth, with constants.
 
-R(π) = T·#(π∩a)/q(a) and D = (R(π) − R(ℓ))/(1−f), f = (m−1)/(K−1), are those of `comband.estimates.totals`. Uniform
+R(π) = T·#(π∩a)/q(a) and D = (R(π) − R(ℓ))/(1−f), f = (m−1)/(K−1), are those of `comband.statistics.totals`. Uniform
 rounds with their totals estimate F(p) = −E (K/m)·T·log q_p(x, a) without bias. It is the paper's potential with
 #(π∩a)/m ∈ [0, 1] where the paper has a bit, so that N₁ and the certificate on held-out rounds are those of rewards of
 single actions: only #(π∩a)/m ≤ 1, its variance ≤ its mean, and T ≤ ρ enter their proofs (docs/open_problems.md).
@@ -8,7 +8,7 @@ single actions: only #(π∩a)/m ≤ 1, its variance ≤ its mean, and T ≤ ρ 
 
 from __future__ import annotations
 
-from comband.problem import Problem, check_positive, check_problem
+from comband.page.problem import Problem, check_positive, check_problem
 from comband.theory.letters import all_letters
 
 

@@ -1,6 +1,6 @@
 """The page: files that the service gives out as they are, without data; scripts ask the API for that.
 
-Charts and style are those of reports (`comband.reports`), the chart library the script that plotly's wheel carries.
+Charts and style are those of reports (`comband.show`), the chart library the script that plotly's wheel carries.
 Nothing in the page is inline. Plotly adds two style elements, one empty and one that is part of its script: their
 hashes are in the policy.
 """
@@ -36,7 +36,7 @@ def policy() -> str:
 
 
 def _plotly_styles() -> list[str]:
-    from comband.reports.charts import plotly_script  # which loads much: a service starts without it
+    from comband.show.charts import plotly_script  # which loads much: a service starts without it
 
     path = plotly_script()
     return [] if path is None else [found[2] for found in _STYLE.finditer(path.read_text(encoding="utf-8"))]
@@ -58,7 +58,7 @@ class File:
 @cache
 def file(name: str) -> File | None:
     """The file of this name; None if there is none."""
-    from comband.reports.charts import STATIC, plotly_script
+    from comband.show.charts import STATIC, plotly_script
 
     if name == _SCRIPT:
         script = plotly_script()

@@ -56,7 +56,7 @@
     return {
       traces: [{
         type: "bar", orientation: "h", x: shown.map((one) => one.share), y: shown.map((_, i) => i),
-        marker: { color: shown.map((one) => (one.state === "leader" ? COLOUR.best : one.state === "dropped" ? COLOUR.soft : COLOUR.mark)) },
+        marker: { color: shown.map((one) => (one.named ? COLOUR.best : one.state === "dropped" ? COLOUR.soft : COLOUR.mark)) },
         customdata: shown.map((one) => `<b>${shorten(one.name, 60)}</b><br>${number(100 * one.share)} % of the items that were ` +
           "shown lately<br>are in its lists too" + (one.state === "leader" && one.share === 1 ? "" : "; lists overlap")), hovertemplate: "%{customdata}<extra></extra>",
       }],
@@ -109,6 +109,10 @@
 
   // ---- all experiments ----------------------------------------------------------------------------------------------
 
+  // The verdict's kind, and its class: green is for what is decided alone.
+  const kindOf = (one) => (one.verdict ? one.verdict.kind : "cannot tell");
+  const kindClass = (one) => kindOf(one).replaceAll(" ", "-");
+
   const left = (one) => (one.survivors === null || one.done ? "" :
     `${number(one.survivors)} of ${number(one.n_candidates)} candidates not ruled out`);
   const reached = (one) => (one.certified === null ? "nothing certified yet" : `ε = ${number(one.certified)} certified`);
@@ -117,9 +121,9 @@
     const link = made("a", undefined, "card");
     link.href = `#/experiments/${encodeURIComponent(one.name)}`;
     const title = made("h2", one.name);
-    title.append(" ", made("span", one.done ? `decided, ${one.state}` : one.state, `badge ${one.state}`));
+    title.append(" ", made("span", one.state, `badge ${one.state}`), " ", made("span", kindOf(one), `badge ${kindClass(one)}`));
     link.append(title, made("p", one.answer || "Nothing is known yet."));
-    const facts = [`${number(one.decisions)} decisions`, left(one), reached(one), `asked for: ε = ${number(one.epsilon)}`];
+    const facts = [`${number(one.decisions)} decisions`, left(one), reached(one), one.epsilon === null ? "the smallest ε for the budget" : `asked for: ε = ${number(one.epsilon)}`];
     link.append(made("p", facts.filter(Boolean).join(" · "), "soft"));
     for (const words of one.warnings) link.append(made("p", words, "alarm"));
     return link;
@@ -128,7 +132,8 @@
   let ended = []; // which do not change: asked for when there are more of them
 
   async function showList() {
-    const { experiments: live, ended: n } = await ask("/v1/experiments?state=live&limit=1000");
+    const { experiments: live, ended: n, archived } = await ask("/v1/experiments?state=live&limit=1000");
+    put("archived", archived ? `${number(archived)} archived: GET /v1/experiments?state=archived lists them.` : "");
     if (ended.length !== Math.min(n, 1000)) ended = (await ask("/v1/experiments?state=ended&limit=1000")).experiments;
     const experiments = [...live, ...ended];
     const text = JSON.stringify(experiments);
@@ -147,10 +152,10 @@
   function compared(status) {
     const place = (one) => (one.state === "leader" ? 0 : one.state === "candidate" ? 1 : 2);
     const candidates = status.candidates
-      .map((one) => ({ ...one, dropped: one.dropped_after, unjudged: "" }))
+      .map((one) => ({ ...one, dropped: one.dropped_after, unjudged: "", named: one.state === "leader" && kindOf(status) === "decided" }))
       .filter((one) => one.difference !== null)
       .sort((a, b) => place(a) - place(b) || b.difference - a.difference);
-    return { candidates, epsilon: status.certified };
+    return { candidates, epsilon: status.certified, role: kindOf(status) === "decided" ? "the winner" : "the leader" };
   }
 
   function columns(status, history) {
@@ -189,7 +194,7 @@
     if (!status.done) return ["candidates not ruled out", number(status.survivors), `of ${number(status.n_candidates)}`];
     const others = status.survivors - 1;
     const beside = others > 0 ? `; ${number(others)} more ${others > 1 ? "were" : "was"} not ruled out` : "";
-    return [status.is_certified ? "winner" : "shown from now on", brief(status.winner), `of ${number(status.n_candidates)}${beside}`];
+    return [status.winner ? "winner" : "shown from now on", brief(status.winner || status.shown), `of ${number(status.n_candidates)}${beside}`];
   }
 
   function facts(status, history) {
@@ -197,7 +202,7 @@
     return [
       ["decisions", number(status.decisions), `${number(status.settled)} settled`],
       standing(status),
-      ["certified ε", number(status.certified), `asked for: ${number(status.epsilon)}`],
+      ["certified ε", number(status.certified), status.epsilon === null ? "the smallest that the budget certifies" : `asked for: ${number(status.epsilon)}`],
       ["decisions to go", status.done ? "0" : togo === null ? "–" : `~${rough(togo)}`, status.done ? "done" : "a rough guess"],
       ["reward lost so far", number(status.reward_lost), `${number(status.reward)} came in`],
       ["decisions per minute", number(row.decisions), idle],
@@ -206,20 +211,12 @@
     ];
   }
 
-  // What was said when the experiment was created, which does not change.
-  function declared(spec, created) {
-    const places = spec.places === null ? "do not matter" : spec.places === "pairs" ? "matter in any way (pairs)" : `factors ${spec.places.join(", ")}`;
+  // What was said when the experiment was created, which does not change; what has its default is in "Every number".
+  function declared(rows, created) {
+    const said = rows.filter((one) => one.said || one.name === "delta" || one.name === "places");
     return [
       ["created", new Date(created).toISOString().slice(0, 16).replace("T", " "), "UTC"],
-      ["candidates", number(spec.candidates.length), spec.open_field ? "may come and go by what is seen" : "changes must be planned"],
-      ["items shown", number(spec.list_size), `places ${places}`],
-      ["ε", number(spec.epsilon), "reward per decision: how much worse than the best is fine"],
-      ["δ", number(spec.delta), "probability allowed for a wrong answer"],
-      ["reward per decision", spec.sparsity === null ? `at most ${number(spec.list_size)}` : `at most ${number(spec.sparsity)}`, "sparsity"],
-      ["window", `${number(spec.window_seconds)} s`, "rewards that come later do not count"],
-      ["fallback", spec.fallback === null ? "none" : brief(spec.fallback), "where a candidate does not answer"],
-      ["budget", spec.max_rounds === null ? "none" : number(spec.max_rounds), "decisions (max_rounds)"],
-      ["rewards by", spec.tickets ? "tickets" : "numbers or tickets", "of decisions"],
+      ...said.map((one) => [one.name.replaceAll("_", " "), brief(one.value), one.text]),
     ];
   }
 
@@ -245,11 +242,27 @@
     return item;
   }
 
+  // What changes when somebody has changed something.
+  const gone = (status) => `${status.n_candidates} ${(status.withdrawn || []).length}`;
+
+  function entry(one) {
+    const line = made("tr");
+    const { spec, ...more } = one.detail;
+    const words = Object.entries(more).filter(([, value]) => value !== null).map(([key, value]) => `${key}: ${value}`).join(", ");
+    for (const cell of [new Date(one.time).toISOString().slice(0, 19).replace("T", " "), one.actor, one.action, words]) line.append(made("td", cell));
+    return line;
+  }
+
   function row(one) {
-    const line = made("tr", undefined, one.state === "leader" ? "best" : "");
+    const line = made("tr", undefined, one.named ? "best" : "");
     const share = one.share === null ? "–" : `${number(100 * one.share)} %`;
-    for (const words of [one.name, number(one.value), number(one.low), number(one.high), number(one.difference), number(one.bound),
-      share, one.dropped_after === null ? "" : number(one.dropped_after)]) line.append(made("td", words));
+    const names = [...document.querySelectorAll("thead th")].map((head) => head.textContent);
+    [one.name, number(one.value), number(one.low), number(one.high), number(one.difference), number(one.bound),
+      share, one.dropped_after === null ? "" : number(one.dropped_after)].forEach((words, i) => {
+      const cell = made("td", words);
+      cell.dataset.label = names[i];
+      line.append(cell);
+    });
     return line;
   }
 
@@ -282,12 +295,16 @@
 
   let over = false;
   let state = "";
+  let archived = false;
   let pressed = null; // the state that was asked for and is not seen yet
 
   function buttons(status) {
     const ended = status.state === "ended";
     $("pause").textContent = status.state === "paused" ? "Resume" : "Pause";
     $("pause").disabled = $("end").disabled = ended || pressed !== null;
+    $("archive").hidden = !ended;
+    $("archive").textContent = status.archived === null ? "Archive" : "Put back";
+    archived = status.archived !== null;
   }
 
   async function showOne(name) {
@@ -300,22 +317,31 @@
     put("name", status.name);
     put("note", status.note);
     state = status.state;
-    put("state", status.done ? `decided, ${state}` : state);
+    put("state", state);
     $("state").className = `badge ${status.state}`;
+    put("kind", kindOf(status));
+    $("kind").className = `badge ${kindClass(status)}`;
     put("answer", status.answer || "Nothing is known yet: no decision is settled.");
     once("warnings", status.warnings, () => $("warnings").replaceChildren(...status.warnings.map((words) => made("p", words, "alarm"))));
     buttons(status);
     tiles("numbers", facts(status, history));
     if (!shown.has("spec")) {
-      const { spec, created } = await ask(base(name));
+      const { declared: rows, created } = await ask(base(name));
       if (current() !== name) return;
       shown.set("spec", name);
-      tiles("declared", declared(spec, created));
+      tiles("declared", declared(rows, created));
+    }
+    put("removed", status.removed_note);
+    if (!shown.has("trail") || shown.get("trail of") !== `${state} ${status.archived} ${gone(status)}`) {
+      const { changes } = await ask(`/v1/audit?experiment=${encodeURIComponent(name)}`);
+      if (current() !== name) return;
+      shown.set("trail of", `${state} ${status.archived} ${gone(status)}`);
+      once("trail", changes, () => $("trail").replaceChildren(...changes.map(entry)));
     }
     once("guards", status.guards, () => $("guards").replaceChildren(...status.guards.map(guard)));
     const comparison = compared(status), points = columns(status, history), minutes = byMinute(history);
-    const gone = status.withdrawn || [];
-    put("withdrawn", gone.length ? `Withdrawn, and in none of these numbers: ${gone.map(visible).join(", ")}.` : "");
+    const away = status.withdrawn || [];
+    put("withdrawn", away.length ? `Withdrawn, and in none of these numbers: ${away.map(visible).join(", ")}.` : "");
     once("rows", status.candidates, () => $("rows").replaceChildren(...comparison.candidates.map(row)));
     if (comparison.candidates.length) {
       const most = Math.max(12, Math.min(30, status.survivors)), all = comparison.candidates.length;
@@ -323,7 +349,7 @@
       show("differences", first);
       show("values", first);
       put("more", all > most ? `The first ${most} of ${number(all)}; the table below has all.` : "");
-      show("shares", { candidates: status.candidates });
+      show("shares", comparison);
     }
     if (points.time.length) for (const kind of ["field", "certificate", "lost"]) show(kind, points);
     if (minutes.time.length) for (const kind of ["rates", "delays"]) show(kind, minutes);
@@ -369,6 +395,7 @@
 
   $("pause").addEventListener("click", () =>
     state === "paused" ? change("resume", "running") : change("pause", "paused"));
+  $("archive").addEventListener("click", () => change(archived ? "unarchive" : "archive", null));
   $("end").addEventListener("click", () => sure(true));
   $("keep").addEventListener("click", () => sure(false));
   $("sure").addEventListener("click", () => change("end", "ended"));

@@ -1,0 +1,219 @@
+// The decision service from browsers and Node: fetch, and nothing else. Types are those of its OpenAPI description
+// (types.ts, which tools/client_types.py writes).
+//
+// A call is made again when the service cannot be reached, or says "not now" (503) or "too many" (429). Decisions carry
+// a request id, which is made once for each, and rewards are counted once: nothing happens twice.
+
+import type {
+  Archived,
+  Audit,
+  Decision,
+  Decisions,
+  Deleted,
+  ExperimentCreated,
+  FieldChange,
+  FieldChanged,
+  History,
+  Problem,
+  RefusedRequest,
+  Result,
+  RewardReceipt,
+  Shown,
+  Spec,
+  StateChanged,
+  Status,
+  Summaries,
+  Summary,
+} from "./types.js";
+
+export type * from "./types.js";
+
+/** What an item is called: a text, or a whole number that a double holds exactly. */
+export type Item = string | number;
+/** What each candidate would show, by name, or in the order of the candidates (null: no answer). */
+export type Lists = Record<string, Item[]> | (Item[] | null)[];
+/** What came back for some of the items of a decision, each in [0, 1]. */
+export type Rewards = Map<Item, number> | [Item, number][];
+
+export interface Options {
+  /** As the service's first start shows it, or `comband token create`. */
+  token?: string;
+  /** Milliseconds for one attempt; 5,000 by default. */
+  timeout?: number;
+  /** How often a call is made again; 2 by default. */
+  retries?: number;
+  /** Milliseconds before the first repetition, twice as long before each further one; 200 by default. */
+  pause?: number;
+  /** In place of the global one. */
+  fetch?: typeof fetch;
+}
+
+/** The service refused; `problem` says why and what to do. */
+export class ServiceError extends Error {
+  constructor(readonly problem: Problem) {
+    super(`${problem.status} ${problem.title}: ${problem.detail}`);
+    this.name = "ServiceError";
+  }
+}
+
+export class Client {
+  readonly #address: string;
+  readonly #options: Options;
+
+  constructor(address: string, options: Options = {}) {
+    this.#address = address.replace(/\/+$/, "");
+    this.#options = options;
+  }
+
+  /** A new experiment. */
+  create(spec: Spec): Promise<ExperimentCreated> {
+    return this.#call("POST", "/v1/experiments", spec, false);
+  }
+
+  /** All experiments but for archived ones. */
+  async experiments(): Promise<Summary[]> {
+    const found: Summary[] = [];
+    for (let after: number | null = 0; after !== null; ) {
+      const page: Summaries = await this.#call("GET", `/v1/experiments?after=${after}`);
+      found.push(...page.experiments);
+      after = page.next ?? null;
+    }
+    return found;
+  }
+
+  /** What to show for one request. */
+  async decide(name: string, lists: Lists, request: string = newId()): Promise<Decision> {
+    const [made] = await this.decideMany(name, [{ lists, request }]);
+    if (made === undefined || "status" in made) {
+      throw new ServiceError(made ?? { title: "Not an answer of comband", status: 200, detail: "no decision" });
+    }
+    return made;
+  }
+
+  /** What to show for each of several requests; some may be refused: show lists of your own there. */
+  async decideMany(
+    name: string,
+    requests: { lists: Lists; request?: string }[],
+  ): Promise<(Decision | RefusedRequest)[]> {
+    const body = requests.map(({ lists, request }) => ({ lists, request: request ?? newId() }));
+    const answer: Decisions = await this.#call("POST", `${path(name)}/decisions`, body);
+    const refused = new Map((answer.refused ?? []).map((one) => [one.index, one]));
+    return answer.decisions.map((made, i) => made ?? refused.get(i)!);
+  }
+
+  /** What came back for some of the items of a decision, by its number or its ticket. */
+  reward(name: string, decision: number | string, rewards: Rewards): Promise<RewardReceipt> {
+    return this.rewardMany(name, [[decision, rewards]]);
+  }
+
+  /** The same for several decisions. */
+  rewardMany(name: string, rewards: [number | string, Rewards][]): Promise<RewardReceipt> {
+    const body = rewards.map(([decision, some]) => ({ decision, rewards: [...some] }));
+    return this.#call("POST", `${path(name)}/rewards`, body);
+  }
+
+  /** Where it stands, in full. */
+  status(name: string): Promise<Status> {
+    return this.#call("GET", `${path(name)}/status`);
+  }
+
+  /** The answer. */
+  result(name: string): Promise<Result> {
+    return this.#call("GET", `${path(name)}/result`);
+  }
+
+  /** How it went, or what has been added since the point after so many decisions. */
+  history(name: string, since?: number): Promise<History> {
+    return this.#call("GET", `${path(name)}/history${since === undefined ? "" : `?since=${since}`}`);
+  }
+
+  /** A decision as the journal has it. */
+  decision(name: string, number: number): Promise<Shown> {
+    return this.#call("GET", `${path(name)}/decisions/${number}`);
+  }
+
+  /** Decide nothing for a while. */
+  pause(name: string): Promise<StateChanged> {
+    return this.#call("POST", `${path(name)}/pause`, {});
+  }
+
+  /** Go on deciding. */
+  resume(name: string): Promise<StateChanged> {
+    return this.#call("POST", `${path(name)}/resume`, {});
+  }
+
+  /** Decide nothing any more. */
+  end(name: string): Promise<StateChanged> {
+    return this.#call("POST", `${path(name)}/end`, {});
+  }
+
+  /** A candidate joins, one is withdrawn, or both. */
+  changeField(name: string, change: FieldChange): Promise<FieldChanged> {
+    return this.#call("POST", `${path(name)}/candidates`, change, false);
+  }
+
+  /** A new experiment with the settings of another one, and the candidates that are in its field now. */
+  clone(name: string, as: string): Promise<ExperimentCreated> {
+    return this.#call("POST", `${path(name)}/clone`, { name: as }, false);
+  }
+
+  /** Put an experiment that has ended out of the way. */
+  archive(name: string): Promise<Archived> {
+    return this.#call("POST", `${path(name)}/archive`, {});
+  }
+
+  /** Put it back among the others. */
+  unarchive(name: string): Promise<Archived> {
+    return this.#call("POST", `${path(name)}/unarchive`, {});
+  }
+
+  /** Delete an experiment that has ended, for good. */
+  delete(name: string): Promise<Deleted> {
+    return this.#call("DELETE", path(name), undefined, false);
+  }
+
+  /** Who changed what and when, the newest first; of one experiment, or of all. */
+  audit(name?: string, before?: number): Promise<Audit> {
+    const query = new URLSearchParams();
+    if (name !== undefined) query.set("experiment", name);
+    if (before !== undefined) query.set("before", String(before));
+    return this.#call("GET", `/v1/audit?${query}`);
+  }
+
+  async #call<Message>(method: string, path: string, body?: unknown, again = true): Promise<Message> {
+    const { token, timeout = 5000, retries = 2, pause = 200, fetch: call = globalThis.fetch } = this.#options;
+    const headers: Record<string, string> = { "content-type": "application/json" };
+    if (token !== undefined) headers["authorization"] = `Bearer ${token}`;
+    const text = body === undefined ? null : JSON.stringify(body); // once: the same request ids each time
+    for (let attempt = 0; ; attempt++) {
+      const last = !again || attempt >= retries;
+      let wait = pause * 2 ** attempt * (0.5 + Math.random() / 2);
+      try {
+        const response = await call(this.#address + path, { method, headers, body: text, signal: AbortSignal.timeout(timeout) });
+        if (response.ok) return (await response.json()) as Message;
+        if (last || (response.status !== 429 && response.status !== 503)) throw new ServiceError(await problemOf(response));
+        wait = Math.max(wait, 1000 * Math.min(Number(response.headers.get("retry-after")) || 0, 10));
+      } catch (error) {
+        if (last || error instanceof ServiceError) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+}
+
+const path = (name: string) => `/v1/experiments/${encodeURIComponent(name)}`;
+
+function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text();
+  try {
+    const found = JSON.parse(text) as Problem;
+    if (typeof found.detail === "string") return found;
+  } catch {
+    // another program answered
+  }
+  return { title: "Not an answer of comband", status: response.status, detail: text.slice(0, 200) };
+}

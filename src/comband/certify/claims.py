@@ -1,0 +1,173 @@
+"""All sentences by which a certifying learner promises or estimates something, with what each rests on.
+
+`KINDS` is the list. A premise is compared with the run as it was. A kind knows the settings that the spec declares as
+`proved`, less those with which its own proof was not read; what the certificate does not know is refused at the start,
+where a learner is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from comband.certify.epochs import Epochs
+from comband.certify.planner import Planner
+from comband.certify.queue import Queue
+from comband.certify.spec import Spec, proved
+from comband.certify.traffic import SURE
+from comband.certify.verdict import Verdict
+from comband.certify.watch import Watch
+from comband.page.problem import Problem
+from comband.policies.policy_set import PolicySet
+from comband.policies.reading import reading_of
+from comband.statistics.claims import HOLDS, READINGS, Claim, Kind, Premise, within
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """What claims are compared with: a learner's parts; `rounds` are those that count, and `options` the
+    settings that differ from their defaults and the readings of page and candidates.
+    """
+
+    problem: Problem
+    options: frozenset[str]
+    policies: PolicySet
+    planner: Planner
+    epochs: Epochs
+    verdict: Verdict
+    queue: Queue
+    watch: Watch
+    rounds: int
+
+
+# ---- what claims rest on ---------------------------------------------------------------------------------------------
+
+
+def _in_order(run: Run) -> str:
+    same = run.verdict.evidence.rounds == run.queue.front
+    return HOLDS if same else "rounds have entered the evidence out of the order of decisions"
+
+
+def _whole_periods(run: Run) -> str:
+    period = run.queue.period
+    begun = [run.queue.front, *(epoch.first_id for epoch in run.epochs)]
+    return HOLDS if all(number % period == 0 for number in begun) else f"a period of {period:,} rounds was cut in two"
+
+
+def _field(run: Run) -> str:
+    field = run.verdict.field
+    depends = bool(field.chosen.any() or field.number.any())
+    return "candidates came or went by what was seen, in a closed field" if depends and not field.open else HOLDS
+
+
+def _levels(run: Run) -> str:
+    verdict = run.verdict
+    spent = verdict.spent()
+    allowed = verdict.claimed_delta
+    if allowed >= 1:
+        return f"each of {verdict.field.planned_fields:,} planned fields has δ, and nothing is left of probability"
+    enough = spent <= allowed * (1 + 1e-9)
+    return HOLDS if enough else f"claims so far may be wrong with probability {spent:g}, more than {allowed:g}"
+
+
+def _guards(run: Run) -> str:
+    return "a guard has given alarm: see the warning" if run.watch.warnings else HOLDS
+
+
+def _places_do_not_matter(run: Run) -> str:
+    if reading_of(run.problem).SETS:
+        return HOLDS
+    return "places matter, and a cover says which sets of items are shown, not in which order"
+
+
+def _representatives(run: Run) -> str:
+    cover, present = run.policies.cover, run.verdict.field.present
+    gone = 0 if cover is None else int((~present[: len(cover.shares)]).sum())
+    return f"{gone:,} representatives were withdrawn, and nothing stands for their part of the family" * (gone > 0)
+
+
+def _all_rounds(run: Run) -> str:
+    return "earlier rounds were forgotten (recent)" if run.verdict.evidence.since else HOLDS
+
+
+ORDER: Premise[Run] = Premise("order", "answers count in the order of decisions, or as missing", _in_order)
+PERIOD: Premise[Run] = Premise("period", "epochs begin and rounds count by whole periods", _whole_periods)
+FIELD: Premise[Run] = Premise("field", "changes of the field were planned, or paid for (open_field)", _field)
+LEVELS: Premise[Run] = Premise(
+    "delta", "all claims of all stretches and arrivals are wrong with probability δ together", _levels
+)
+GUARDS: Premise[Run] = Premise("guards", "no guard has given alarm", _guards)
+PLACES: Premise[Run] = Premise("places", "rewards depend on the set of items alone", _places_do_not_matter)
+REPRESENTATIVES: Premise[Run] = Premise("present", "every representative is still a candidate", _representatives)
+ALL_ROUNDS: Premise[Run] = Premise("stretches", "all rounds count", _all_rounds)
+
+# ---- the kinds -------------------------------------------------------------------------------------------------------
+
+_ALL = proved(Spec) | {"no epsilon"} | READINGS
+
+CERTIFICATE: Kind[Run] = Kind("certificate", (ORDER, PERIOD, FIELD, LEVELS, GUARDS), knows=_ALL)
+"""No candidate of the field exceeds the selected one by more than ε."""
+
+INTERVALS: Kind[Run] = Kind("intervals", (ORDER, PERIOD, LEVELS, GUARDS), knows=_ALL)
+"""All values of candidates lie in their intervals, at all times."""
+
+COVER: Kind[Run] = Kind("cover", (*CERTIFICATE.premises, PLACES, REPRESENTATIVES), knows=_ALL)
+"""No member of the family that the candidates stand for exceeds the selected one by more than ε + ρη."""
+
+GUESS: Kind[Run] = Kind("best guess", (ORDER,), knows=_ALL)
+"""Who looks best, with a standard error."""
+
+LOSS: Kind[Run] = Kind("loss", (ORDER, ALL_ROUNDS), knows=_ALL - {"recent"})
+"""What the experiment has cost beside production, with a standard error."""
+
+FORECAST: Kind[Run] = Kind("forecast", (), knows=_ALL)
+"""How many rounds it will take."""
+
+KINDS = (CERTIFICATE, INTERVALS, COVER, GUESS, LOSS, FORECAST)
+
+
+def claims(run: Run, *, epsilon: float) -> tuple[Claim, ...]:
+    """All that can be said of the selected candidate; the certificate first."""
+    verdict, rho, options = run.verdict, run.verdict.evidence.problem.max_reward, run.options
+    found = [certificate(run, epsilon=epsilon)]
+    if epsilon < rho:
+        found.append(
+            INTERVALS.claim(
+                "all values lie in their intervals, at all times",
+                run,
+                options=options,
+                delta=verdict.interval_delta,
+                basis="they are cut to the certificate, whose δ is part of this",
+            )
+        )
+    cover = run.policies.cover
+    if cover is not None:
+        both, family = verdict.claimed_delta + cover.delta, f"every {cover.family}"
+        sentence = cover.sentence(epsilon, rho)
+        found.append(COVER.claim(sentence, run, options=options, delta=both, basis=cover.basis, subject=family))
+    loss = run.planner.traffic.loss(verdict.evidence)
+    if loss is not None:
+        found.append(
+            LOSS.claim(
+                f"lost beside production so far: {loss.estimate:,.0f} ± {loss.error:,.0f} rewards, at most "
+                f"{loss.most:,.0f}",
+                run,
+                options=options,
+                delta=None,
+                basis=f"a standard error, and {SURE:g} of them: a normal approximation",
+            )
+        )
+    return tuple(found)
+
+
+def certificate(run: Run, *, epsilon: float) -> Claim:
+    """What is certified of the candidate that is named."""
+    trivial = epsilon >= run.verdict.evidence.problem.max_reward
+    return CERTIFICATE.claim(
+        within(epsilon),
+        run,
+        options=run.options,
+        delta=run.verdict.claimed_delta,
+        basis="trivial: nothing is certified yet"
+        if trivial
+        else "from differences on the same rounds, by betting, valid at any time",
+    )

@@ -1,0 +1,214 @@
+"""What people are told: selection, status, forecast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from comband.certify.claims import COVER, GUARDS, Run, certificate, claims
+from comband.certify.compared import compared, estimated
+from comband.certify.queue import waiting_for
+from comband.certify.verdict import Certified
+from comband.page.text import visible
+from comband.statistics.claims import Claim
+from comband.statistics.results import (
+    CertificationStatus,
+    Comparison,
+    Guess,
+    Selection,
+    says_something,
+    telling,
+)
+
+_RUNNERS_UP = 3
+
+
+class Report(Run):
+    """A run, put into words."""
+
+    def selection(self) -> Selection:
+        """The certified candidate; before that, the one of which most is certified if that says something, and else the
+        best guess, with the epsilon that is certified of it.
+        """
+        verdict, names = self.verdict, self.policies.names
+        evidence = verdict.evidence
+        guess = self.guess()
+        claim, notes = self._named(guess)
+        scores = evidence.scores(verdict.alive)
+        left = verdict.candidates
+        ranked = left[np.argsort(-scores[left], kind="stable")]
+        others = [int(i) for i in ranked if i != claim.leader][:_RUNNERS_UP]
+        best, *runners_up = estimated(verdict, names, [claim.leader, *others], scores, claim.epsilon)
+        notes += [*self._notes(), *self.watch.notes]
+        made = claims(self, epsilon=claim.epsilon)
+        notes += [one.text for one in made if one.kind == COVER.name]
+        return Selection(
+            policy=self.policies[claim.leader],
+            best=best,
+            epsilon=claim.epsilon,
+            delta=verdict.claimed_delta,
+            rounds=self.rounds,
+            runners_up=tuple(runners_up),
+            claims=made,
+            notes=tuple(notes),
+            warnings=self.warnings(made[0]),
+            guess=guess,
+            explained=self.watch.explained,
+            error=evidence.value_error(claim.leader),
+            target=verdict.epsilon or None,
+            forecast=self.forecast(),
+            max_reward=evidence.problem.max_reward,
+        )
+
+    def warnings(self, promise: Claim) -> tuple[str, ...]:
+        """What the guards say, and what else takes the certificate away."""
+        others = (one.failure for one in promise.premises if one.failure and one.name != GUARDS.name)
+        return (*self.watch.warnings, *others)
+
+    def comparison(self, most: int | None = None) -> Comparison:
+        """The one that is named beside all others, or the `most` of largest estimated value."""
+        claim, _ = self._named(self.guess())
+        promise = certificate(self, epsilon=claim.epsilon)
+        return compared(self.verdict, self.policies.names, claim, most, promise=promise)
+
+    def _named(self, guess: Guess) -> tuple[Certified, list[str]]:
+        """What is certified of the one to be named, and a note if more is certified of another one."""
+        verdict, evidence = self.verdict, self.verdict.evidence
+        most = verdict.claim()
+        if (
+            verdict.certified is not None
+            or guess.index == most.leader
+            or says_something(most.epsilon, float(evidence.values.means[most.leader]))
+        ):
+            return most, []
+        rivals = verdict.rivals(guess.index)
+        own = Certified(guess.index, evidence.claim(guess.index, rivals, verdict.enough(rivals)))
+        if most.epsilon >= evidence.problem.max_reward:
+            return own, []
+        return own, [
+            f"most is certified of {visible(self.policies.names[most.leader])}: no candidate exceeds it by more than "
+            f"{most.epsilon:.3g}, which says little beside its value, so the best guess is named"
+        ]
+
+    def guess(self) -> Guess:
+        """Who is thought best, with its own estimate and the standard error of that."""
+        verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
+        candidates = verdict.candidates
+        thought = self.planner.beliefs.of(evidence, candidates).guesses
+        # Those who look alike are told apart by what is certified of them.
+        i = verdict.claim().leader
+        if thought[np.searchsorted(candidates, i)] < thought.max():
+            i = int(candidates[thought.argmax()])
+        value = float(np.clip(evidence.values.means[i], 0.0, evidence.problem.max_reward))
+        return Guess(i, names[i], value, evidence.value_error(i))
+
+    def status(self) -> CertificationStatus:
+        """Where the learner stands now."""
+        verdict, evidence = self.verdict, self.verdict.evidence
+        claim = verdict.claim()
+        own = int(evidence.values.n_rounds[claim.leader])
+        lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
+        forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
+        promise = certificate(self, epsilon=claim.epsilon)
+        return CertificationStatus(
+            rounds=self.rounds,
+            leader=self.policies.names[claim.leader],
+            certified=telling(claim.epsilon, evidence.problem.max_reward) if promise.holds else None,
+            survivors=int(verdict.alive.sum()),
+            dropped=tuple(verdict.dropped),
+            expected=self.expected(),
+            forecast=forecast,
+            reward_lost=lost,
+            to_lose=lost / own * forecast if lost > 0 else 0.0,
+            loss=None if loss is None else loss.estimate,
+            loss_error=None if loss is None else loss.error,
+            waiting=self.queue.waiting,
+            missing=self.queue.missing,
+            late=self.queue.late,
+            warnings=self.warnings(promise),
+        )
+
+    def expected(self) -> float | None:
+        """The ε that the budget is expected to certify, if bets go on growing as designed: in all rounds to come the
+        evidence against the leader's rivals grows by λ·μ more at another ε that is larger by μ.
+        """
+        verdict, epoch, budget = self.verdict, self.epochs.current, self.planner.max_rounds
+        if budget is None or verdict.certified is not None:
+            return None
+        evidence, rivals = verdict.evidence, verdict.rivals(epoch.leader)
+        place = np.searchsorted(epoch.candidates, rivals)
+        growth, stakes = epoch.growth[place], epoch.bets.stakes[place, 1]
+        left = max(budget - evidence.rounds, 0)
+
+        def enough(mu: float) -> bool:
+            to_come = left * np.maximum(growth + stakes * (mu - epoch.aim), 0.0)
+            return bool((evidence.against(epoch.leader, mu, rivals) + to_come >= verdict.enough(rivals)).all())
+
+        low, high = verdict.epsilon, verdict.claim().epsilon
+        if high <= low or enough(low):
+            return low
+        while high - low > 1e-2 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return telling(high, evidence.problem.max_reward)
+
+    def forecast(self) -> float:
+        """Rounds until the slowest rival is certified, if bets go on growing as designed; those of the budget that are
+        left, if no ε was asked for.
+        """
+        verdict, epoch = self.verdict, self.epochs.current
+        if verdict.certified is not None:
+            return 0.0
+        if verdict.epsilon == 0 and self.planner.max_rounds is not None:
+            return float(max(self.planner.max_rounds - self.rounds, 0))
+        rivals = verdict.rivals(epoch.leader)
+        against = verdict.evidence.against(epoch.leader, epoch.aim, rivals)
+        missing = np.maximum(verdict.enough(rivals) - against, 0.0)
+        growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
+        with np.errstate(over="ignore"):  # a growth that is next to nothing takes for ever
+            rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
+        return float(np.max(rounds, where=missing > 0, initial=0.0))
+
+    def _notes(self) -> list[str]:
+        verdict, queue, notes = self.verdict, self.queue, []
+        if verdict.certified is None:
+            so_far = f"this is the best epsilon known after {queue.front:,} rounds"
+            notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
+            if self.planner.traffic.spent(verdict.evidence):
+                notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
+        unanswered, in_period = waiting_for(queue)
+        behind = queue.behind - in_period
+        if behind:
+            in_time = "set a patience"
+            if queue.patience is not None:
+                in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
+            notes.append(
+                f"{behind:,} answers do not count yet, because decision {unanswered} before them has none: tell it "
+                f"too (zeros if it stays without answer), or {in_time}"
+            )
+        if in_period:
+            notes.append(f"{in_period:,} answers count when their period of {queue.period:,} decisions is over")
+        if len(queue.failed):
+            notes.append(
+                f"{len(queue.failed):,} answers could not be taken in, because something failed when they were told "
+                f"(decision {int(queue.failed[0])} first), and what follows them waits: tell them again"
+            )
+        if queue.missing:
+            notes.append(
+                f"{queue.missing:,} decisions were not answered in time and count as without reward: values and "
+                "promise are those of rewards that come within the patience"
+            )
+        if queue.late:
+            notes.append(f"{queue.late:,} answers came too late to count")
+        evidence = verdict.evidence
+        if evidence.since:
+            notes.append(
+                f"only the {evidence.counted:,} rounds from decision {self.epochs[evidence.since].first_id:,} on "
+                "count: values, gaps and the promise are averages over them"
+            )
+        field = verdict.field
+        if field.arrived.any() or not field.present.all():
+            notes.append(
+                f"the field has changed: the promise is about the {int(field.present.sum()):,} candidates that are in "
+                "it now; what is known of newcomers is from rounds since they came"
+            )
+        return notes

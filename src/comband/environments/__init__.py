@@ -1,5 +1,0 @@
-"""Worlds that answer."""
-
-from comband._lazy import lazily
-
-__all__, __getattr__, __dir__ = lazily(__name__, __file__)

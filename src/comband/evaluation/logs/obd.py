@@ -1,0 +1,100 @@
+"""Logs of single slots: each row is a round that showed one item in one slot.
+
+The Open Bandit dataset's CSV ("obd") has `item_id`, `position` (1, 2, 3), `click` and `propensity_score`: the
+probability of the item in that slot. A usual click log without a column that says which rows were shown together
+("one-slot") has `item`, `position`, `reward` and `propensity`, or what these are usually called.
+
+Rows of one impression are not linked, so each row is a round of one slot: a candidate earns the click, over the
+propensity, when its list has that item in that slot; where candidates' lists have one item, in whichever slot. The
+value is therefore clicks a *slot*, over the slots as the log shows them. The context id is the column `context` of a
+usual click log, otherwise the row's place in the file (0, 1, …), unless columns are named for it.
+
+Saito, Aihara, Matsutani, Narita (2021), Open Bandit Dataset and Pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from comband.evaluation.logs.columns import as_floats, as_keys, as_rewards
+from comband.evaluation.logs.faults import Faults
+from comband.evaluation.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.evaluation.logs.tables import TableFile
+from comband.page.catalogue import spelt_numbers
+
+COLUMNS = ("item_id", "position", "click", "propensity_score")
+USUAL = ("item", "position", "reward", "propensity")
+
+
+def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of one-slot rounds of the Open Bandit dataset."""
+    return _rounds(table, list_size, context, faults, COLUMNS, "an Open Bandit log")
+
+
+def usual_rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of one-slot rounds of any other click log."""
+    key = list(context) or (["context"] if "context" in table.names else [])
+    return _rounds(table, list_size, key, faults, USUAL, "a log with one slot per row")
+
+
+def _rounds(
+    table: TableFile, list_size: int, context: Sequence[str], faults: Faults, columns: Sequence[str], what: str
+) -> Iterator[RawRounds]:
+    need_columns(table, [*columns, *context], what)
+    for piece in table.pieces([*columns, *context], faults):
+        own = [table.called(name) for name in columns]
+        converters = (as_keys, as_keys, as_rewards, as_floats)
+        wanted = [([name], convert, said) for name, convert, said in zip(columns, converters, own, strict=True)]
+        kept, (items, positions, clicks, propensities) = matrices(piece, wanted, list_size=1, faults=faults)
+        if context:
+            contexts, good = context_keys(piece, context, faults)
+        else:
+            contexts, good = piece.rows - 1, np.ones(len(piece), dtype=bool)
+        slots = positions[:, 0]
+        if slots.dtype == object:  # some are no numbers; those are in no slot
+            slots = spelt_numbers(slots)[0]
+        outside = (slots < 1) | (slots > list_size)
+        if list_size == 1:  # a candidate has one item, for whichever slot
+            outside, slots = slots < 0, np.ones_like(slots)
+        faults.add(
+            "wrong position",
+            [
+                (int(piece.rows[kept[i]]), f"{own[1]} {positions[i, 0]} is not among 1 … {list_size}")
+                for i in outside.nonzero()[0]
+            ],
+        )
+        fine = good[kept] & ~outside
+        kept = kept[fine]
+        yield RawRounds(
+            rows=piece.rows[kept],
+            ids=None,
+            contexts=contexts[kept],
+            items=items[fine],
+            rewards=clicks[fine],
+            propensities=propensities[fine],
+            positions=slots[fine, None] - 1,
+        )
+
+
+OPEN_BANDIT = LogFormat(
+    name="obd",
+    title="Open Bandit dataset",
+    rounds=rounds,
+    columns=COLUMNS,
+    slots=1,
+    positional=True,
+    row_by_row=True,
+    meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks per slot",
+)
+ONE_SLOT = replace(
+    OPEN_BANDIT,
+    name="one-slot",
+    title="each row a slot by itself",
+    rounds=usual_rounds,
+    columns=USUAL,
+    meaning="each row is taken for a round of one slot, since no column says which rows were shown together; its "
+    "propensity is that of the item in that slot, and values are rewards per slot",
+)
