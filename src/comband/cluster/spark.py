@@ -39,6 +39,8 @@ def session_of(where: str) -> Iterator[Any]:
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = "4"  # for a cluster it is 200
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers of this machine have what we have
+        if "PYTHONPATH" in os.environ:  # also if it changed since a virtual machine was started, which has its own copy
+            settings["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
     builder = SparkSession.builder.master(master).appName("comband")
     for name, value in settings.items():
         builder = builder.config(name, value)
