@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.page.places import fit_examination, item_lists, pair_lists, placed_rounds
+from comband.page.places import examined_events, fit_examination, item_lists, pair_lists, placed_rounds
 from comband.page.problem import InputError
 from comband.page.storage import PROBLEM, check
 from comband.policies.placed import PlacedPolicies
@@ -295,3 +295,23 @@ def test_factors_need_some_rewards_of_every_place(least: Any) -> None:
     rounds, _ = slate_log(1)
     with pytest.raises(InputError, match="least"):
         fit_examination(rounds, least=least)
+
+
+def test_stated_places_give_examinations_and_pairs() -> None:
+    """By hand: an item with Q = .3 in the first place and .2 in the second, θ = (1, ½), has e = .4."""
+    problem = cb.Problem(4, 2)
+    rounds = cb.Rounds.from_log(
+        [0],
+        lists=[[2, 1]],
+        rewards=[[1, 0]],
+        propensities=[[0.5, 0.6]],
+        problem=problem,
+        placements=[[[0.3, 0.2], [0.2, 0.4]]],
+    )
+    read = placed_rounds(rounds, (1.0, 0.5)).events()
+    assert read.actions.tolist() == [4, 5]
+    assert np.allclose(read.propensities, [0.4, 0.8])
+    assert np.allclose(examined_events(rounds.events(), (1.0, 0.5)).propensities, [0.4, 0.8])
+    assert np.allclose(placed_rounds(rounds, "pairs").decisions.propensities, [[0.3, 0.4]])
+    assert read.placements is None
+    assert placed_rounds(rounds, "pairs").decisions.placements is None

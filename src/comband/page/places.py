@@ -7,8 +7,9 @@ set of its pairs:
 - *examination*: the reward of y in place k has the mean rel(x, y)·θ_k, so V(π) = Σ_y rel(x, y)·θ_{k_π(y)}. With e(x, y)
   = Σ_k Q(x, y, k)·θ_k a reward r of y, wherever it was shown, estimates rel(x, y) by r/e(x, y), hence speaks of *all*
   pairs (y, k) of the item, with weights r·θ_k/e(x, y), as if (y, k) had been shown with "propensity" e(x, y)/θ_k. Of
-  these pairs a candidate has one at most. In random order e(x, y) = q(x, y)·Θ/m, where q is the probability that y is
-  anywhere in the list and Θ = Σ_k θ_k.
+  these pairs a candidate has one at most. Q(x, y, k) are the decisions' `placements`; where these are left out lists
+  were in random order, and e(x, y) = q(x, y)·Θ/m, where q is the probability that y is anywhere in the list and
+  Θ = Σ_k θ_k.
 """
 
 from __future__ import annotations
@@ -56,8 +57,22 @@ def item_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(lists // np.int32(lists.shape[-1]), dtype=np.int32)
 
 
+def examinations(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e(x, y) = Σ_k Q(x, y, k)·θ_k of each shown item; in random order that is q(x, y)·Θ/m."""
+    if shown.placements is None:
+        return np.asarray(shown.propensities * theta.mean())
+    return np.asarray(shown.placements @ theta)
+
+
+def _of_pairs(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e(x, y)/θ_k (…, m) of the pairs of each shown item."""
+    if shown.placements is None:
+        return np.asarray(shown.propensities[..., None] * (theta.mean() / theta))
+    return np.asarray(examinations(shown, theta)[..., None] / theta)
+
+
 def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rounds:
-    """The rounds as they speak of pairs: (n, m) of them for "pairs", (n, m²) for factors, in random order.
+    """The rounds as they speak of pairs: (n, m) of them for "pairs", (n, m²) for factors.
 
     Propensities of the latter are e(x, y)/θ_k and may exceed 1. Rewards stand there m times; if the pairs of an item
     `share` its reward, rewards and "propensities" are divided by m, which leaves weights alone and sums as they were.
@@ -69,21 +84,23 @@ def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rou
     decisions, rewards = rounds.decisions, rounds.rewards
     if reading == "pairs":
         lists, propensities = pair_lists(decisions.lists), decisions.propensities
+        if decisions.placements is not None:
+            propensities = np.diagonal(decisions.placements, axis1=1, axis2=2).copy()
     else:
         theta = np.array(reading)
         k = np.arange(m, dtype=np.int32)
         lists = np.repeat(pair_lists(decisions.lists) - k, m, axis=1) + np.tile(k, m)
-        propensities = np.repeat(decisions.propensities, m, axis=1) * np.tile(theta.mean() / theta, m)
+        propensities = _of_pairs(decisions, theta).reshape(lists.shape)
         rewards = np.repeat(rewards, m, axis=1)
         if share:
             rewards, propensities = rewards / m, propensities / m
     columns = {name: getattr(decisions, name) for name in Decisions.SCHEMA}
-    columns.update(lists=lists, propensities=propensities)
+    columns.update(lists=lists, propensities=propensities, placements=None)
     return Rounds._of_checked(Decisions._of_checked(**columns), rewards)
 
 
 def examined_events(events: Events, places: Places) -> Events:
-    """Events of items in random order as they speak of pairs under factors: m for each, as in `placed_rounds`.
+    """Events of items as they speak of pairs under factors: m for each, as in `placed_rounds`.
 
     Where an item was shown does not matter to them: weights are those of the item.
     """
@@ -96,7 +113,8 @@ def examined_events(events: Events, places: Places) -> Events:
         rows=np.repeat(events.rows, m),
         actions=np.asarray(np.repeat(events.actions * np.int32(m), m) + np.tile(k, n), dtype=np.int32),
         rewards=np.repeat(events.rewards, m),
-        propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),
+        propensities=_of_pairs(events, theta).reshape(-1),
+        placements=None,
     )
 
 

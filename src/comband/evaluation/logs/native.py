@@ -7,6 +7,7 @@
 | `items` | the shown list; or columns `item_0`, `item_1`, …, counted from 0 or from 1 |
 | `rewards` | what each shown item brought, in [0, 1] (true and false are 1 and 0); or `reward_0`, … |
 | `propensities` | the probability, given the context, that the item is anywhere in the list; or `propensity_0`, … |
+| `placements` | of each item in turn, the probability of each place, m·m (optional: all alike); or `placement_0`, … |
 | `positions` | the place of each item, counted from 0 or 1 (optional: its place in the list); or `position_0`, … |
 
 Positions are read where rewards depend on item and place (`read_log(places="pairs")`); propensities are then those of
