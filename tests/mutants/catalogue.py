@@ -52,6 +52,7 @@ TOTALS = "tests/explore/explorers/test_midzuno.py"
 LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
+PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
@@ -1174,14 +1175,91 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/certify/test_placed.py::test_explorers_say_what_rewards_are_divided_by",),
     ),
     Mutant(
-        "statistics/place_guard.py::PlaceGuard.update",
-        "before = self._counts + np.cumsum(shares, axis=0) - shares",
-        "before = self._counts + np.cumsum(shares, axis=0)",
+        "_kernels/place_bets.py::bet_on_places",
+        "bets[0] += own_stake * r * (fitted[j] / stated[j] * due / due_fitted - 1.0)",
+        "bets[0] += own_stake * r * (fitted[j] / stated[j] - 1.0)",
+        "the place guard bets as if all places of an item were equally likely",
+        (f"{PLACE_GUARD}::test_bets_have_mean_one_in_any_known_order",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "bets[a + 1] += stake * r * (others[a, j] / stated[j] * due / due_others[a] - 1.0)",
+        "bets[a + 1] += stake * r * (others[a, j] * due / due_others[a] - 1.0)",
+        "the place guard forgets the stated factors: right ones give alarm",
+        (f"{PLACE_GUARD}::test_bets_have_mean_one_in_any_known_order",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "fitted[k] = (counts[k] + prior[k]) / (exposures[k] + 1.0)",
+        "fitted[k] = (counts[k] + rewards[i, k] + prior[k]) / (exposures[k] + 1.0)",
         "the place guard bets on a click that it has seen",
         (
-            "tests/statistics/test_place_guard.py::test_the_guard_is_the_plain_product",
-            "tests/statistics/test_place_guard.py::test_bets_have_mean_one_where_places_do_not_matter",
+            f"{PLACE_GUARD}::test_the_guard_is_the_plain_product",
+            f"{PLACE_GUARD}::test_bets_have_mean_one_where_places_do_not_matter",
         ),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "exposures[k] += r / total * row[k] / due_fitted",
+        "exposures[k] += r / total / m",
+        "in natural order the first player takes the places of often shown items for effects of places",
+        (f"{PLACE_GUARD}::test_the_guard_of_a_known_order_is_its_twin",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::stake_against",
+        "1.0 / max(min(1.0, max_reward), max_reward * (1.0 - smallest / largest))",
+        "1.0 / min(1.0, max_reward)",
+        "where a round may hold several rewards the place guard stakes more than it has",
+        (f"{PLACE_GUARD}::test_the_guard_of_a_known_order_is_its_twin",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.update",
+        "(by_total=given is None and self.places is None)",
+        "(by_total=self.places is None)",
+        "stakes follow the rewards of a list though its order follows its items",
+        (f"{PLACE_GUARD}::test_stakes_do_not_follow_rewards_where_the_order_follows_the_set",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.noticeable",
+        "margin = evidence - _SURE * np.sqrt(variance) - np.log(1 / self.level)",
+        "margin = evidence + _SURE * np.sqrt(variance) - np.log(1 / self.level)",
+        "a result says that effects would have been noticed that mostly would not",
+        (f"{PLACE_GUARD}::test_it_says_so_in_natural_order_too",),
+    ),
+    Mutant(
+        "certify/watch.py::PlacesGuard._look",
+        "reading_of(self.problem).PLACED",
+        "False",
+        "rewards that may depend on their place in any way are watched for depending on it",
+        ("tests/certify/test_placed.py::test_the_place_guard_looks_at_what_decisions_state",),
+    ),
+    Mutant(
+        "certify/watch.py::PlacesGuard._look",
+        "self.places.update(rewards[kept], np.where(np.isnan(rows), 1 / self.problem.list_size, rows)[kept])",
+        "self.places.update(rewards[kept])",
+        "lists in natural order are watched as if their order were random",
+        ("tests/certify/test_placed.py::test_the_place_guard_looks_at_what_decisions_state",),
+    ),
+    Mutant(
+        "page/places.py::_of_places",
+        "p = Q * theta",
+        "p = 0 * Q + theta",
+        "factors are fitted as if the order were random",
+        (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
+    ),
+    Mutant(
+        "page/places.py::fit_factors",
+        "np.add.at(per_round, i, r[:, None] * (np.eye(m)[j] - p))",
+        "per_round = r[:, None] * (np.eye(m)[j] - p)",
+        "rewards that come together are taken for independent ones in the errors of factors",
+        (f"{PLACES}::test_errors_of_a_fit_count_rounds_not_rewards",),
+    ),
+    Mutant(
+        "page/places.py::fit_factors",
+        "theta * np.sqrt(np.maximum(np.diag(inverse @ (per_round.T @ per_round) @ inverse), 0.0))",
+        "theta * np.sqrt(np.maximum(np.diag(inverse), 0.0)) / 2",
+        "errors of factors are half of what they are",
+        (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
     ),
     Mutant(
         "page/places.py::examined_events",
