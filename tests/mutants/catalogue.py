@@ -53,6 +53,7 @@ LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
+PLACEMENTS = "tests/evaluation/test_placements.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
@@ -1260,6 +1261,55 @@ MUTANTS: tuple[Mutant, ...] = (
         "theta * np.sqrt(np.maximum(np.diag(inverse), 0.0)) / 2",
         "errors of factors are half of what they are",
         (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
+    ),
+    Mutant(
+        "page/places.py::examinations",
+        "np.asarray(shown.placements @ theta)",
+        "np.asarray(shown.propensities * theta.mean())",
+        "rewards in natural order are weighed by factors as if the order were random",
+        (f"{PLACEMENTS}::test_estimates_are_unbiased_under_each_reading[factors-0]",),
+    ),
+    Mutant(
+        "page/places.py::placed_rounds",
+        "np.diagonal(decisions.placements, axis1=1, axis2=2).copy()",
+        "decisions.placements.sum(axis=2)",
+        "pairs are weighed by the probability of the item anywhere",
+        (f"{PLACEMENTS}::test_estimates_are_unbiased_under_each_reading[pairs-0]",),
+    ),
+    Mutant(
+        "evaluation/logs/native.py::placed_rounds",
+        "np.take_along_axis(known, at[:, :, None], axis=2)[:, :, 0]",
+        "known[:, :, 0]",
+        "a log's pairs all have the probability of the first place",
+        (f"{PLACEMENTS}::test_files_are_read_under_each_reading",),
+    ),
+    Mutant(
+        "evaluation/logs/native.py::examined_rounds",
+        "(placements=np.take_along_axis(known, order[:, :, None], axis=1))",
+        "(placements=known)",
+        "items that are not written in the order of places get those of others",
+        (f"{PLACEMENTS}::test_items_may_stand_in_another_order_than_that_of_places",),
+    ),
+    Mutant(
+        "evaluation/parts.py::Sample.weights",
+        "np.asarray(self._shown / (self.propensities * self._counted))",
+        "np.asarray(1 / self.propensities)",
+        "right placements are called wrong: what items weigh is not m in natural order",
+        (f"{PLACEMENTS}::test_what_items_weigh_and_lose_by_factors",),
+    ),
+    Mutant(
+        "evaluation/parts.py::Sample.losses",
+        "largest = largest * self._shown / self._shown.min()",
+        "largest = largest * self._shown",
+        "an item in a late place loses less than nothing, which is cut off: upper ends of intervals are too low",
+        (f"{PLACEMENTS}::test_what_items_weigh_and_lose_by_factors",),
+    ),
+    Mutant(
+        "evaluation/logs/checks.py::possible_places",
+        "(np.abs(sums - propensities) <= _AGREE) | (np.abs(own - propensities) <= _AGREE)",
+        "propensities <= np.inf",
+        "placements of other items than those that were shown are believed",
+        (f"{PLACEMENTS}::test_placements_that_cannot_be_are_told_by_row",),
     ),
     Mutant(
         "page/places.py::examined_events",

@@ -181,7 +181,7 @@ class ChangeGuard(BuiltInGuard):
 
 
 class PlacesGuard(BuiltInGuard):
-    """Whether rewards come from places as the problem says, of lists that were shown in an order of known chances.
+    """Whether rewards come from places as the problem says, of lists whose probabilities of places are known.
 
     Rounds are looked at in the order of decisions, when they enter the evidence: when an answer comes may depend on its
     place. Where rewards may depend on item and place in any way there is nothing to watch.

@@ -164,7 +164,7 @@ class Factors(tuple[float, ...]):
 
 
 def fit_examination(rounds: Rounds, *, least: int = 10) -> Factors:
-    """Factors θ/θ_0 of places, with standard errors, from rounds whose lists were shown in an order of known chances.
+    """Factors θ/θ_0 of places, with standard errors, from rounds in an order whose probabilities are known.
 
     Given its context and that it was rewarded, an item was in place k with probability Q(k)·θ_k/Σ_j Q(j)·θ_j, where
     Q(k) is the chance of that place for it. The factors maximise Σ r·log of that over all rewards r, which is concave
