@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import comband as cb
+from comband.certify.notifications import Entered, Told
 from comband.certify.watch import PlacesGuard
 from comband.explore.explorers import ExaminationExplorer, MixtureExplorer, PairExplorer, Standing, explorer_from_state
 from comband.page.places import fit_examination, pair_problem, placed_rounds
 from comband.page.problem import InputError
 from comband.policies.placed import PlacedPolicies
+from comband.statistics.place_guard import PlaceGuard
 from comband.worlds import Batch
 from tests.certify.test_validity import most_allowed
 from tests.strategies import random_policies
@@ -267,6 +270,54 @@ def test_rewards_enter_the_place_guard_in_the_order_of_decisions() -> None:
         learner.tell(*part)
     assert learner.watch[PlacesGuard].places.n_rounds == 2000
     assert not learner.watch.warnings
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_place_guard_looks_at_what_decisions_state(reading: str) -> None:
+    """Whatever was told first, rounds enter in their order, with the probabilities of places of their decisions."""
+    problem = cb.Problem(20, 3, 1, places=READINGS[reading])
+    rng = np.random.default_rng(6)
+    n = 200
+    rewards = np.eye(3)[rng.integers(3, size=n)] * (rng.random((n, 1)) < 0.5)
+    rows = rng.dirichlet(np.ones(4), size=(n, 3))[:, :, :3]
+    decisions = cb.Decisions(
+        ids=np.arange(n),
+        lists=np.tile(np.array([4, 2, 7], dtype=np.int32), (n, 1)),
+        propensities=rows.sum(axis=2),
+        epochs=np.zeros(n, dtype=np.int64),
+        contexts=np.arange(n),
+        placements=rows,
+    )
+    watched: Any = SimpleNamespace(problem=problem)
+    epochs: Any = None
+
+    def entered(n: int) -> Entered:
+        none, block = np.empty(0, dtype=np.int64), SimpleNamespace(n_rounds=n)
+        epoch = SimpleNamespace(explorer=SimpleNamespace(random_order=False))
+        return Entered(cast(Any, block), cast(Any, epoch), True, n, none, none)
+
+    guard = PlacesGuard(watched)
+    for part in (slice(50, 120), slice(0, 50)):
+        guard.observe(Told(decisions[part], epochs, rewards[part]))
+    guard.observe(entered(90))
+    again = PlacesGuard(watched)
+    again.restore(guard.state())
+    for one in (guard, again):
+        one.observe(Told(decisions[120:], epochs, rewards[120:]))
+        one.observe(entered(110))
+        if reading == "pairs":
+            assert one.places.n_rounds == 0
+            continue
+        plain = PlaceGuard(None if reading == "shuffled" else tuple(THETA), list_size=3, max_reward=1)
+        plain.update(rewards, rows)
+        assert one.places.n_rounds == plain.n_rounds == plain.n_known > 50
+        assert one.places.log_evidence == plain.log_evidence
+        assert one.places.state()["log_wealth"] == plain.state()["log_wealth"]
+    # Decisions that state none, of an explorer that does not show lists in random order, are not looked at.
+    silent = PlacesGuard(watched)
+    silent.observe(Told(replace(decisions, placements=None), epochs, rewards))
+    silent.observe(entered(n))
+    assert silent.places.n_rounds == 0
 
 
 def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> bool | None:

@@ -139,6 +139,18 @@ def test_says_which_column_differs(column: str) -> None:
     assert take(ledger, batch, np.zeros((2, 2)))[1].accepted == 2
 
 
+def test_probabilities_of_places_are_part_of_the_record() -> None:
+    ledger = Ledger()
+    made = replace(decisions(0, 20), placements=np.full((20, 2, 2), 0.25))
+    ledger.issue(made, context_digests(made.contexts))
+    other = np.full((20, 2, 2), 0.25)
+    other[7, 1] = 0.3, 0.2
+    for told in (replace(made, placements=other), replace(made, placements=None)):
+        with pytest.raises(UnknownDecisionError, match="its list or propensities differ"):
+            ledger.admit(told, np.zeros((20, 2)))
+    assert take(ledger, made[:], np.zeros((20, 2)))[1].accepted == 20
+
+
 def test_admitting_changes_nothing_until_it_is_settled() -> None:
     ledger = Ledger()
     batch = issue(ledger, 3)

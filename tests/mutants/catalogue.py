@@ -52,6 +52,8 @@ TOTALS = "tests/explore/explorers/test_midzuno.py"
 LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
+PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
+PLACEMENTS = "tests/evaluation/test_placements.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
@@ -1174,14 +1176,140 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/certify/test_placed.py::test_explorers_say_what_rewards_are_divided_by",),
     ),
     Mutant(
-        "statistics/place_guard.py::PlaceGuard.update",
-        "before = self._counts + np.cumsum(shares, axis=0) - shares",
-        "before = self._counts + np.cumsum(shares, axis=0)",
+        "_kernels/place_bets.py::bet_on_places",
+        "bets[0] += own_stake * r * (fitted[j] / stated[j] * due / due_fitted - 1.0)",
+        "bets[0] += own_stake * r * (fitted[j] / stated[j] - 1.0)",
+        "the place guard bets as if all places of an item were equally likely",
+        (f"{PLACE_GUARD}::test_bets_have_mean_one_in_any_known_order",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "bets[a + 1] += stake * r * (others[a, j] / stated[j] * due / due_others[a] - 1.0)",
+        "bets[a + 1] += stake * r * (others[a, j] * due / due_others[a] - 1.0)",
+        "the place guard forgets the stated factors: right ones give alarm",
+        (f"{PLACE_GUARD}::test_bets_have_mean_one_in_any_known_order",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "fitted[k] = (counts[k] + prior[k]) / (exposures[k] + 1.0)",
+        "fitted[k] = (counts[k] + rewards[i, k] + prior[k]) / (exposures[k] + 1.0)",
         "the place guard bets on a click that it has seen",
         (
-            "tests/statistics/test_place_guard.py::test_the_guard_is_the_plain_product",
-            "tests/statistics/test_place_guard.py::test_bets_have_mean_one_where_places_do_not_matter",
+            f"{PLACE_GUARD}::test_the_guard_is_the_plain_product",
+            f"{PLACE_GUARD}::test_bets_have_mean_one_where_places_do_not_matter",
         ),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::bet_on_places",
+        "exposures[k] += r / total * row[k] / due_fitted",
+        "exposures[k] += r / total / m",
+        "in natural order the first player takes the places of often shown items for effects of places",
+        (f"{PLACE_GUARD}::test_the_guard_of_a_known_order_is_its_twin",),
+    ),
+    Mutant(
+        "_kernels/place_bets.py::stake_against",
+        "1.0 / max(min(1.0, max_reward), max_reward * (1.0 - smallest / largest))",
+        "1.0 / min(1.0, max_reward)",
+        "where a round may hold several rewards the place guard stakes more than it has",
+        (f"{PLACE_GUARD}::test_the_guard_of_a_known_order_is_its_twin",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.update",
+        "(by_total=given is None and self.places is None)",
+        "(by_total=self.places is None)",
+        "stakes follow the rewards of a list though its order follows its items",
+        (f"{PLACE_GUARD}::test_stakes_do_not_follow_rewards_where_the_order_follows_the_set",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.noticeable",
+        "margin = evidence - _SURE * np.sqrt(variance) - np.log(1 / self.level)",
+        "margin = evidence + _SURE * np.sqrt(variance) - np.log(1 / self.level)",
+        "a result says that effects would have been noticed that mostly would not",
+        (f"{PLACE_GUARD}::test_it_says_so_in_natural_order_too",),
+    ),
+    Mutant(
+        "certify/watch.py::PlacesGuard._look",
+        "reading_of(self.problem).PLACED",
+        "False",
+        "rewards that may depend on their place in any way are watched for depending on it",
+        ("tests/certify/test_placed.py::test_the_place_guard_looks_at_what_decisions_state",),
+    ),
+    Mutant(
+        "certify/watch.py::PlacesGuard._look",
+        "self.places.update(rewards[kept], np.where(np.isnan(rows), 1 / self.problem.list_size, rows)[kept])",
+        "self.places.update(rewards[kept])",
+        "lists in natural order are watched as if their order were random",
+        ("tests/certify/test_placed.py::test_the_place_guard_looks_at_what_decisions_state",),
+    ),
+    Mutant(
+        "page/places.py::_of_places",
+        "p = Q * theta",
+        "p = 0 * Q + theta",
+        "factors are fitted as if the order were random",
+        (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
+    ),
+    Mutant(
+        "page/places.py::fit_factors",
+        "np.add.at(per_round, i, r[:, None] * (np.eye(m)[j] - p))",
+        "per_round = r[:, None] * (np.eye(m)[j] - p)",
+        "rewards that come together are taken for independent ones in the errors of factors",
+        (f"{PLACES}::test_errors_of_a_fit_count_rounds_not_rewards",),
+    ),
+    Mutant(
+        "page/places.py::fit_factors",
+        "theta * np.sqrt(np.maximum(np.diag(inverse @ (per_round.T @ per_round) @ inverse), 0.0))",
+        "theta * np.sqrt(np.maximum(np.diag(inverse), 0.0)) / 2",
+        "errors of factors are half of what they are",
+        (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
+    ),
+    Mutant(
+        "page/places.py::examinations",
+        "np.asarray(shown.placements @ theta)",
+        "np.asarray(shown.propensities * theta.mean())",
+        "rewards in natural order are weighed by factors as if the order were random",
+        (f"{PLACEMENTS}::test_estimates_are_unbiased_under_each_reading[factors-0]",),
+    ),
+    Mutant(
+        "page/places.py::placed_rounds",
+        "np.diagonal(decisions.placements, axis1=1, axis2=2).copy()",
+        "decisions.placements.sum(axis=2)",
+        "pairs are weighed by the probability of the item anywhere",
+        (f"{PLACEMENTS}::test_estimates_are_unbiased_under_each_reading[pairs-0]",),
+    ),
+    Mutant(
+        "evaluation/logs/native.py::placed_rounds",
+        "np.take_along_axis(known, at[:, :, None], axis=2)[:, :, 0]",
+        "known[:, :, 0]",
+        "a log's pairs all have the probability of the first place",
+        (f"{PLACEMENTS}::test_files_are_read_under_each_reading",),
+    ),
+    Mutant(
+        "evaluation/logs/native.py::examined_rounds",
+        "(placements=np.take_along_axis(known, order[:, :, None], axis=1))",
+        "(placements=known)",
+        "items that are not written in the order of places get those of others",
+        (f"{PLACEMENTS}::test_items_may_stand_in_another_order_than_that_of_places",),
+    ),
+    Mutant(
+        "evaluation/parts.py::Sample.weights",
+        "np.asarray(self._shown / (self.propensities * self._counted))",
+        "np.asarray(1 / self.propensities)",
+        "right placements are called wrong: what items weigh is not m in natural order",
+        (f"{PLACEMENTS}::test_what_items_weigh_and_lose_by_factors",),
+    ),
+    Mutant(
+        "evaluation/parts.py::Sample.losses",
+        "largest = largest * self._shown / self._shown.min()",
+        "largest = largest * self._shown",
+        "an item in a late place loses less than nothing, which is cut off: upper ends of intervals are too low",
+        (f"{PLACEMENTS}::test_what_items_weigh_and_lose_by_factors",),
+    ),
+    Mutant(
+        "evaluation/logs/checks.py::possible_places",
+        "(np.abs(sums - propensities) <= _AGREE) | (np.abs(own - propensities) <= _AGREE)",
+        "propensities <= np.inf",
+        "placements of other items than those that were shown are believed",
+        (f"{PLACEMENTS}::test_placements_that_cannot_be_are_told_by_row",),
     ),
     Mutant(
         "page/places.py::examined_events",

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 import comband as cb
-from comband.page.places import fit_examination, item_lists, pair_lists, placed_rounds
+from comband.page.places import (
+    examined_events,
+    fit_examination,
+    fit_factors,
+    item_lists,
+    pair_lists,
+    placed_rounds,
+)
 from comband.page.problem import InputError
 from comband.page.storage import PROBLEM, check
 from comband.policies.placed import PlacedPolicies
 from comband.statistics.importance import round_values
+from tests.statistics.place_laws import all_lists, inclusion, placements
 from tests.strategies import random_policies
 
 K, M = 5, 3
@@ -283,6 +293,88 @@ def test_factors_are_fitted_on_random_orders() -> None:
         fit_examination(log.events())  # type: ignore[arg-type]
 
 
+def natural_log(factors: Any, n: int, seed: int, share: float = 0.1) -> cb.Rounds:
+    """n rounds in natural order, some in random order, with independent clicks: several in some rounds."""
+    rng = np.random.default_rng([seed, 5])
+    q = inclusion(np.array([0.9, 0.7, 0.5, 0.4, 0.3]), M)
+    known, cuts = placements(q, M, share), all_lists(q, M)
+    lists = np.array([one for _, one in cuts], dtype=np.int32)[rng.choice(len(cuts), size=n, p=[p for p, _ in cuts])]
+    shuffled = rng.random(n) < share
+    lists[shuffled] = rng.permuted(lists[shuffled], axis=1)
+    relevance = np.linspace(0.8, 0.2, K)
+    return cb.Rounds.from_log(
+        np.zeros(n, dtype=int),
+        lists=lists,
+        rewards=(rng.random((n, M)) < relevance[lists] * np.array(factors)).astype(float),
+        propensities=known.sum(axis=1)[lists],
+        problem=cb.Problem(K, M),
+        placements=known[lists],
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_factors_are_fitted_in_any_known_order(share: float) -> None:
+    """The mean square of 300 errors over their standard errors is near 1: within what 300 normal ones exceed with
+    probability 1e-7, and somewhat more, since errors of factors are skewed.
+    """
+    fits = [fit_examination(natural_log(FACTORS, 1500, seed, share)) for seed in range(300)]
+    z = (np.array(fits)[:, 1:] - FACTORS[1:]) / np.array([fit.standard_errors[1:] for fit in fits])
+    assert ((z**2).sum(axis=0) > 0.9 * chi2.ppf(1e-7, 300)).all()
+    assert ((z**2).sum(axis=0) < 1.1 * chi2.isf(1e-7, 300)).all()
+    assert (np.abs(z.mean(axis=0)) < 6 / np.sqrt(300)).all()
+    assert all(fit[0] == 1 and fit.standard_errors[0] == 0 for fit in fits)
+
+
+def test_the_fit_is_the_most_likely_one() -> None:
+    rounds = natural_log(FACTORS, 2000, 1)
+    known: Any = rounds.decisions.placements
+    i, j = np.nonzero(rounds.rewards)
+
+    def likelihood(theta: NDArray[np.float64]) -> float:
+        return float(np.log(theta[j] * known[i, j, j] / (known[i, j] @ theta)).sum())
+
+    fitted = np.array(fit_examination(rounds))
+    for k, factor in product((1, 2), (0.99, 1.01)):
+        other = fitted.copy()
+        other[k] *= factor
+        assert likelihood(other) < likelihood(fitted)
+
+
+def test_in_random_order_the_fit_is_that_of_sums() -> None:
+    """With one click per round the errors are θ_k·√(1/n_k + 1/n_0), and equal placements say the same."""
+    rng = np.random.default_rng(8)
+    rewards = np.eye(3)[rng.choice(3, size=700, p=[0.5, 0.3, 0.2])]
+    counts = rewards.sum(axis=0)
+    for known in (None, np.full((700, 3, 3), 0.2)):
+        fitted = fit_factors(rewards, known)
+        assert fitted == pytest.approx(tuple(counts / counts[0]))
+        errors = counts / counts[0] * np.sqrt(1 / counts + 1 / counts[0])
+        assert fitted.standard_errors[1:] == pytest.approx(tuple(errors[1:]))
+
+
+def test_errors_of_a_fit_count_rounds_not_rewards() -> None:
+    """Where all three items are always answered together the places are known to be alike, without any error."""
+    rewards = np.repeat([[1.0, 1.0, 1.0]], 50, axis=0)
+    fitted = fit_factors(rewards, None)
+    assert tuple(fitted) == (1, 1, 1)
+    assert fitted.standard_errors == pytest.approx((0, 0, 0), abs=1e-9)
+
+
+def test_fitted_factors_are_passed_on() -> None:
+    fitted = fit_examination(natural_log(FACTORS, 2000, 2))
+    assert pickle.loads(pickle.dumps(fitted)).standard_errors == fitted.standard_errors
+    assert cb.Problem(K, M, places=fitted).places == tuple(fitted)
+
+
+def test_orders_that_tell_nothing_of_places_are_refused() -> None:
+    """Each item is always in one place; or the places of some items have nothing to do with those of the others."""
+    rewards = np.eye(3)[np.arange(90) % 3]
+    apart = np.tile([[0.5, 0.4, 0.0], [0.4, 0.5, 0.0], [0.0, 0.0, 0.9]], (90, 1, 1))
+    for known in (np.tile(np.eye(3), (90, 1, 1)), apart):
+        with pytest.raises(InputError, match="do not tell the factors of 3 places apart"):
+            fit_factors(rewards, known)
+
+
 def test_a_problem_without_places_is_as_before() -> None:
     rounds, policies = slate_log(2, n=50)
     assert placed_rounds(rounds, None) is rounds
@@ -295,3 +387,23 @@ def test_factors_need_some_rewards_of_every_place(least: Any) -> None:
     rounds, _ = slate_log(1)
     with pytest.raises(InputError, match="least"):
         fit_examination(rounds, least=least)
+
+
+def test_stated_places_give_examinations_and_pairs() -> None:
+    """By hand: an item with Q = .3 in the first place and .2 in the second, θ = (1, ½), has e = .4."""
+    problem = cb.Problem(4, 2)
+    rounds = cb.Rounds.from_log(
+        [0],
+        lists=[[2, 1]],
+        rewards=[[1, 0]],
+        propensities=[[0.5, 0.6]],
+        problem=problem,
+        placements=[[[0.3, 0.2], [0.2, 0.4]]],
+    )
+    read = placed_rounds(rounds, (1.0, 0.5)).events()
+    assert read.actions.tolist() == [4, 5]
+    assert np.allclose(read.propensities, [0.4, 0.8])
+    assert np.allclose(examined_events(rounds.events(), (1.0, 0.5)).propensities, [0.4, 0.8])
+    assert np.allclose(placed_rounds(rounds, "pairs").decisions.propensities, [[0.3, 0.4]])
+    assert read.placements is None
+    assert placed_rounds(rounds, "pairs").decisions.placements is None

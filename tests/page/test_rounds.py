@@ -38,6 +38,10 @@ def plain(X: Any) -> list[Any]:
     return X.tolist() if isinstance(X, np.ndarray) else list(X)
 
 
+def same(a: Any, b: Any) -> bool:
+    return np.array_equal(a, b)
+
+
 def make_rounds(contexts: Any, seed: int = 0) -> cb.Rounds:
     rng = as_generator(seed)
     n = n_contexts(contexts)
@@ -336,3 +340,65 @@ def test_adding_a_part_of_events_does_not_copy_what_is_there(monkeypatch: pytest
         parts = parts + cb.Events.none(7)
     assert len(copied) == silent
     assert parts.n_rounds == n * (events.n_rounds + 7)
+
+
+def make_placed(seed: int = 0, n: int = 12) -> cb.Rounds:
+    """Rounds whose lists come in one of two orders, with the probabilities of places that follow."""
+    rng = as_generator(seed)
+    rows = np.arange(n)[:, None]
+    q = rng.uniform(0.2, 1, (n, 3))
+    stays = rng.uniform(0.1, 0.9, (n, 3))
+    placements = np.zeros((n, 3, 3))
+    placements[rows, np.arange(3), np.arange(3)] = q * stays
+    placements[rows, np.arange(3), (np.arange(3) + 1) % 3] = q * (1 - stays)
+    return cb.Rounds.from_log(
+        np.arange(n),
+        lists=random_lists(n, cb.Problem(9, 3), rng),
+        rewards=1.0 * (rng.random((n, 3)) < 0.4),
+        propensities=q,
+        problem=cb.Problem(9, 3),
+        placements=placements,
+    )
+
+
+def test_probabilities_of_places_travel_with_their_items(tmp_path: Path) -> None:
+    rounds = make_placed()
+    placements: Any = rounds.decisions.placements
+    assert not placements.flags.writeable
+    where, place = np.nonzero(rounds.rewards)
+    events = rounds.events()
+    assert same(events.placements, placements[where, place])
+    again = rounds[:5] + rounds[5:]
+    assert same(again.decisions.placements, placements)
+    assert same((rounds[:5].events() + rounds[5:].events()).placements, events.placements)
+    assert same(rounds[[3, 1]].decisions.placements, placements[[3, 1]])
+    rounds.save(tmp_path / "rounds.npz")
+    events.save(tmp_path / "events.npz")
+    assert same(cb.Rounds.load(tmp_path / "rounds.npz").decisions.placements, placements)
+    assert same(cb.Events.load(tmp_path / "events.npz").placements, events.placements)
+    frame = rounds.to_frame("pandas")
+    assert same(frame[[f"placement_{k}" for k in (1, 2, 3)]].to_numpy(), placements.reshape(-1, 3))
+
+
+def test_lists_in_random_order_join_those_with_stated_places() -> None:
+    random, stated = make_rounds(KINDS["ids"]), make_placed()
+    joined: Any = random + stated
+    assert np.allclose(joined.decisions.placements[:4], random.decisions.propensities[:, :, None] / 3)
+    assert same(joined.decisions.placements[4:], stated.decisions.placements)
+    assert same((random.events() + stated.events()).placements, joined.events().placements)
+    assert (random + random).decisions.placements is None
+
+
+def test_places_that_cannot_be_are_refused() -> None:
+    decisions: Any = make_placed().decisions
+    columns = {name: getattr(decisions, name) for name in cb.Decisions.SCHEMA}
+    for wrong, words in (
+        (decisions.placements[:, :, :2], "of each shown item, the probability of each place"),
+        (-decisions.placements, "must not be negative"),
+        (np.full((12, 3, 3), 0.5), "sum to its propensity"),
+        (decisions.placements / 2, "sum to its propensity"),
+        (np.roll(decisions.placements, 1, axis=2), "possible in the place where it was shown"),
+        (np.full((12, 3, 3), np.nan), "sum to its propensity"),
+    ):
+        with pytest.raises(cb.InputError, match=words):
+            cb.Decisions(**{**columns, "placements": wrong})

@@ -80,6 +80,8 @@ def _shown_print(i: int, ids: NDArray[np.int64], lists: NDArray[np.int32], bits:
     state = _stir(np.uint64(0x9E3779B97F4A7C15), np.uint64(ids[i]))
     for j in range(lists.shape[1]):
         state = _stir(_stir(state, np.uint64(lists[i, j])), bits[i, j])
+    for j in range(lists.shape[1], bits.shape[1]):  # probabilities of places, where they are stated
+        state = _stir(state, bits[i, j])
     return state
 
 
@@ -107,7 +109,9 @@ def issue_rows(
     and one of the context.
     """
     n = len(ids)
-    if len(lists) != n or propensity_bits.shape != lists.shape or len(contexts) != n:
+    if len(lists) != n or len(propensity_bits) != n or len(contexts) != n:
+        raise IndexError("issue_rows: shapes do not fit together")
+    if propensity_bits.shape[1] < lists.shape[1]:
         raise IndexError("issue_rows: shapes do not fit together")
     if len(epochs) != n or len(covered) != n or len(arms) != n:
         raise IndexError("issue_rows: every decision has an epoch")
@@ -145,7 +149,9 @@ def compare_rows(
     were made by `signatures[k]`. Nothing is changed.
     """
     n = len(ids)
-    if len(lists) != n or propensity_bits.shape != lists.shape or len(contexts) != n:
+    if len(lists) != n or len(propensity_bits) != n or len(contexts) != n:
+        raise IndexError("compare_rows: shapes do not fit together")
+    if propensity_bits.shape[1] < lists.shape[1]:
         raise IndexError("compare_rows: shapes do not fit together")
     if len(epochs) != n or len(covered) != n or len(arms) != n:
         raise IndexError("compare_rows: every decision has an epoch")

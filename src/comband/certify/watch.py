@@ -22,7 +22,7 @@ from comband.certify.notifications import (
     Watched,
 )
 from comband.certify.orders import OrdersGuard
-from comband.page.problem import InputError
+from comband.page.problem import TOLERANCE, InputError
 from comband.page.rounds import Decisions
 from comband.page.storage import ABSENT, Array, Default, Many, Part, State, Text, Whole, require
 from comband.policies.reading import reading_of
@@ -181,10 +181,10 @@ class ChangeGuard(BuiltInGuard):
 
 
 class PlacesGuard(BuiltInGuard):
-    """Whether rewards come from places as the problem says, of lists that were shown in random order.
+    """Whether rewards come from places as the problem says, of lists whose probabilities of places are known.
 
     Rounds are looked at in the order of decisions, when they enter the evidence: when an answer comes may depend on its
-    place.
+    place. Where rewards may depend on item and place in any way there is nothing to watch.
     """
 
     WATCHES = "places on the page do not matter beyond what was stated"
@@ -197,29 +197,46 @@ class PlacesGuard(BuiltInGuard):
         self._entered = 0  # rounds
         self._ids = np.empty(0, dtype=np.int64)  # of rewarded decisions that are told and have not entered
         self._rewards = np.empty((0, p.list_size))
+        self._placements = np.empty((0, p.list_size, p.list_size))  # NaN of those whose decisions state none
 
     def observe(self, moment: Moment) -> None:
         """Rewards, which wait until their rounds enter the evidence."""
         if isinstance(moment, Told):
             if not np.count_nonzero(moment.rewards):
                 return
-            ids = moment.decisions.ids
+            ids, known = moment.decisions.ids, moment.decisions.placements
             rewarded = np.flatnonzero(moment.rewards.any(axis=1) & (ids >= self._entered))
             if len(rewarded):
+                m = self.problem.list_size
                 joined, rewards = ids[rewarded], moment.rewards[rewarded]
+                placements = np.full((len(rewarded), m, m), np.nan) if known is None else known[rewarded]
                 if len(self._ids):
                     joined, rewards = np.concatenate([self._ids, joined]), np.concatenate([self._rewards, rewards])
+                    placements = np.concatenate([self._placements, placements])
                 if len(joined) > 1:
                     order = np.argsort(joined, kind="stable")
-                    joined, rewards = joined[order], rewards[order]
-                self._ids, self._rewards = joined, rewards
+                    joined, rewards, placements = joined[order], rewards[order], placements[order]
+                self._ids, self._rewards, self._placements = joined, rewards, placements
         elif isinstance(moment, Entered):
             self._entered += moment.block.n_rounds
             n = int(np.searchsorted(self._ids, self._entered)) if len(self._ids) else 0
             if n:
-                if getattr(moment.epoch.explorer, "random_order", False):
-                    self.places.update(self._rewards[:n])
+                self._look(n, random_order=getattr(moment.epoch.explorer, "random_order", False))
                 self._ids, self._rewards = self._ids[n:], self._rewards[n:]
+                self._placements = self._placements[n:]
+
+    def _look(self, n: int, *, random_order: bool) -> None:
+        """At the first n that wait: by the probabilities of places that their decisions state, or in random order."""
+        if reading_of(self.problem).PLACED:
+            return
+        rewards, rows = self._rewards[:n], self._placements[:n]
+        stated = ~np.isnan(rows[:, 0, 0])
+        if not stated.any():
+            if random_order:
+                self.places.update(rewards)
+        else:
+            kept = stated | random_order
+            self.places.update(rewards[kept], np.where(np.isnan(rows), 1 / self.problem.list_size, rows)[kept])
 
     @property
     def warning(self) -> str:
@@ -250,15 +267,21 @@ class PlacesGuard(BuiltInGuard):
         "entered": Whole(0),
         "ids": Array("i8", ("waiting",), 0, rising=True),
         "rewards": Array("f8", ("waiting", "m"), 0, 1),
+        "placements": Default(
+            Array("f8", ("waiting", "m", "m"), 0, 1 + TOLERANCE, missing=True),
+            lambda sizes: np.full((sizes["waiting"], sizes["m"], sizes["m"]), np.nan),
+        ),
     }
 
     def _sizes(self) -> dict[str, int]:
         return {"m": self.problem.list_size}
 
     def _agree(self) -> None:
+        stated = ~np.isnan(self._placements)
         require(
             bool((self._ids >= self._entered).all())
             and bool(self._rewards.any(axis=1).all())
+            and bool((stated.all(axis=(1, 2)) | ~stated.any(axis=(1, 2))).all())
             and bool((self._rewards.sum(axis=1) <= self.problem.max_reward * (1 + 1e-6)).all())
             and self.places.n_rounds <= self._entered,
             "rewards by place must be those of its rounds.",

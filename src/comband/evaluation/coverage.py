@@ -122,12 +122,13 @@ def bounds_without_overlap(
     both: ValueHistograms,
     best: int,
     *,
-    slots: int,
+    slots: float,
     max_reward: float,
     value_threshold: float,
     gap_threshold: float,
 ) -> tuple[Floats, Floats]:
-    """Upper bounds (P,) on values and on how much better than the best, whatever could be shown: from losses.
+    """Upper bounds (P,) on values and on how much better than the best, whatever could be shown: from losses, of a list
+    that would lose as much as `slots` items can bring.
 
     The grid of a histogram may depend on the data: its error is on the safe side whatever the grid.
     """

@@ -49,7 +49,7 @@ from comband.evaluation.parts import Part, first_look
 from comband.evaluation.pushed import pushed_down
 from comband.evaluation.totals import evaluate_totals
 from comband.page.frames import is_frame
-from comband.page.places import examined_events, least_of_pairs, placed_rounds
+from comband.page.places import examinations, examined_events, least_of_pairs, placed_rounds
 from comband.page.problem import InputError, check_fraction, check_places, check_positive
 from comband.page.rounds import Events, Rounds, check_rounds
 from comband.page.totals import TotalRounds
@@ -100,11 +100,12 @@ def evaluate(
         Events do not tell what could be shown, and need it. For totals it bounds the shares of all lists, which all
         must be possible, and can be left out only where all lists of the log are as likely as uniform ones.
     places:
-        As for `Problem`. With "pairs" propensities, and min_propensity, are those of the item in its place, which is
-        its column in `lists`; with factors they are those of the item anywhere in a list whose order was random given
-        the set. (In other orders: the mean factor of the item's place over the mean factor of all places.) What is
-        told of propensities is then about pairs of item and place. Events do with factors; of pairs, they must be those
-        of `placed_rounds`, with `PlacedPolicies`.
+        As for `Problem`. Rounds with `placements` can be read in every way, whatever their order was. Without them
+        propensities with "pairs" are those of the item in its place, which is its column in `lists`; with factors they
+        are those of the item anywhere in a list whose order was random given the set. min_propensity is about pairs in
+        the one case; in the other, where the order was not random, about Σ_k Q(x, y, k)·θ_k over the mean factor, which
+        is the propensity where it was. What is told of propensities is then about pairs of item and place. Events do
+        with factors; of pairs, they must be those of `placed_rounds`, with `PlacedPolicies`.
     law:
         For totals (`mixture_rounds`) the mixture that drew the lists as wholes: values are then by the pseudo-inverse,
         and min_propensity is known.
@@ -232,11 +233,12 @@ def _evaluate_places(
         None if sample is None else placed_rounds(sample, reading),
         reading,
         m,
-        smallest=_smallest(rounds),
+        smallest=_smallest(rounds, reading),
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
         n_rewards=len(events),
+        known=events.placements is not None,
     )
 
 
@@ -252,8 +254,11 @@ def _evaluate_pairs(
     min_propensity: float | None,
     delta: float,
     n_rewards: int,
+    known: bool,
 ) -> Evaluation:
-    """Events of pairs and a sample of such rounds; propensities that are stated are those of items."""
+    """Events of pairs and a sample of such rounds, by `known` placements or in random order; propensities that are
+    stated are those of items.
+    """
     if min_propensity is not None:
         min_propensity = least_of_pairs(check_positive("min_propensity", min_propensity), reading)
     result = _evaluate(
@@ -266,6 +271,7 @@ def _evaluate_pairs(
         delta=delta,
         slots=m,
         per_item=1 / least_of_pairs(1.0, reading),
+        factors=reading if known and reading != "pairs" else None,
     )
     return replace(result, rewards=n_rewards)
 
@@ -483,6 +489,7 @@ def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: 
         reading.places,
         reading.problem.list_size,
         n_rewards=len(reading.events),
+        known=reading.sample is not None and reading.sample.decisions.placements is not None,
         **known,
     )
 
@@ -498,12 +505,15 @@ def _evaluate(
     delta: float,
     slots: int | None = None,
     per_item: float = 1.0,
+    factors: tuple[float, ...] | None = None,
 ) -> Evaluation:
-    """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity."""
+    """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity;
+    `factors`, `Sample`.
+    """
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
-    part = Part(events, policies, shown, smallest=smallest, slots=slots)
+    part = Part(events, policies, shown, smallest=smallest, slots=slots, factors=factors)
     return evaluate_parts(
         InProcess(),
         [part],
@@ -513,6 +523,7 @@ def _evaluate(
         min_propensity=min_propensity,
         delta=delta,
         per_item=per_item,
+        losing=None if factors is None else sum(factors) / min(factors),
     )
 
 
@@ -526,8 +537,17 @@ def _check_rewards(events: Events, max_reward: float) -> None:
         raise InputError(f"rewards must lie in [0, 1], got {item:.4g}: divide all by the largest there can be.")
 
 
-def _smallest(rounds: Rounds | Events) -> float:
-    return float((rounds.decisions if isinstance(rounds, Rounds) else rounds).propensities.min(initial=1.0))
+def _smallest(rounds: Rounds | Events, places: Any = None) -> float:
+    """The smallest propensity of items: with placements that of the item in its place for pairs, and for factors what
+    it would be in random order, e(x, y) over the mean factor.
+    """
+    shown = rounds.decisions if isinstance(rounds, Rounds) else rounds
+    if places is None or shown.placements is None:
+        return float(shown.propensities.min(initial=1.0))
+    if places == "pairs":
+        return float(np.diagonal(shown.placements, axis1=1, axis2=2).min(initial=1.0))
+    theta = np.array(places)
+    return float(examinations(shown, theta / theta.mean()).min(initial=1.0))
 
 
 def check_logged_propensities(rounds: Rounds, policies: PolicySet, *, min_propensity: float) -> PropensityCheck:

@@ -31,10 +31,12 @@ def evaluate_parts(
     min_propensity: float | None,
     delta: float,
     per_item: float = 1.0,
+    losing: float | None = None,
 ) -> Evaluation:
     """Values and bounds of the candidates `names` from the parts of a log, wherever these are: `evaluate` says how.
 
-    `slots` is m, the number of items that a round of the sample shows; `per_item` is as for `LeastPropensity`.
+    `slots` is m, the number of items that a round of the sample shows; `per_item` is as for `LeastPropensity`; a list
+    can lose what `losing` items bring at most, or else what m can.
     """
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     known: Facts = work.total("counting", facts, parts, max_reward)
@@ -78,7 +80,7 @@ def evaluate_parts(
             compared.losses,
             compared.both,
             best,
-            slots=slots,
+            slots=slots if losing is None else losing,
             max_reward=max_reward,
             value_threshold=sides,
             gap_threshold=rivals,

@@ -24,12 +24,28 @@ Floats = NDArray[np.float64]
 
 
 class Sample:
-    """Whole rounds, and which of their items each candidate shows too; `slots` is m, if the lists stand for others."""
+    """Whole rounds, and which of their items each candidate shows too; `slots` is m, if the lists stand for others.
 
-    def __init__(self, rounds: Rounds, policies: PolicySet, *, slots: int | None = None) -> None:
+    With `factors` θ the rounds are those of `placed_rounds` by known placements: the item shown in place j as its pairs
+    with all places k, of "propensity" e/θ_k. In random order q·(1/q) = 1 is what an item weighs on average, and κ − r
+    what it lost. Here Σ_j Q(j)·θ_j/e = 1: an item that was shown in place j weighs θ_j/e, and a candidate that has it
+    in place k lost (θ_k/e)·(c·θ_j − r) with c = κ/min θ, which is never negative and has the mean c·θ_k − rel·θ_k.
+    """
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        policies: PolicySet,
+        *,
+        slots: int | None = None,
+        factors: tuple[float, ...] | None = None,
+    ) -> None:
         n, m = rounds.decisions.lists.shape
         self.n_policies, self.slots = len(policies), m if slots is None else slots
         self.rewards, self.propensities = rounds.rewards, rounds.decisions.propensities
+        theta = np.array(factors or ())
+        self._shown = None if factors is None else np.repeat(theta, len(theta))  # θ_j of each pair's item
+        self._counted = None if factors is None else np.tile(theta, len(theta))  # θ_k of the pair
         rows, items = np.repeat(np.arange(n), m), rounds.decisions.lists.ravel()
         self.blocks = [SharedActions.all_of(policies, rounds.decisions.contexts, rows, items)] if n else []
 
@@ -39,9 +55,18 @@ class Sample:
     def __sizeof__(self) -> int:
         return self.rewards.nbytes + self.propensities.nbytes + sum(block.nbytes for block in self.blocks)
 
+    @property
+    def weights(self) -> Floats:
+        """What each shown item weighs."""
+        if self._shown is None or self._counted is None:
+            return np.asarray(1 / self.propensities)
+        return np.asarray(self._shown / (self.propensities * self._counted))
+
     def losses(self, max_reward: float) -> tuple[Floats, Floats]:
         """What each shown item lost of the most that it can bring, and what it won, over its propensity."""
-        largest = min(1.0, max_reward)
+        largest: float | Floats = min(1.0, max_reward)
+        if self._shown is not None:
+            largest = largest * self._shown / self._shown.min()
         return np.maximum(largest - self.rewards, 0.0) / self.propensities, self.rewards / self.propensities
 
 
@@ -49,14 +74,21 @@ class Part:
     """Some rounds of a log with what the candidates would have shown: all that evaluation needs of them."""
 
     def __init__(
-        self, events: Events, policies: PolicySet, shown: Rounds | None, *, smallest: float, slots: int | None = None
+        self,
+        events: Events,
+        policies: PolicySet,
+        shown: Rounds | None,
+        *,
+        smallest: float,
+        slots: int | None = None,
+        factors: tuple[float, ...] | None = None,
     ) -> None:
         self.n_policies, self.n_rounds, self.n_rewarded = len(policies), events.n_rounds, events.n_rewarded
         self.smallest, self.rewards, self.propensities = smallest, events.rewards, events.propensities
         self.most = float(np.bincount(events.rows, events.rewards).max(initial=0.0)) if len(events) else 0.0
         asked = (events.contexts, events.rows, events.actions)
         self.blocks = [SharedActions.all_of(policies, *asked)] if len(events) else []
-        self.sample = None if shown is None else Sample(shown, policies, slots=slots)
+        self.sample = None if shown is None else Sample(shown, policies, slots=slots, factors=factors)
         self.shared = _least_shared(self.blocks, self.propensities)
         if self.sample is not None:
             self.shared = min(self.shared, _least_shared(self.sample.blocks, self.sample.propensities.ravel()))
@@ -170,7 +202,7 @@ def first_look(parts: Sequence[Part], bound: float, heaviest: float) -> FirstLoo
         for block in part.blocks:
             values.add_shared(block, earned, sums=sums)
         if part.sample is not None:
-            inverse = 1 / part.sample.propensities.ravel()
+            inverse = part.sample.weights.ravel()
             for block in part.sample.blocks:
                 weights.add_shared(block, inverse, sums=weight_sums)
     return FirstLook(values, sums, weights, weight_sums)

@@ -14,8 +14,9 @@ from comband.cluster import Work
 from comband.evaluation.joining import Joined
 from comband.evaluation.logs.candidates import CandidateLists
 from comband.evaluation.logs.columns import as_keys
+from comband.evaluation.logs.columns import list_columns as named_lists
 from comband.evaluation.logs.faults import Faults, LogError, OnError
-from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.formats import PLACEMENTS, LogFormat
 from comband.evaluation.logs.keys import ItemIndex, read_catalogue
 from comband.evaluation.logs.reading import Gather, format_for_places
 from comband.evaluation.logs.shards import Shard
@@ -149,6 +150,11 @@ def pushed_down(
         if places is not None and not isinstance(places, str):
             raise InputError("a log in a database is read as sets or as pairs; factors need read_log(…, places=…).")
         kind = format_for_places(table.format, check_places(places, 1), str(log))
+        if places is not None and named_lists(list(table.columns), *PLACEMENTS) is not None:
+            raise InputError(
+                f"{log} has placements, and a database knows one propensity per item: give a view without them whose "
+                "propensities are those of the item in its place, or read the rounds from files."
+            )
         lists = None
         if isinstance(candidates, SqlTable):
             lists = OpenLists(engine, candidates, list_columns)

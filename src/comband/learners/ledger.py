@@ -283,6 +283,8 @@ def _shown_columns(decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.
     lists, propensities = np.ascontiguousarray(decisions.lists), np.ascontiguousarray(decisions.propensities)
     if lists.shape != propensities.shape:
         raise InputError(f"decisions need a propensity for each shown action, {lists.shape}, got {propensities.shape}.")
+    if decisions.placements is not None:
+        propensities = np.concatenate([propensities, decisions.placements.reshape(len(lists), -1)], axis=1)
     return np.ascontiguousarray(decisions.ids), lists, propensities.view(np.uint64)
 
 

@@ -18,6 +18,8 @@ from comband.page.problem import (
     refuse_masked,
 )
 
+_AGREE = 1e-6  # sums of probabilities that were written with few digits
+
 
 def check_lists(
     lists: ArrayLike, problem: Problem | None = None, *, n: int | None = None, gaps: bool = False
@@ -140,6 +142,39 @@ def check_propensities(propensities: ArrayLike, *, shape: tuple[int, int]) -> ND
     if not valid_propensities(as_input(q), SMALLEST_PROPENSITY, 1 + TOLERANCE) or np.isnan(q).any():
         refuse_propensities(q)
     return np.minimum(q, 1.0)
+
+
+def check_placements(placements: NDArray[np.float64], propensities: NDArray[np.float64]) -> None:
+    """Refuse probabilities of places (n, m, m) that cannot be those of items shown with these propensities (n, m): an
+    item is possible in the place where it was shown.
+    """
+    n, m = propensities.shape
+    if placements.shape != (n, m, m):
+        raise InputError(
+            f"placements must hold, of each shown item, the probability of each place, ({n}, {m}, {m}), got "
+            f"{placements.shape}."
+        )
+    refuse_placements(placements.reshape(-1, m), propensities.reshape(-1))
+    own = np.diagonal(placements, axis1=1, axis2=2)
+    bad = ~(own >= SMALLEST_PROPENSITY)
+    if bad.any():
+        place, where = _first(bad)
+        raise InputError(
+            f"an item must be possible in the place where it was shown, got the probability {own[place]} {where} of "
+            "placements: each row must say, of the item shown there, how likely it is in every place."
+        )
+
+
+def refuse_placements(placements: NDArray[np.float64], propensities: NDArray[np.float64]) -> None:
+    """Raise if some row (E, m) is not made of probabilities of places of an item with its propensity (E,)."""
+    sums = placements.sum(axis=1)
+    bad = ~((placements >= 0).all(axis=1) & (sums <= 1 + TOLERANCE) & (sums >= propensities - _AGREE))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"probabilities of an item's places must not be negative, and sum to its propensity, got "
+            f"{placements[row].tolist()} for a propensity of {propensities[row]}."
+        )
 
 
 def refuse_propensities(q: NDArray[np.float64], *, largest: float = 1.0) -> None:

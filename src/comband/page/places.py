@@ -7,12 +7,14 @@ set of its pairs:
 - *examination*: the reward of y in place k has the mean rel(x, y)·θ_k, so V(π) = Σ_y rel(x, y)·θ_{k_π(y)}. With e(x, y)
   = Σ_k Q(x, y, k)·θ_k a reward r of y, wherever it was shown, estimates rel(x, y) by r/e(x, y), hence speaks of *all*
   pairs (y, k) of the item, with weights r·θ_k/e(x, y), as if (y, k) had been shown with "propensity" e(x, y)/θ_k. Of
-  these pairs a candidate has one at most. In random order e(x, y) = q(x, y)·Θ/m, where q is the probability that y is
-  anywhere in the list and Θ = Σ_k θ_k.
+  these pairs a candidate has one at most. Q(x, y, k) are the decisions' `placements`; where these are left out lists
+  were in random order, and e(x, y) = q(x, y)·Θ/m, where q is the probability that y is anywhere in the list and
+  Θ = Σ_k θ_k.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +25,8 @@ from comband.page.problem import InputError, Problem, check_count, check_places
 from comband.page.rounds import Decisions, Events, Rounds, check_rounds
 
 Places = Any  # what check_places gives
+_NEWTON_STEPS = 100
+_LEAST_CURVATURE = 1e-9  # per reward: with less, rewards do not tell places apart
 
 
 def factors_of(problem: Problem) -> NDArray[np.float64]:
@@ -56,8 +60,22 @@ def item_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(lists // np.int32(lists.shape[-1]), dtype=np.int32)
 
 
+def examinations(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e(x, y) = Σ_k Q(x, y, k)·θ_k of each shown item; in random order that is q(x, y)·Θ/m."""
+    if shown.placements is None:
+        return np.asarray(shown.propensities * theta.mean())
+    return np.asarray(shown.placements @ theta)
+
+
+def _of_pairs(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e(x, y)/θ_k (…, m) of the pairs of each shown item."""
+    if shown.placements is None:
+        return np.asarray(shown.propensities[..., None] * (theta.mean() / theta))
+    return np.asarray(examinations(shown, theta)[..., None] / theta)
+
+
 def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rounds:
-    """The rounds as they speak of pairs: (n, m) of them for "pairs", (n, m²) for factors, in random order.
+    """The rounds as they speak of pairs: (n, m) of them for "pairs", (n, m²) for factors.
 
     Propensities of the latter are e(x, y)/θ_k and may exceed 1. Rewards stand there m times; if the pairs of an item
     `share` its reward, rewards and "propensities" are divided by m, which leaves weights alone and sums as they were.
@@ -69,21 +87,23 @@ def placed_rounds(rounds: Rounds, places: Places, *, share: bool = False) -> Rou
     decisions, rewards = rounds.decisions, rounds.rewards
     if reading == "pairs":
         lists, propensities = pair_lists(decisions.lists), decisions.propensities
+        if decisions.placements is not None:
+            propensities = np.diagonal(decisions.placements, axis1=1, axis2=2).copy()
     else:
         theta = np.array(reading)
         k = np.arange(m, dtype=np.int32)
         lists = np.repeat(pair_lists(decisions.lists) - k, m, axis=1) + np.tile(k, m)
-        propensities = np.repeat(decisions.propensities, m, axis=1) * np.tile(theta.mean() / theta, m)
+        propensities = _of_pairs(decisions, theta).reshape(lists.shape)
         rewards = np.repeat(rewards, m, axis=1)
         if share:
             rewards, propensities = rewards / m, propensities / m
     columns = {name: getattr(decisions, name) for name in Decisions.SCHEMA}
-    columns.update(lists=lists, propensities=propensities)
+    columns.update(lists=lists, propensities=propensities, placements=None)
     return Rounds._of_checked(Decisions._of_checked(**columns), rewards)
 
 
 def examined_events(events: Events, places: Places) -> Events:
-    """Events of items in random order as they speak of pairs under factors: m for each, as in `placed_rounds`.
+    """Events of items as they speak of pairs under factors: m for each, as in `placed_rounds`.
 
     Where an item was shown does not matter to them: weights are those of the item.
     """
@@ -96,7 +116,8 @@ def examined_events(events: Events, places: Places) -> Events:
         rows=np.repeat(events.rows, m),
         actions=np.asarray(np.repeat(events.actions * np.int32(m), m) + np.tile(k, n), dtype=np.int32),
         rewards=np.repeat(events.rewards, m),
-        propensities=np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n),
+        propensities=_of_pairs(events, theta).reshape(-1),
+        placements=None,
     )
 
 
@@ -126,25 +147,47 @@ def least_of_pairs(least: float, places: Places) -> float:
     return float(least * theta.mean() / theta.max())
 
 
-def fit_examination(rounds: Rounds, *, least: int = 10) -> tuple[float, ...]:
-    """Factors θ/θ_0 of places from rounds whose lists were shown in an order that was random given the set.
+class Factors(tuple[float, ...]):
+    """Fitted factors θ/θ_0 (m,), with `standard_errors` (m,), that of the first being 0.
 
-    Then every item is in every place equally often, and θ_k/θ_0 is the reward in place k over that in the first. The
-    factors have errors of their own, about θ_k·√(1/n_k + 1/n_0) with n_k rewards in place k, which no promise that is
-    made with them covers: fit them on rounds of their own, many of them, and let the place guard watch.
+    >>> Factors((1.0, 0.5), (0.0, 0.1)).standard_errors
+    (0.0, 0.1)
+    """
+
+    standard_errors: tuple[float, ...]
+
+    def __new__(cls, factors: Iterable[float], standard_errors: Iterable[float] = ()) -> Factors:
+        """Both are kept as they are."""
+        new = super().__new__(cls, factors)
+        new.standard_errors = tuple(standard_errors)
+        return new
+
+
+def fit_examination(rounds: Rounds, *, least: int = 10) -> Factors:
+    """Factors θ/θ_0 of places, with standard errors, from rounds in an order whose probabilities are known.
+
+    Given its context and that it was rewarded, an item was in place k with probability Q(k)·θ_k/Σ_j Q(j)·θ_j, where
+    Q(k) is the chance of that place for it. The factors maximise Σ r·log of that over all rewards r, which is concave
+    in log θ. Where the order is random given the set (placements left out), θ_k/θ_0 is the reward in place k over that
+    in the first. Only items that may stand in several places say anything.
+
+    Standard errors are those of the score, by rounds (a *sandwich*): rewards of one round may depend on each other.
+    No promise that is made with the factors covers their errors: fit them on rounds of their own, many of them, and let
+    the place guard watch.
 
     Parameters
     ----------
     rounds:
-        Rounds in random order: those of a learner or mixture under `places=None`, say.
+        In random order, or with the placements of their decisions.
     least:
         How many rewards every place must have.
 
     >>> from comband import Problem
     >>> log = Rounds.from_log(np.zeros(90, dtype=int), lists=[[0, 1], [1, 0]] * 45, propensities=np.ones((90, 2)),
     ...     rewards=[[1, 0]] * 60 + [[0, 1]] * 30, problem=Problem(2, 2))
-    >>> fit_examination(log)
-    (1.0, 0.5)
+    >>> fitted = fit_examination(log)
+    >>> fitted, [round(error, 3) for error in fitted.standard_errors]
+    ((1.0, 0.5), [0.0, 0.112])
     """
     least = check_count("least", least)
     rewards = check_rounds(rounds).rewards
@@ -154,5 +197,65 @@ def fit_examination(rounds: Rounds, *, least: int = 10) -> tuple[float, ...]:
             f"every place must have at least {least} rewards to fit its factor, got {counts.tolist()}: log more "
             "rounds, or make lists shorter."
         )
-    sums = rewards.sum(axis=0)
-    return tuple(float(share) for share in sums / sums[0])
+    return fit_factors(rewards, rounds.decisions.placements)
+
+
+def fit_factors(rewards: NDArray[np.float64], placements: NDArray[np.float64] | None) -> Factors:
+    """As `fit_examination`, of rewards (n, m) by place, each place with some, and placements (n, m, m).
+
+    >>> fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))
+    (1.0, 0.5)
+    """
+    m = rewards.shape[1]
+    i, j = np.nonzero(rewards)
+    r, sums = rewards[i, j], rewards.sum(axis=0)
+    if placements is None:
+        theta, Q = sums / sums[0], np.full((len(r), m), 1 / m)
+    else:
+        Q = placements[i, j]
+        theta = _most_likely(r, j, Q, sums)
+    p = _of_places(Q, theta)
+    per_round = np.zeros((len(rewards), m))
+    np.add.at(per_round, i, r[:, None] * (np.eye(m)[j] - p))
+    inverse = np.zeros((m, m))
+    inverse[1:, 1:] = np.linalg.pinv(_curvature(r, p)[1:, 1:])
+    errors = theta * np.sqrt(np.maximum(np.diag(inverse @ (per_round.T @ per_round) @ inverse), 0.0))
+    return Factors(theta.tolist(), errors.tolist())
+
+
+def _of_places(Q: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where a reward comes from, (E, m), given its item."""
+    p = Q * theta
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _curvature(r: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Minus the second derivative by log θ of Σ r·log p, (m, m)."""
+    return np.asarray(np.diag(r @ p) - (r[:, None] * p).T @ p)
+
+
+def _most_likely(
+    r: NDArray[np.float64], places: NDArray[np.int64], Q: NDArray[np.float64], sums: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The factors that maximise Σ r·log p(place), by Newton's steps in log θ, halved where they would lose."""
+
+    def likelihood(theta: NDArray[np.float64]) -> float:
+        return float(r @ (np.log(theta)[places] - np.log(Q @ theta)))
+
+    m, theta = Q.shape[1], np.ones(Q.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        p = _of_places(Q, theta)
+        H, score = _curvature(r, p)[1:, 1:], (sums - r @ p)[1:]
+        if np.linalg.eigvalsh(H)[0] <= _LEAST_CURVATURE * r.sum():
+            break
+        step = np.concatenate([[0.0], np.linalg.solve(H, score)])
+        if np.abs(step).max() < 1e-6:  # the next one would be of the order of its square
+            return np.asarray(theta * np.exp(step))
+        now, size = likelihood(theta), min(1.0, 2.0 / np.abs(step).max())
+        while likelihood(theta * np.exp(size * step)) < now and size > 1e-9:
+            size /= 2
+        theta = theta * np.exp(size * step)
+    raise InputError(
+        f"the rewards do not tell the factors of {m} places apart: too few are of items that may stand in several "
+        "places. Show a share of lists in random order, or log more rounds."
+    )

@@ -23,6 +23,7 @@ KINDS = {
     7: "too much reward",
 }
 _DESCRIBED = 3
+_AGREE = 1e-6  # sums of probabilities that were written with few digits
 EMPTY = 1 << 40  # and on: codes of places that a list does not have, while it is checked
 
 
@@ -88,6 +89,37 @@ def _round_text(
     if kind == 6:
         return f"the list {names.tolist()} repeats an item"
     return f"the rewards sum to {rewards.sum():g}, more than the sparsity {max_reward:g}"
+
+
+def possible_places(
+    rows: NDArray[np.int64],
+    names: NDArray[Any],
+    placements: NDArray[np.float64],
+    propensities: NDArray[np.float64],
+    places: NDArray[np.int64],
+    fine: NDArray[np.bool_],
+    faults: Faults,
+) -> NDArray[np.bool_]:
+    """Which rounds have probabilities of places (n, m, m) that can be: of each item they sum to its propensity, or,
+    where this is that of the item in its place, have it there; and its own place is possible. The others are noted.
+    """
+    own = np.take_along_axis(placements, np.maximum(places, 0)[:, :, None], axis=2)[:, :, 0]
+    sums = placements.sum(axis=2)
+    with np.errstate(invalid="ignore"):
+        sound = (placements >= 0).all(axis=2) & (sums <= 1 + TOLERANCE) & (own >= SMALLEST_PROPENSITY)
+        agree = (np.abs(sums - propensities) <= _AGREE) | (np.abs(own - propensities) <= _AGREE)
+    good = (sound & (agree | np.isnan(propensities))).all(axis=1)
+    bad = np.flatnonzero(~good & fine)
+    described = []
+    for i in bad[:_DESCRIBED]:
+        j = int(np.flatnonzero(~(sound[i] & agree[i]))[0])
+        text = (
+            f"placements {placements[i, j].tolist()} of item {names[i, j]}, shown in place {places[i, j] + 1} with "
+            f"propensity {propensities[i, j]:g}: they must be at least 0, sum to the propensity, and allow its place"
+        )
+        described.append((int(rows[i]), text))
+    faults.add("wrong placement", described, count=len(bad))
+    return np.asarray(good)
 
 
 def check_total_rounds(

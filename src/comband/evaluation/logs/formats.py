@@ -20,6 +20,7 @@ from comband.evaluation.logs.tables import Piece, TableFile, closest
 from comband.page.catalogue import Keys
 from comband.page.problem import InputError
 
+PLACEMENTS = ("placements", "placement")  # the columns that say how likely each place of an item was
 _MISSPELT = 0.8  # so alike are columns of which one is surely meant to be the other
 
 
@@ -46,6 +47,9 @@ class RawRounds:
     lengths:
         (n,) how many items each round shows, where that differs; what stands behind them in a row is not looked at. A
         candidate's list is cut to as many. Not with positions.
+    placements:
+        (n, m, m) of each item, in the order of places, how likely each place was, where the log says so and factors of
+        places are asked for. Not with lengths.
 
     >>> import numpy as np
     >>> from comband.evaluation.logs import RawRounds
@@ -69,6 +73,7 @@ class RawRounds:
     propensities: NDArray[np.float64]
     positions: NDArray[np.int64] | None = None
     lengths: NDArray[np.int64] | None = None
+    placements: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,6 +115,8 @@ class LogFormat:
     placed:
         How such a log is read where rewards depend on item and place, if it can be: its propensities are then those of
         the item in its place. Only a format that has this can be in random order, as factors of places need it.
+    examined:
+        How it is read with factors of places where the file has `PLACEMENTS`: batches then have `placements`.
 
     >>> from comband.evaluation.logs import LogFormat, RawRounds
     >>> from comband.evaluation.logs.columns import as_floats, as_keys
@@ -139,6 +146,7 @@ class LogFormat:
     doubt: Callable[[TableFile], str] | None = None
     feedback: Literal["items", "total"] = "items"
     placed: LogFormat | None = None
+    examined: LogFormat | None = None
 
     @property
     def markers(self) -> frozenset[str]:
@@ -174,6 +182,12 @@ class LogFormat:
             if self.positional or self.feedback == "total":
                 raise InputError(f"format {self.name!r} gives lengths, so it must show items that count anywhere.")
             vectors["lengths"] = batch.lengths
+        known = batch.placements
+        if known is not None and (self.positional or batch.lengths is not None or known.shape != (n, slots, slots)):
+            raise InputError(
+                f"format {self.name!r} must give placements of shape {(n, slots, slots)}, of items that count "
+                f"anywhere in lists of one length, got {known.shape}."
+            )
         totals = self.feedback == "total"
         for name, array in (matrices | vectors).items():
             wide = slots if not totals or name == "items" else 1
@@ -185,11 +199,19 @@ class LogFormat:
 
 
 def matrices(
-    piece: Piece, wanted: Sequence[tuple[Sequence[str], Converter, str]], *, list_size: int, faults: Faults
+    piece: Piece,
+    wanted: Sequence[tuple[Sequence[str], Converter, str]],
+    *,
+    list_size: int,
+    faults: Faults,
+    sizes: Mapping[str, int] | None = None,
 ) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
-    """Several list columns of one piece as matrices over the rows where all are good (positions in the piece)."""
+    """Several list columns of one piece as matrices over the rows where all are good (positions in the piece); `sizes`
+    are those of columns that are not of the list's.
+    """
+    own = sizes or {}
     parts = [
-        as_matrix([piece.columns[name] for name in names], convert, list_size=list_size, what=what)
+        as_matrix([piece.columns[name] for name in names], convert, list_size=own.get(what, list_size), what=what)
         for names, convert, what in wanted
     ]
     told: set[int] = set()

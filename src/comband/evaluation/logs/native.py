@@ -7,10 +7,13 @@
 | `items` | the shown list; or columns `item_0`, `item_1`, …, counted from 0 or from 1 |
 | `rewards` | what each shown item brought, in [0, 1] (true and false are 1 and 0); or `reward_0`, … |
 | `propensities` | the probability, given the context, that the item is anywhere in the list; or `propensity_0`, … |
+| `placements` | of each item in turn, the probability of each place, m·m (optional: all alike); or `placement_0`, … |
 | `positions` | the place of each item, counted from 0 or 1 (optional: its place in the list); or `position_0`, … |
 
-Positions are read where rewards depend on item and place (`read_log(places="pairs")`); propensities are then those of
-the item in its place.
+Positions and placements are read where places bear on rewards (`read_log(places=…)`). With placements a log can be read
+in every way: as it is, with pairs (the probability of an item in its place is one of them) and with factors, in
+whatever order lists were. Without them propensities must be those of the item in its place for pairs, and for factors
+those of the item anywhere in a list in random order.
 """
 
 from __future__ import annotations
@@ -22,9 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.evaluation.logs.checks import possible_places
 from comband.evaluation.logs.columns import as_floats, as_keys, as_rewards, list_columns
 from comband.evaluation.logs.faults import Faults
-from comband.evaluation.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns, need_lists
+from comband.evaluation.logs.formats import (
+    PLACEMENTS,
+    LogFormat,
+    RawRounds,
+    context_keys,
+    matrices,
+    need_columns,
+    need_lists,
+)
 from comband.evaluation.logs.tables import TableFile
 from comband.page.catalogue import spelt_numbers
 
@@ -33,17 +45,33 @@ LISTS = {"items": "item", "rewards": "reward", "propensities": "propensity"}
 
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of rounds."""
-    return _rounds(table, list_size, context, faults, placed=False)
+    for batch, _, _ in _rounds(table, list_size, context, faults, placed=False):
+        yield batch
 
 
 def placed_rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
-    """Batches of rounds with the place of each item."""
-    return _rounds(table, list_size, context, faults, placed=True)
+    """Batches of rounds with the place of each item, and propensities of the item in it."""
+    for batch, at, known in _rounds(table, list_size, context, faults, placed=True):
+        own = batch.propensities if known is None else np.take_along_axis(known, at[:, :, None], axis=2)[:, :, 0]
+        yield replace(batch, positions=at, propensities=own)
+
+
+def examined_rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of rounds with the probabilities of places; items are in the order of places."""
+    for batch, at, known in _rounds(table, list_size, context, faults, placed=True):
+        order = np.argsort(at, axis=1)
+        columns = {
+            name: np.take_along_axis(getattr(batch, name), order, axis=1)
+            for name in ("items", "rewards", "propensities")
+        }
+        assert known is not None
+        yield replace(batch, **columns, placements=np.take_along_axis(known, order[:, :, None], axis=1))
 
 
 def _rounds(
     table: TableFile, list_size: int, context: Sequence[str], faults: Faults, *, placed: bool
-) -> Iterator[RawRounds]:
+) -> Iterator[tuple[RawRounds, NDArray[np.int64], NDArray[np.float64] | None]]:
+    """Batches of rounds, where their items were and, if `placed` and the file says so, could have been (n, m, m)."""
     key = list(context) or ["context"]
     need_columns(table, key, "comband's own log")
     items, rewards, propensities = (
@@ -52,7 +80,9 @@ def _rounds(
     id_column = ["id"] if "id" in table.names else []
     stated = placed and list_columns(table.names, "positions", "position") is not None
     positions = need_lists(table, "positions", "position", list_size=list_size) if stated else []
-    for piece in table.pieces([*id_column, *key, *items, *rewards, *propensities, *positions], faults):
+    known = placed and list_columns(table.names, *PLACEMENTS) is not None
+    likely = need_lists(table, *PLACEMENTS, list_size=list_size**2) if known else []
+    for piece in table.pieces([*id_column, *key, *items, *rewards, *propensities, *positions, *likely], faults):
         contexts, good = context_keys(piece, key, faults)
         ids = None
         if id_column:
@@ -66,23 +96,30 @@ def _rounds(
             (propensities, as_floats, "propensities"),
         ]
         wanted += [(positions, as_keys, "positions")] if stated else []
-        kept, (shown, gained, drawn_with, *where) = matrices(piece, wanted, list_size=list_size, faults=faults)
-        fine, at = good[kept], None
-        if placed:
-            at = _places(where[0], piece.rows[kept], faults) if where else _in_order(len(kept), list_size)
+        wanted += [(likely, as_floats, "placements")] if known else []
+        sizes = {"placements": list_size**2}
+        kept, (shown, gained, drawn_with, *more) = matrices(
+            piece, wanted, list_size=list_size, faults=faults, sizes=sizes
+        )
+        fine, at, of_places = good[kept], _in_order(len(kept), list_size), None
+        if stated:
+            at = _places(more[0], piece.rows[kept], faults)
             fine = fine & (at >= 0).all(axis=1)
+        if known:
+            of_places = more[-1].reshape(-1, list_size, list_size)
+            fine = fine & possible_places(piece.rows[kept], shown, of_places, drawn_with, at, fine, faults)
         if not fine.all():
             kept, shown, gained, drawn_with = kept[fine], shown[fine], gained[fine], drawn_with[fine]
-            at = None if at is None else at[fine]
-        yield RawRounds(
+            at, of_places = at[fine], None if of_places is None else of_places[fine]
+        batch = RawRounds(
             rows=piece.rows[kept],
             ids=None if ids is None else ids[kept],
             contexts=contexts[kept],
             items=shown,
             rewards=gained,
             propensities=drawn_with,
-            positions=at,
         )
+        yield batch, at, of_places
 
 
 def _in_order(n: int, list_size: int) -> NDArray[np.int64]:
@@ -120,6 +157,11 @@ NATIVE = LogFormat(
 )
 NATIVE = replace(
     NATIVE,
+    examined=replace(
+        NATIVE,
+        rounds=examined_rounds,
+        meaning="placements are the probability of the item in each place, and places count by the stated factors",
+    ),
     placed=replace(
         NATIVE,
         rounds=placed_rounds,

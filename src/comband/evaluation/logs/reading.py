@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from comband.evaluation.logs.candidates import CandidateLists, read_candidates
 from comband.evaluation.logs.checks import EMPTY, check_rounds, known_contexts, new_ids
+from comband.evaluation.logs.columns import list_columns
 from comband.evaluation.logs.faults import Faults, LogError, check_on_error
-from comband.evaluation.logs.formats import LogFormat, RawRounds
+from comband.evaluation.logs.formats import PLACEMENTS, LogFormat, RawRounds
 from comband.evaluation.logs.id_memory import IdMemory
 from comband.evaluation.logs.probabilities import Probabilities
 from comband.evaluation.logs.registry import find_format, rename_columns
@@ -134,7 +135,8 @@ def read_log(
     places:
         As for `Problem`. With "pairs" the propensities must be those of the item in its place, which is its place in
         the list unless a column `positions` says otherwise; with factors those of the item anywhere in a list whose
-        order was random given the set. Logs with propensities per slot are read as pairs anyway.
+        order was random given the set. A log with `placements` (`comband.evaluation.logs.native`) can be read in all
+        ways, whatever its order. Logs with propensities per slot are read as pairs anyway.
     law:
         For a log of totals whose lists a mixture of the candidates drew: its file (`Mixture.save`).
     rounds:
@@ -181,7 +183,7 @@ def read_log(
         raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
     found, table = find_format(format, rename_columns(open_table(source), columns))
     reading = check_places(places, candidates.list_size)
-    kind = format_for_places(found, reading, str(table.path))
+    kind = format_for_places(found, reading, str(table.path), table.names)
     kind = format_for_law(kind, law is not None, table)
     faults = Faults(str(table.path))
     slots = kind.slots or candidates.list_size
@@ -233,8 +235,8 @@ def load_law(law: str | os.PathLike[str], policies: PolicySet, problem: Problem)
     return Mixture(policies, mixture.weights, problem=problem, floor=mixture.floor)
 
 
-def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
-    """The format as it is read under these places."""
+def format_for_places(kind: LogFormat, places: Any, path: str, names: Sequence[str] = ()) -> LogFormat:
+    """The format as it is read under these places, of a file with columns of these names."""
     if places is None or (places == "pairs" and kind.positional):
         return kind
     if kind.placed is None:
@@ -248,6 +250,8 @@ def format_for_places(kind: LogFormat, places: Any, path: str) -> LogFormat:
         )
     if places == "pairs":
         return kind.placed
+    if kind.examined is not None and list_columns(names, *PLACEMENTS) is not None:
+        return kind.examined
     return replace(kind, meaning=f"{kind.meaning}, which was shown in random order; places count by the stated factors")
 
 
@@ -290,9 +294,11 @@ class Gather:
         self.n_rounds = 0
         self.smallest = np.inf
         self._events: list[tuple[NDArray[np.int64], ...]] = []
-        self._rewards: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        self._rewards: list[tuple[NDArray[np.float64], ...]] = []
+        # With known placements an item's e(x, y) over the mean factor is what its propensity is in random order.
+        self._theta = None if places is None or places == "pairs" else np.array(places) / np.mean(places)
         self._rewarded = 0
-        self._sample: list[tuple[NDArray[Any], ...]] = [_no_rounds(kind.slots or candidates.list_size)]
+        self._sample: list[tuple[NDArray[Any], ...]] = []
         self._all: list[tuple[NDArray[Any], ...]] | None = [] if keep else None
         self._digests = IdMemory()
         self.repeated = 0
@@ -321,8 +327,9 @@ class Gather:
         if batch.ids is not None:
             fine &= new_ids(self.ids, batch.rows, batch.ids, fine, self._faults)
         rows, ids, positions = batch.rows, batch.ids, batch.positions
+        known = np.empty((*rewards.shape, 0)) if batch.placements is None else batch.placements
         if not fine.all():
-            rows, rewards, propensities = rows[fine], rewards[fine], propensities[fine]
+            rows, rewards, propensities, known = rows[fine], rewards[fine], propensities[fine], known[fine]
             ids = None if ids is None else ids[fine]
             codes, places = codes[fine], places[fine]
             positions = None if positions is None else positions[fine]
@@ -334,16 +341,17 @@ class Gather:
         if lengths is not None:
             codes = np.where(codes >= EMPTY, EMPTY - 1 - codes, codes)
         self._n_actions = max(self._n_actions, int(codes.max()) + 1)
-        self.smallest = min(self.smallest, float(propensities.min()))
-        self._keep_events(rows, places, codes, rewards, propensities)
+        effective = propensities if self._theta is None or not known.shape[2] else known @ self._theta
+        self.smallest = min(self.smallest, float(effective.min()))
+        self._keep_events(rows, places, codes, rewards, propensities, known)
         if batch.ids is None:
             rewarded = rewards.any(axis=1)
             whole = np.concatenate([places[:, None], codes, rewards, propensities], axis=1)[rewarded]
             self.repeated += int(self._digests.repeated((context_digests(whole) >> np.uint64(2)).view(np.int64)).sum())
         if self._all is not None:
-            self._all.append((rows, places, codes, propensities, rewards))
+            self._all.append((rows, places, codes, propensities, rewards, known))
         kept = self._chosen(ids, len(rows))
-        self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept]))
+        self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept], known[kept]))
         self.n_rounds += len(rows)
 
     def _codes(self, batch: RawRounds) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
@@ -445,7 +453,7 @@ class Gather:
         if not self._events:
             return Events.none(self.n_rounds)
         rounds, places, rows, actions = (np.concatenate(parts) for parts in zip(*self._events, strict=True))
-        rewards, propensities = (np.concatenate(parts) for parts in zip(*self._rewards, strict=True))
+        rewards, propensities, known = (np.concatenate(parts) for parts in zip(*self._rewards, strict=True))
         return Events(
             n_rounds=self.n_rounds,
             ids=rounds,
@@ -455,11 +463,12 @@ class Gather:
             actions=actions.astype(np.int32),
             rewards=rewards,
             propensities=propensities,
+            placements=known if known.shape[1] else None,
         )
 
     def sample(self) -> Rounds:
         """Some rounds, rewarded or not."""
-        whole = _as_rounds(self._sample)
+        whole = _as_rounds(self._sample or [_no_rounds(self._kind.slots or self._candidates.list_size)])
         if self._marks is None or self.level is None or self._level is not None:
             return whole
         return whole[np.flatnonzero(np.concatenate(self._marks) < mark_limit(self.level))]
@@ -500,13 +509,14 @@ class Gather:
         codes: NDArray[np.int64],
         rewards: NDArray[np.float64],
         propensities: NDArray[np.float64],
+        known: NDArray[np.float64],
     ) -> None:
         where, slot = np.nonzero(rewards)
         rewarded, inverse = np.unique(where, return_inverse=True)
         self._events.append(
             (rows[rewarded], places[rewarded], inverse + self._rewarded, codes[where, slot]),
         )
-        self._rewards.append((rewards[where, slot], propensities[where, slot]))
+        self._rewards.append((rewards[where, slot], propensities[where, slot], known[where, slot]))
         self._rewarded += len(rewarded)
 
 
@@ -529,11 +539,11 @@ def with_empty_places(rounds: Rounds, n_actions: int) -> Rounds:
 
 def _no_rounds(m: int) -> tuple[NDArray[Any], ...]:
     none, lists = np.empty(0, dtype=np.int64), np.empty((0, m))
-    return none, none, lists.astype(np.int64), lists, lists
+    return none, none, lists.astype(np.int64), lists, lists, lists[:, :, None][:, :, :0]
 
 
 def _as_rounds(parts: list[tuple[NDArray[Any], ...]]) -> Rounds:
-    numbers, where, shown, propensities, answers = (np.concatenate(column) for column in zip(*parts, strict=True))
+    numbers, where, shown, propensities, answers, known = (np.concatenate(part) for part in zip(*parts, strict=True))
     decisions = Decisions._of_checked(  # row by row, as they were read; divisors of slots may exceed 1
         ids=numbers,
         lists=shown.astype(np.int32),
@@ -543,5 +553,6 @@ def _as_rounds(parts: list[tuple[NDArray[Any], ...]]) -> Rounds:
         covered=all_covered(len(numbers)),
         arms=no_arms(len(numbers)),
         makers=np.zeros(len(numbers), dtype=np.int64),
+        placements=known if known.shape[2] else None,
     )
     return Rounds(decisions, answers)

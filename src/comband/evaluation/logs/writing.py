@@ -16,7 +16,7 @@ from comband.evaluation.logs.tables import arrow, marked
 from comband.page.catalogue import Catalogue, check_catalogue
 from comband.page.contexts import Contexts, n_contexts, take_contexts
 from comband.page.problem import InputError, check_path
-from comband.page.rounds import Rounds
+from comband.page.rounds import Decisions, Rounds
 from comband.page.storage import whole_file
 from comband.page.totals import TotalRounds, log_lists_with
 from comband.policies.policy_set import PolicySet
@@ -24,7 +24,7 @@ from comband.policies.policy_set import PolicySet
 _STEP = 1 << 16
 _GROUP = 1 << 24  # items
 _PARQUET = (".parquet", ".pq")
-_SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity"}
+_SINGULAR = {"items": "item", "rewards": "reward", "propensities": "propensity", "placements": "placement"}
 
 Block = dict[str, NDArray[Any]]
 
@@ -74,12 +74,18 @@ def write_rounds(
     given = None if context_ids is None else np.asarray(context_ids)
 
     def blocks() -> Iterator[Block]:
-        start = 0
+        start, stated = 0, None
         for part in [rounds] if isinstance(rounds, (Rounds, TotalRounds)) else rounds:
             decisions = part.decisions
             own = None if given is None else given[start : start + len(decisions)]
             keys = _context_ids(decisions.contexts, own, default=decisions.ids)
             start += len(decisions)
+            stated = decisions.placements is not None if stated is None else stated
+            if decisions.placements is not None and not stated:
+                raise InputError(
+                    "all batches must state probabilities of places, or none, got one that does after one that does "
+                    "not: write them to files of their own, or join them with +, which completes them."
+                )
             for rows in _slices(len(decisions)):
                 yield {
                     "id": decisions.ids[rows],
@@ -87,6 +93,7 @@ def write_rounds(
                     "context": keys[rows],
                     "items": _keys_of(decisions.lists[rows], catalogue),
                     **_answers(part, rows),
+                    **(_placements(decisions[rows]) if stated else {}),
                 }
 
     _write(path, blocks())
@@ -103,6 +110,15 @@ def _answers(part: Rounds | TotalRounds, rows: slice) -> Block:
             "small for a number; write a log with first_propensities (comband.evaluation.logs.totals)."
         )
     return {"total": part.totals[rows], "list_propensity": likely}
+
+
+def _placements(decisions: Decisions) -> Block:
+    """Of each shown item, one after the other, the probability of each place (n, m·m)."""
+    n, m = decisions.lists.shape
+    known = decisions.placements
+    if known is None:  # in random order
+        known = np.repeat(decisions.propensities[:, :, None] / m, m, axis=2)
+    return {"placements": known.reshape(n, m * m)}
 
 
 def write_candidates(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.page.catalogue import Catalogue, check_catalogue
-from comband.page.problem import as_column
+from comband.page.problem import InputError, as_column
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -74,7 +75,11 @@ _DTYPES = {
     "actions": np.int32,
     "rewards": np.float64,
     "propensities": np.float64,
+    "placements": np.float64,
 }
+
+
+_OPTIONAL = ("placements",)  # None in records that do not have them
 
 
 @cache
@@ -86,6 +91,8 @@ def freeze(record: Any) -> None:
     """Store every column as a read-only array of its own type, never a view that can still be written to."""
     for name, dtype in _columns(record.__class__):
         given = getattr(record, name)
+        if given is None and name in _OPTIONAL:
+            continue
         if type(given) is np.ndarray and given.dtype == dtype:
             if given.flags.writeable:
                 object.__setattr__(record, name, read_only(given.copy()))
@@ -110,9 +117,27 @@ def without_checks(kind: type[_Record], **columns: Any) -> _Record:
     """
     record, put = object.__new__(kind), object.__setattr__
     for name, value in columns.items():
-        is_open = name in _DTYPES and value.flags.writeable
+        is_open = name in _DTYPES and value is not None and value.flags.writeable
         put(record, name, read_only(value) if is_open else value)
     return record
+
+
+def joined_placements(parts: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Those of all records, one after the other; None if no one has any. Records without any are of lists in random
+    order, where each place is as likely as another.
+    """
+    if all(part.placements is None for part in parts):
+        return None
+    sizes = {part.placements.shape[-1] for part in parts if part.placements is not None}
+    if len(sizes) > 1:
+        raise InputError(f"records to join must be of lists of one length, got {sorted(sizes)}.")
+    m = sizes.pop()
+    return np.concatenate(
+        [
+            np.repeat(part.propensities[..., None] / m, m, axis=-1) if part.placements is None else part.placements
+            for part in parts
+        ]
+    )
 
 
 def rows_of(index: Any, n: int) -> Any:

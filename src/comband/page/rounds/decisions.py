@@ -14,7 +14,7 @@ from comband._kernels.lists import valid_lists, valid_propensities
 from comband.page.catalogue import Catalogue
 from comband.page.contexts import Contexts, PackedContexts, concat_contexts, n_contexts, take_contexts
 from comband.page.frames import make_frame
-from comband.page.lists import check_lists, refuse_propensities
+from comband.page.lists import check_lists, check_placements, refuse_propensities
 from comband.page.problem import SMALLEST_PROPENSITY, TOLERANCE, InputError
 from comband.page.rounds.columns import (
     ALL,
@@ -23,13 +23,14 @@ from comband.page.rounds.columns import (
     all_covered,
     fill,
     freeze,
+    joined_placements,
     no_arms,
     read_only,
     rows_of,
     with_keys,
     without_checks,
 )
-from comband.page.storage import Array, Default, Saved
+from comband.page.storage import Array, Default, Maybe, Saved
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +58,11 @@ class Decisions(Saved):
     makers:
         (n,) which copy of which learner made each decision, whole numbers below 2⁵²; 0 (left out) for none. A learner
         takes rewards only for decisions of its own, so keep this column with the others.
+    placements:
+        (n, m, m) Q(x, y, k): of the item shown in place j of round i, the probability, given the context, that it
+        stands in place k is `placements[i, j, k]`. Their sum over k is its propensity, or, where places are read as
+        pairs, `placements[i, j, j]` is. None (left out) where lists were put into random order, each place as likely as
+        another.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -81,6 +87,7 @@ class Decisions(Saved):
     covered: NDArray[np.bool_] = field(default_factory=lambda: ALL)
     arms: NDArray[np.int64] = field(default_factory=lambda: EMPTY)
     makers: NDArray[np.int64] = field(default_factory=lambda: EMPTY)
+    placements: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         freeze(self)
@@ -101,11 +108,13 @@ class Decisions(Saved):
             check_lists(lists, gaps=True)
         if not valid_propensities(as_input(propensities), SMALLEST_PROPENSITY, 1 + TOLERANCE):
             refuse_propensities(propensities)
+        if self.placements is not None:
+            check_placements(self.placements, propensities)
 
     @classmethod
-    def _of_checked(cls, **columns: Any) -> Decisions:
+    def _of_checked(cls, *, placements: NDArray[np.float64] | None = None, **columns: Any) -> Decisions:
         """Rows of decisions that were checked when they were made, or row by row as a log was read."""
-        return without_checks(cls, **columns)
+        return without_checks(cls, placements=placements, **columns)
 
     @classmethod
     def unsigned(
@@ -118,6 +127,7 @@ class Decisions(Saved):
         contexts: Contexts,
         covered: NDArray[np.bool_] | None = None,
         arms: NDArray[np.int64] | None = None,
+        placements: NDArray[np.float64] | None = None,
     ) -> Decisions:
         """What was just drawn under one plan, numbered from `first_id`, before a ledger signs it.
 
@@ -133,6 +143,7 @@ class Decisions(Saved):
         put(record, "covered", all_covered(n) if covered is None else read_only(covered))
         put(record, "arms", no_arms(n) if arms is None else read_only(arms))
         put(record, "makers", _no_makers(n))
+        put(record, "placements", None if placements is None else read_only(placements))
         return record
 
     def __len__(self) -> int:
@@ -149,6 +160,7 @@ class Decisions(Saved):
             covered=self.covered[index],
             arms=self.arms[index],
             makers=self.makers[index],
+            placements=None if self.placements is None else self.placements[index],
         )
 
     def __add__(self, other: Decisions) -> Decisions:
@@ -164,17 +176,22 @@ class Decisions(Saved):
             covered=np.concatenate([self.covered, other.covered]),
             arms=np.concatenate([self.arms, other.arms]),
             makers=np.concatenate([self.makers, other.makers]),
+            placements=joined_placements([self, other]),
         )
 
     def columns(self) -> dict[str, Any]:
-        """One row per shown item: round, epoch, position (from 1), item (its number) and propensity."""
+        """One row per shown item: round, epoch, position (from 1), item (its number) and propensity; where they are
+        stated, also the probabilities of the item in each place, placement_1 … placement_m.
+        """
         n, m = self.lists.shape
+        of_places = {} if self.placements is None else placement_columns(self.placements)
         return {
             "round": np.repeat(self.ids, m),
             "epoch": np.repeat(self.epochs, m),
             "position": np.tile(np.arange(1, m + 1), n),
             "item": self.lists.ravel(),
             "propensity": self.propensities.ravel(),
+            **of_places,
         }
 
     def to_frame(self, backend: str | None = None, *, catalogue: Catalogue | None = None) -> Any:
@@ -191,6 +208,7 @@ class Decisions(Saved):
         "covered": Default(Array("?", ("n",)), lambda sizes: np.ones(sizes["n"], dtype=np.bool_)),
         "arms": Default(Array("i8", ("n",), -1), lambda sizes: np.full(sizes["n"], -1)),
         "makers": Default(Array("i8", ("n",), 0, 2**52), lambda sizes: np.zeros(sizes["n"], dtype=np.int64)),
+        "placements": Default(Maybe(Array("f8", ("n", "m", "m"), 0, 1 + TOLERANCE))),
     }
 
 
@@ -247,6 +265,13 @@ def sign(decisions: Decisions, makers: NDArray[np.int64]) -> None:
 def _no_makers(n: int) -> NDArray[np.int64]:
     """0 for each of n rounds."""
     return _NO_MAKERS[:n] if n <= SMALL else read_only(np.zeros(n, dtype=np.int64))
+
+
+def placement_columns(placements: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Of each shown item (n·m,), the probability of each place, called as in frames."""
+    m = placements.shape[-1]
+    flat = placements.reshape(-1, m)
+    return {f"placement_{k + 1}": flat[:, k] for k in range(m)}
 
 
 @lru_cache(maxsize=16)

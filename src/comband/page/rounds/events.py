@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from comband._kernels.lists import valid_events
 from comband.page.contexts import Contexts, PackedContexts, concat_contexts, n_contexts, take_contexts
-from comband.page.lists import refuse_propensities, refuse_rewards
+from comband.page.lists import refuse_placements, refuse_propensities, refuse_rewards
 from comband.page.problem import SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE, InputError, Problem, check_count
-from comband.page.rounds.columns import ALL, EMPTY, fill, freeze, without_checks
-from comband.page.storage import Array, Saved, State, Whole, require
+from comband.page.rounds.columns import ALL, EMPTY, fill, freeze, joined_placements, without_checks
+from comband.page.storage import Array, Default, Maybe, Saved, State, Whole, require
 
 _MOST_SLOTS = 10_000.0  # no page has more, and so no divisor of conditional propensities is larger
 
@@ -34,6 +34,9 @@ class Events(Saved):
     ----------
     ids:
         (C,) the rewarded rounds' numbers.
+    placements:
+        (E, m) the probability of each event's item in each place, as in its decision; None (left out) where lists were
+        in random order.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -65,6 +68,7 @@ class Events(Saved):
     propensities: NDArray[np.float64]
     covered: NDArray[np.bool_] = field(default_factory=lambda: ALL)
     arms: NDArray[np.int64] = field(default_factory=lambda: EMPTY)
+    placements: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         freeze(self)
@@ -78,6 +82,10 @@ class Events(Saved):
         if n_contexts(self.contexts) != n_rewarded:
             raise InputError(f"events need one context for each of the {n_rewarded} rewarded rounds.")
         self._check_numbers()
+        if self.placements is not None:
+            if self.placements.ndim != 2 or len(self.placements) != n_events:
+                raise InputError(f"events need probabilities of places (E, m), got {self.placements.shape}.")
+            refuse_placements(self.placements, self.propensities)
 
     def _check_numbers(self) -> None:
         if not valid_events(
@@ -129,11 +137,12 @@ class Events(Saved):
             propensities=self.propensities[chosen],
             covered=self.covered[rewarded],
             arms=self.arms[rewarded],
+            placements=None if self.placements is None else self.placements[chosen],
         )
 
     def with_propensities(self, propensities: NDArray[np.float64]) -> Events:
         """The same events with other propensities, checked; of `n_rounds` nothing."""
-        columns = {name: getattr(self, name) for name in (*_JOINED, "rows", "contexts")}
+        columns = {name: getattr(self, name) for name in (*_JOINED, "rows", "contexts", "placements")}
         columns["propensities"] = np.array(propensities, dtype=np.float64)
         events = without_checks(Events, n_rounds=0, **columns)
         events._check_numbers()
@@ -146,6 +155,7 @@ class Events(Saved):
         kept = [e.contexts for e in parts if e.n_rewarded] or [parts[0].contexts]
         shifts = np.cumsum([0, *(e.n_rewarded for e in parts)])
         columns: dict[str, Any] = {name: np.concatenate([getattr(e, name) for e in parts]) for name in _JOINED}
+        columns["placements"] = joined_placements([e for e in parts if len(e)])
         columns["n_rounds"] = sum(e.n_rounds for e in parts)
         columns["contexts"] = concat_contexts(kept)
         columns["rows"] = np.concatenate([e.rows + shift for e, shift in zip(parts, shifts[:-1], strict=True)])
@@ -196,6 +206,7 @@ class Events(Saved):
         "propensities": Array("f8", ("E",), SMALLEST_PROPENSITY, _MOST_SLOTS),
         "covered": Array("?", ("C",)),
         "arms": Array("i8", ("C",), -1),
+        "placements": Default(Maybe(Array("f8", ("E", "m"), 0, 1 + TOLERANCE))),
     }
 
     def _agree(self) -> None:

@@ -15,7 +15,7 @@ from comband.page.catalogue import Catalogue, check_catalogue
 from comband.page.contexts import Contexts, n_contexts, take_contexts
 from comband.page.frames import make_frame
 from comband.page.lists import check_lists, check_propensities, check_rewards, refuse_rewards
-from comband.page.problem import SMALLEST_REWARD, InputError, Problem, as_column, check_problem
+from comband.page.problem import SMALLEST_REWARD, InputError, Problem, as_column, as_floats, check_problem
 from comband.page.rounds.columns import freeze, rows_of, with_keys, without_checks
 from comband.page.rounds.decisions import Decisions, check_decisions
 from comband.page.rounds.events import Events
@@ -75,10 +75,13 @@ class Rounds(Saved):
         problem: Problem,
         ids: ArrayLike | None = None,
         catalogue: Catalogue | None = None,
+        placements: ArrayLike | None = None,
     ) -> Rounds:
         """Rounds from another system's log, checked: any logging distribution with known propensities will do.
 
         Everything may be an array, a list or a data frame of n rows. With a `catalogue`, `lists` hold its keys.
+        `placements` (n, m, m) are the probabilities of each shown item in each place, if the order was not random; see
+        `Decisions`.
         """
         n = n_contexts(contexts)
         named = check_catalogue(catalogue)
@@ -91,6 +94,7 @@ class Rounds(Saved):
             propensities=check_propensities(propensities, shape=shown.shape),
             epochs=np.zeros(n, dtype=np.int64),
             contexts=contexts,
+            placements=None if placements is None else as_floats("placements", placements),
         )
         return cls(decisions, check_rewards(rewards, problem, n=n))
 
@@ -133,6 +137,7 @@ class Rounds(Saved):
             propensities=decisions.propensities[where, place],
             covered=decisions.covered[taken],
             arms=decisions.arms[taken],
+            placements=None if decisions.placements is None else decisions.placements[where, place],
         )
 
     def columns(self) -> dict[str, Any]:
