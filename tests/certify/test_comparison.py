@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.certify.certifier import Certified
 from comband.certify.compared import compared
-from comband.certify.verdict import Certified
 from comband.evaluation import Evaluation
 
 PROBLEM = cb.Problem(20, 3, 1)
@@ -91,3 +91,23 @@ def test_an_evaluation_is_compared_with_its_bounds() -> None:
     assert bounds == {one.name: one.gap_bound for one in result.candidates}
     assert max(bounds.values()) == comparison.epsilon == result.epsilon
     assert np.all(np.diff([one.difference for one in comparison.candidates]) <= 0)
+
+
+def test_status_and_result_share_one_verdict() -> None:
+    """Before the first answer there is none; then status, result and comparison name the same candidate for the same
+    reason, whatever is known.
+    """
+    problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    learner = cb.AdaptiveComband(problem, shop.candidates(6, seed=2), epsilon=0.05, seed=3)
+    assert learner.status().verdict is None
+    kinds = set()
+    while not learner.done:
+        cb.run(learner, shop, batch_size=400, max_rounds=400, seed=learner.rounds)
+        status, result = learner.status(), learner.result()
+        assert status.verdict == result.verdict
+        assert status.verdict is not None
+        assert str(status).startswith(status.verdict.title)
+        assert learner.progress().verdict is None
+        kinds.add(status.verdict.kind)
+    assert {"cannot tell", "decided"} <= kinds

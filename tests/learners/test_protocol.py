@@ -13,6 +13,7 @@ import pytest
 
 import comband as cb
 from comband.page.problem import as_generator
+from comband.statistics.verdicts import Verdict
 from comband.worlds.testing import LearnerSuite, SelectorSuite
 from comband.worlds.testing.learners import COLUMNS, altered
 
@@ -237,6 +238,13 @@ def test_a_status_reads_well() -> None:
         "blue leads after 12,345 rounds, 7 candidates",
         "  nothing is certified yet, an epsilon of 0.0512 is expected, roughly 4,300 rounds to go",
     ]
+    verdict = Verdict("cannot tell", "", ("Nothing yet.",), None, None, 5)
+    assert str(cb.Status(5, "blue", 7, verdict=verdict)).splitlines()[0] == "Cannot tell after 5 rounds, 7 candidates"
+    leading = cb.statistics.results.CertificationStatus(
+        9, "blue", 7, verdict=Verdict("leading", "blue", (), 0.1, 0.05, 9)
+    )
+    assert str(leading).splitlines()[0] == "Leading: blue after 9 rounds; 7 of 7 candidates may be best"
+    assert leading.columns()["verdict"] == ["leading"]
     assert str(cb.Status(5, "", 7)) == "no leader yet after 5 rounds, 7 candidates\n  nothing is certified yet"
     dropped = (cb.statistics.results.Dropped(0, "red", 300, "blue", 3.1),)
     certifying = cb.statistics.results.CertificationStatus(

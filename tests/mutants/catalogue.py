@@ -129,7 +129,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (COMING,),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.change",
+        "certify/certifier.py::Certifier.change",
         "out &= field.present & (against >= self._thresholds)",
         "out &= field.present",
         "who was dropped by a leader that is withdrawn stays dropped, though it may be the best now",
@@ -193,7 +193,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (LISTS,),
     ),
     Mutant(
-        "certify/verdict.py::Verdict._certify",
+        "certify/certifier.py::Certifier._certify",
         "self._nothing_until = rounds + 0.999999 * needed - 1",
         "self._nothing_until = rounds + 3.0 * needed - 1",
         "uneventful rounds are judged later than they should be",
@@ -214,7 +214,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (ADAPTIVE,),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.end_epoch",
+        "certify/certifier.py::Certifier.end_epoch",
         "self.best_before = self.claim()",
         "self.best_before = None",
         "the best claim never kept: a change of leader forgets what was certified",
@@ -291,14 +291,14 @@ MUTANTS: tuple[Mutant, ...] = (
         (LISTS,),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.claim",
+        "certify/certifier.py::Certifier.claim",
         "return best if best is not None and best.epsilon < now.epsilon and self.alive[best.leader] else now",
         "return best if best is not None and best.epsilon < now.epsilon else now",
         "the claim of a candidate that has been dropped since is repeated",
         (LISTS, f"{TWIN}[UniformMixture]", AB, f"{TWIN}[TwoPhaseComband]"),
     ),
     Mutant(
-        "certify/verdict.py::Verdict._drop",
+        "certify/certifier.py::Certifier._drop",
         "out[leader] = False",
         "pass",
         "late answers of an older epoch drop the candidate that leads now, to which all estimates are differences",
@@ -539,7 +539,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/certify/test_traffic.py::test_exploration_ends_where_it_has_cost_enough",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.on",
+        "certify/certifier.py::Certifier.on",
         "(kept=self.kept)",
         "()",
         "a learner that is loaded forgets who is in production",
@@ -560,7 +560,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/serve/test_service.py::test_a_plan_needs_all_whom_its_epoch_compares",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict._drop",
+        "certify/certifier.py::Certifier._drop",
         "out[self.kept] = False",
         "pass",
         "production is dropped, though visitors go on seeing it",
@@ -722,14 +722,14 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/certify/test_watch.py::test_of_a_period_that_is_not_wholly_of_the_epoch_nothing_is_looked_at",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.share",
+        "certify/certifier.py::Certifier.share",
         "return share_of_stretch(self.stretch) if self.restarts else 1.0",
         "return 1.0",
         "evidence begins anew until something wrong is certified",
         (f"{RECENT}::test_some_stretch_is_wrong_with_probability_delta_at_most",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.restart",
+        "certify/certifier.py::Certifier.restart",
         "self.stretch += 1",
         "self.stretch += 0",
         "every stretch spends what the first may",
@@ -750,7 +750,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{RECENT}::test_a_stretch_is_judged_at_its_share_of_delta",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict._levels_at",
+        "certify/certifier.py::Certifier._levels_at",
         "return self.field.thresholds(against, share=self.share)",
         "return self.field.thresholds(against)",
         "every stretch drops and certifies at all of delta",
@@ -764,7 +764,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{RECENT}::test_late_rounds_of_an_older_stretch_do_not_count",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.restart",
+        "certify/certifier.py::Certifier.restart",
         "self.alive, self.dropped = self.field.present, []",
         "self.dropped = []",
         "whoever was dropped on old rounds stays so",
@@ -1723,7 +1723,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{CLAIMS}::test_a_setting_that_no_proof_knows_is_refused",),
     ),
     Mutant(
-        "certify/verdict.py::Verdict.claimed_delta",
+        "certify/certifier.py::Certifier.claimed_delta",
         "return min(self.field.delta * self.field.planned_fields, 1.0)",
         "return self.field.delta",
         "every field of the plan claims at δ, and δ is printed for all of them",

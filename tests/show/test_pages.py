@@ -179,7 +179,7 @@ def test_without_plotly_the_tables_are_there(monkeypatch: pytest.MonkeyPatch) ->
         outcome.result, outcome.history, problem=PROBLEM, n_candidates=5, comparison=learner.comparison()
     )
     assert "<script" not in page
-    assert "pip install &#x27;comband[plots]&#x27;" in page
+    assert "pip install &#x27;comband[reports]&#x27;" in page
     assert f"{outcome.result.value:.4g}" in page
     assert len(page) < 50_000
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epochs
 from comband.certify.planner import Planner
 from comband.certify.queue import Queue
 from comband.certify.spec import Spec, proved
 from comband.certify.traffic import SURE
-from comband.certify.verdict import Verdict
 from comband.certify.watch import Watch
 from comband.page.problem import Problem
 from comband.policies.policy_set import PolicySet
@@ -33,7 +33,7 @@ class Run:
     policies: PolicySet
     planner: Planner
     epochs: Epochs
-    verdict: Verdict
+    verdict: Certifier
     queue: Queue
     watch: Watch
     rounds: int

@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.certify.verdict import Certified, Verdict
+from comband.certify.certifier import Certified, Certifier
 from comband.statistics.claims import Claim
 from comband.statistics.results import Candidate, ComparedCandidate, Comparison
 
 
 def compared(
-    verdict: Verdict, names: tuple[str, ...], claim: Certified, most: int | None = None, *, promise: Claim | None = None
+    verdict: Certifier,
+    names: tuple[str, ...],
+    claim: Certified,
+    most: int | None = None,
+    *,
+    promise: Claim | None = None,
 ) -> Comparison:
     """The claim's leader beside all others, or the `most` of largest estimated value.
 
@@ -46,7 +51,7 @@ def compared(
 
 
 def estimated(
-    verdict: Verdict, names: tuple[str, ...], indices: list[int], scores: NDArray[np.float64], epsilon: float
+    verdict: Certifier, names: tuple[str, ...], indices: list[int], scores: NDArray[np.float64], epsilon: float
 ) -> list[Candidate]:
     """Values and intervals of the leader (first) and some others, in agreement with what is certified.
 

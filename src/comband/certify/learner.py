@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.certify.certifier import Certifier
 from comband.certify.claims import CERTIFICATE
 from comband.certify.epochs import Epochs
 from comband.certify.evidence import Evidence
@@ -18,7 +19,6 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.spec import Spec, exploration_of
-from comband.certify.verdict import Verdict
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
 from comband.learners.ledger import Admission
@@ -131,7 +131,7 @@ class CertifyingLearner(Selector):
 
     @property
     @synchronized
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Certifier:
         """Who is out, and what is certified."""
         self._look()
         return self._all.verdict
@@ -192,7 +192,13 @@ class CertifyingLearner(Selector):
 
     @synchronized
     def status(self) -> CertificationStatus:
-        """Where the learner stands now."""
+        """Where the learner stands now, with the verdict of `result` once decisions are answered."""
+        nothing_yet = self.rounds == self._ledger.answered == 0
+        return replace(self.progress(), verdict=None if nothing_yet else self.result().verdict)
+
+    @synchronized
+    def progress(self) -> CertificationStatus:
+        """The same without the verdict, which takes longer."""
         self._look()
         return self._all.report(self.rounds, self.options()).status()
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comband.certify.beliefs import Beliefs
+from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epoch, Epochs
 from comband.certify.evidence import Evidence
 from comband.certify.field import Field
@@ -18,7 +19,6 @@ from comband.certify.report import Report
 from comband.certify.spec import Spec
 from comband.certify.traffic import Traffic
 from comband.certify.validate import check_evidence
-from comband.certify.verdict import Verdict
 from comband.certify.watch import Watch
 from comband.explore.explorers.base import Exploration
 from comband.explore.explorers.blocks import check_arms
@@ -66,7 +66,7 @@ class Parts:
         self.queue = Queue(ledger, patience=spec.patience, period=spec.period)
         self.evidence = Evidence(reading.events, len(policies), self.epochs, per_reward=reading.per_reward)
         field = Field(len(policies), delta=spec.delta, is_open=spec.open_field)
-        self.verdict = Verdict(
+        self.verdict = Certifier(
             self.evidence,
             policies.names,
             epsilon=spec.epsilon or 0.0,
@@ -191,7 +191,7 @@ class Parts:
         "epochs": Many(Epoch.SCHEMA),
         "queue": Queue.SCHEMA,
         "evidence": Evidence.SCHEMA,
-        "verdict": Verdict.SCHEMA,
+        "verdict": Certifier.SCHEMA,
         "watch": Watch.SCHEMA,
         "recent": Maybe(Part()),
         "exploration": Text(),

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.certify.beliefs import Beliefs
+from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epoch, Epochs
 from comband.certify.evidence import Evidence
 from comband.certify.spec import Spec
 from comband.certify.traffic import Traffic
-from comband.certify.verdict import Verdict
 from comband.explore.explorers.base import Exploration, Explorer, Standing
 from comband.explore.explorers.recent import RecentContexts
 from comband.page.problem import Problem
@@ -74,7 +74,7 @@ class Planner:
         self.beliefs, self.max_rounds, self.objective, self.tie_seed = beliefs, max_rounds, objective, tie_seed
 
     def next(
-        self, epochs: Epochs, evidence: Evidence, verdict: Verdict, recent: RecentContexts, *, first_id: int
+        self, epochs: Epochs, evidence: Evidence, verdict: Certifier, recent: RecentContexts, *, first_id: int
     ) -> Epoch:
         """The epoch that follows; its first decision will be `first_id`."""
         candidates, problem = verdict.candidates, self.problem
@@ -148,7 +148,7 @@ class Planner:
         # With numbers of their own, like those that decide ties: looking changes nothing.
         return thought.hopes(np.random.default_rng([self.tie_seed, evidence.rounds, len(epochs), 1]))
 
-    def _aim(self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64]) -> float:
+    def _aim(self, epochs: Epochs, evidence: Evidence, verdict: Certifier, scores: NDArray[np.float64]) -> float:
         """The ε to work for: the one asked for, or, if none was, the one that the budget may suffice for.
 
         A rival's evidence grows by about (ε + gap)²/(2 E D²) in each round.
@@ -171,7 +171,7 @@ class Planner:
         return evidence.second_moments(leader, bound, lambda events, chosen, _rows: events.propensities[chosen])
 
     def _pick_leader(
-        self, epochs: Epochs, evidence: Evidence, verdict: Verdict, scores: NDArray[np.float64], aim: float
+        self, epochs: Epochs, evidence: Evidence, verdict: Certifier, scores: NDArray[np.float64], aim: float
     ) -> int:
         """Who is expected to be certified first: the candidate that is thought best, or the leader so far.
 
@@ -193,7 +193,7 @@ class Planner:
         leader: int,
         smallest: float,
         evidence: Evidence,
-        verdict: Verdict,
+        verdict: Certifier,
         scores: NDArray[np.float64],
         aim: float,
     ) -> float:
@@ -208,7 +208,7 @@ class Planner:
     def _target_gaps(
         self,
         evidence: Evidence,
-        verdict: Verdict,
+        verdict: Certifier,
         gaps: NDArray[np.float64],
         moments: NDArray[np.float64],
         aim: float,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from comband.certify.certifier import Certified
 from comband.certify.claims import COVER, GUARDS, Run, certificate, claims
 from comband.certify.compared import compared, estimated
 from comband.certify.queue import waiting_for
-from comband.certify.verdict import Certified
 from comband.page.text import visible
 from comband.statistics.claims import Claim
 from comband.statistics.results import (

@@ -24,6 +24,7 @@ from comband.evaluation.logs import (
 )
 from comband.evaluation.logs.faults import Faults
 from comband.evaluation.logs.keys import read_catalogue
+from comband.evaluation.logs.listed import with_context
 from comband.evaluation.logs.predictions import Predictions
 from comband.evaluation.logs.raw_files import check_file
 from comband.evaluation.logs.registry import describe_formats
@@ -34,13 +35,13 @@ from comband.page.text import visible
 LogArgument = Annotated[
     list[Path],
     typer.Argument(
-        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson files, folders or patterns.", show_default=False
+        help="Logged rounds: .parquet, .csv, .tsv, .jsonl or .dsjson files, folders or patterns.", show_default=False
     ),
 ]
 OptionalLogArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        help="Logged rounds: .parquet, .csv, .jsonl or .dsjson files, folders or patterns; or --sql and --table.",
+        help="Logged rounds: .parquet, .csv, .tsv, .jsonl or .dsjson files, folders or patterns; or --sql and --table.",
         show_default=False,
     ),
 ]
@@ -96,7 +97,11 @@ FormatOption = Annotated[
 ]
 ContextOption = Annotated[
     list[str] | None,
-    typer.Option("--context", help="Column (or several, repeated) with the context id.", show_default=False),
+    typer.Option(
+        "--context",
+        help="Column (or several, repeated) with the context id; of candidates without a column context too.",
+        show_default=False,
+    ),
 ]
 ActionsOption = Annotated[
     int | None,
@@ -207,7 +212,9 @@ class LogOptions:
             candidates,
             n_actions=self.n_actions,
             catalogue=None if self.items is None else read_catalogue(self.items),
-            columns=column_names(self.column or (), self.columns)["candidates"],
+            columns=with_context(
+                candidates, column_names(self.column or (), self.columns)["candidates"], self.context or ()
+            ),
             list_size=self.list_size,
             on_error=self.on_error,
         )

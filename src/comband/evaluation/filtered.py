@@ -20,7 +20,7 @@ from comband.evaluation.logs.columns import as_keys
 from comband.evaluation.logs.faults import Faults, LogError
 from comband.evaluation.logs.formats import need_lists
 from comband.evaluation.logs.keys import ItemIndex, read_catalogue, unify_keys
-from comband.evaluation.logs.registry import rename_columns
+from comband.evaluation.logs.listed import lists_table
 from comband.evaluation.logs.shards import ShardTable, find_files
 from comband.evaluation.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
 from comband.evaluation.sources import Source, of_lists
@@ -98,7 +98,7 @@ class FilteredLists:
     ) -> FilteredLists:
         """What the files say before any list is read: who the candidates are, and how long lists are."""
         paths = find_files(candidates)
-        tables = [rename_columns(open_table(path), columns) for path in paths]
+        tables = [lists_table(open_table(path), columns) for path in paths]
         names: dict[str, None] = {}
         for table in tables:
             if table.kind != "parquet":
@@ -126,7 +126,7 @@ class FilteredLists:
         """Read the keys of all contexts, and between which of them those of each file lie."""
         parts = []
         for path in self.paths:
-            table = rename_columns(open_table(path), dict(self.columns))
+            table = lists_table(open_table(path), dict(self.columns))
             pieces = table.pieces([_CONTEXT], Faults(path))
             parts.append(unify_keys([as_keys(piece.columns[_CONTEXT]).values for piece in pieces]))
         ends = [_ends(part) for part in parts]
@@ -152,7 +152,7 @@ class FilteredLists:
         names = {name: i for i, name in enumerate(self.names)}
         batches = []
         for path in paths:
-            plain = rename_columns(open_table(path), dict(self.columns))
+            plain = lists_table(open_table(path), dict(self.columns))
             fields = {name: getattr(plain, name) for name in TableFile.__dataclass_fields__}
             batches += list(_batches(_Picked(**fields, keys=keys), names, items, faults, self.list_size))
         if not items.closed and not items.numeric:

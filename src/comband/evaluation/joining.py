@@ -12,6 +12,7 @@ from comband.evaluation.filtered import FilteredLists, is_large
 from comband.evaluation.logs.candidates import CandidateLists, read_candidates
 from comband.evaluation.logs.faults import LogError, OnError
 from comband.evaluation.logs.keys import read_catalogue
+from comband.evaluation.logs.listed import with_context
 from comband.evaluation.logs.reading import LogReading, read_log
 from comband.evaluation.logs.shards import Shard, find_files
 from comband.evaluation.sharded import ReadParts, read_part, read_parts
@@ -94,6 +95,7 @@ def read_totals(
         if not Path(candidates).is_file():
             raise LogError(f"a log of totals needs a file with each candidate's lists, got {candidates}.")
         catalogue = None if items is None else read_catalogue(items)
+        list_columns = with_context(candidates, list_columns, options.get("context", ()))
         candidates = read_candidates(
             candidates, n_actions=n_actions, catalogue=catalogue, columns=list_columns, on_error=on_error
         )
@@ -129,6 +131,7 @@ def _described(
         )
     if features:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
+    columns = with_context(candidates, columns, context)
     if is_large(Path(candidates)):
         return FilteredLists.of(
             str(candidates),

@@ -87,6 +87,10 @@ class Learner(Atomic, ABC):
     def status(self) -> Status:
         """Where the learner stands now."""
 
+    def progress(self) -> Status:
+        """The same without the verdict, where that takes longer: for every batch of a run."""
+        return self.status()
+
     @property
     def rounds(self) -> int:
         """How many rounds count so far: decisions that were answered; of a certifying learner, those in its evidence,

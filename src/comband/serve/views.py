@@ -52,7 +52,7 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
     """Where an experiment stands, in full; `comband.serve.wire.Status` has the fields."""
     learner, spec = learning.learner, learning.experiment.spec
     names, field = learner.policies.names, set(learner.field)
-    status = learner.status()
+    status = learner.progress()  # the verdict is that of `selection`, with its days
     comparison = learner.comparison()
     winner = comparison.winner
     leader, value, (low, high) = winner.index, winner.value, winner.interval

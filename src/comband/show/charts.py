@@ -18,7 +18,7 @@ from typing import Any
 from comband.page.text import missing_extra, visible
 
 STATIC = Path(__file__).with_name("static")
-MISSING = f"{missing_extra('a picture', 'plotly', 'plots').capitalize()}. The tables have all numbers"
+MISSING = f"{missing_extra('a picture', 'plotly', 'reports').capitalize()}. The tables have all numbers"
 
 
 def plotly_script() -> Path | None:

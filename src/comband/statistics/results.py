@@ -405,6 +405,9 @@ class Status(Tabular):
         The ε that is expected of `result` at the end of the budget, if nothing unusual happens; None if none is.
     forecast:
         A rough guess of the rounds still needed; infinity when there is no sign of an end.
+    verdict:
+        What is known, as `result` says it; None before the first answers, where `result` alone computes it, and in the
+        quick form (`Learner.progress`).
 
     >>> import numpy as np
     >>> import comband as cb
@@ -423,10 +426,12 @@ class Status(Tabular):
     certified: float | None = None
     expected: float | None = None
     forecast: float = math.inf
+    verdict: Verdict | None = None
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row: where the learner stands; of those that were dropped, how many."""
+        """One row: where the learner stands; of the verdict its kind, of those that were dropped how many."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
+        told["verdict"] = None if self.verdict is None else self.verdict.kind
         return {name: [len(value) if isinstance(value, tuple) else value] for name, value in told.items()}
 
     def headline(self) -> str:
@@ -434,8 +439,13 @@ class Status(Tabular):
         return str(self)
 
     def __str__(self) -> str:
-        leader = f"{visible(self.leader)} leads" if self.leader else "no leader yet"
-        return f"{leader} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {self._known()}"
+        return f"{self._first()} after {self.rounds:,} rounds, {self.survivors:,} candidates\n  {self._known()}"
+
+    def _first(self) -> str:
+        """The verdict, where there is one; otherwise who leads."""
+        if self.verdict is not None:
+            return self.verdict.title
+        return f"{visible(self.leader)} leads" if self.leader else "no leader yet"
 
     def _known(self) -> str:
         parts = [
@@ -535,6 +545,8 @@ class CertificationStatus(Status):
         The ε that is expected at the end of the budget.
     forecast:
         A rough guess of the rounds still needed.
+    verdict:
+        What is known, as `result` says it.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -545,6 +557,8 @@ class CertificationStatus(Status):
     >>> status = learner.status()
     >>> status.survivors + len(status.dropped), status.waiting, status.warnings
     (4, 0, ())
+    >>> status.verdict == result.verdict
+    True
     """
 
     dropped: tuple[Dropped, ...] = ()
@@ -561,7 +575,7 @@ class CertificationStatus(Status):
         total = self.survivors + len(self.dropped)
         lines = [
             *(f"{WARNING}: {text}" for text in self.warnings),
-            f"{self.leader} leads after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
+            f"{self._first()} after {self.rounds:,} rounds; {self.survivors:,} of {total:,} candidates may be best",
             f"  {self._known()}",
         ]
         if self.reward_lost >= 1:

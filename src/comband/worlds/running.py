@@ -131,7 +131,7 @@ def run(
             if keep is not None:
                 keep(Rounds(decisions, rewards))
             stopped = stop is not None and stop()
-            status = learner.status()
+            status = learner.progress()
             rows.append(
                 (
                     status.rounds,

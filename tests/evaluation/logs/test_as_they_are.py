@@ -73,7 +73,7 @@ def test_rounds_with_different_numbers_of_slots(tmp_path: Path) -> None:
     with pytest.raises(cb.LogError, match="rounds of different lengths; a design is for lists of one length"):
         cb.evaluation.design_log(log, candidates, n_actions=4)
     short = {context: {name: one[:1] for name, one in lists.items()} for context, lists in longer.items()}
-    with pytest.raises(cb.LogError, match=r"list length \(1\): row 1: 2 slots, 1 to 1 expected"):
+    with pytest.raises(cb.LogError, match=r"list length \(1\): row 1: 2 slots, but candidates' lists have 1"):
         cb.read_log(log, _lists(tmp_path / "short.jsonl", short))
     uneven = longer | {"e0": {"a": [3], "b": [1]}}
     with pytest.raises(cb.LogError, match=r"list length \(1\): row 1: 2 items, but candidates have 1 for context e0"):

@@ -90,7 +90,7 @@ ROWS = [
         "wrong type",
         "row 2: items must be whole numbers or text, got [True",
     ),
-    ("text as reward", _entry(8, "rewards", 0, "yes"), "wrong type", "row 8: rewards must be numbers, got ['yes'"),
+    ("text as reward", _entry(8, "rewards", 0, "aye"), "wrong type", "row 8: rewards must be numbers, got ['aye'"),
     (
         "too much reward",
         _set(8, rewards=[1, 1, 0]),
@@ -250,7 +250,7 @@ FILES: list[tuple[Any, ...]] = [
     ("misspelt last slot", "csv", "log", _rename("item_2", "Item_2"), "column item_2 is missing", "mean Item_2?"),
     ("left out", "csv", "log", _rename("reward_1", "x"), "column reward_1 is missing", "propensity_1, propensity_2."),
     ("too many", "csv", "log", _rename("epoch", "item_3"), "log.csv has 4 columns item_0 … item_3, but"),
-    ("lists as text", "csv", "log", _rename("epoch", "items"), "log.csv: column items holds no lists"),
+    ("lists as text", "csv", "log", _rename("epoch", "items"), "log.csv"),
     ("no context", "csv", "log", _rename("context", "user"), "column context is missing (it is read as comband's own"),
     ("misspelt context", "csv", "log", _rename("context", "contxt"), "did you mean contxt?"),
     ("misspelt parquet", "parquet", "log", _rename_column("rewards", "reward"), "column rewards is missing", "reward?"),
@@ -263,7 +263,7 @@ FILES: list[tuple[Any, ...]] = [
     ("lists without a first", "csv", "lists", _rename("item_0", "itm_0"), "column item_0 is missing", "mean itm_0?"),
     ("lists too short", "csv", "lists", _rename("item_0", "sku"), "but the candidates' lists have 2 items"),
     ("misspelt lists", "jsonl", "lists", _rename_all("lists", "list"), "column candidate is missing (and so is lists)"),
-    ("parquet lists", "parquet", "lists", _rename_column("context", "Context"), "did you mean Context?"),
+    ("parquet lists", "parquet", "lists", _rename_column("context", "Contxt"), "did you mean Contxt?"),
     ("not JSON at all", "jsonl", "log", lambda p: p.write_text("a,b\n1,2\n"), "the file has: no columns."),
 ]
 

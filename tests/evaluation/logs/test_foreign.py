@@ -209,7 +209,7 @@ def test_vowpal_wabbit_by_number_and_by_field(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda e: e.pop("_outcomes"), "missing value (1): row 2: no _outcomes and no _label_Action"),
-        (lambda e: e["_outcomes"].extend([{}]), "list length (1): row 2: 3 slots, 1 to 2 expected"),
+        (lambda e: e["_outcomes"].extend([{}]), "list length (1): row 2: 3 slots, but candidates' lists have 2"),
         (lambda e: e["_outcomes"][0].pop("_p"), "missing propensity (1): row 2: action 3 has no _p"),
         (lambda e: e["_outcomes"][0].update(_p=[0.0]), "wrong propensity (1): row 2: probability 0.0 of action 3"),
         (lambda e: e["_outcomes"][0].update(_p=[1.5]), "wrong propensity (1): row 2: probability 1.5 of action 3"),

@@ -138,6 +138,7 @@ def test_names_are_taken_once(toy: LogFormat) -> None:
 
 def test_the_format_that_lacks_the_smallest_share_is_found(tmp_path: Path, toy: LogFormat) -> None:
     def found(*names: str) -> str:
+        (tmp_path / "log.jsonl").write_text(json.dumps(dict.fromkeys(names, 1)))
         return find_format("auto", TableFile(tmp_path / "log.jsonl", "jsonl", names))[0].name
 
     assert found(*COLUMNS) == found(*COLUMNS[:3], "context") == "bars"

@@ -192,7 +192,7 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
         with pytest.raises(cb.LogError, match="not a complete gzip file"):
             cb.read_log(path, lists)
     (tmp_path / "log.parquet.gz").write_bytes(whole)
-    with pytest.raises(cb.LogError, match=r"should end in .parquet, .csv, .jsonl, .csv.gz or .jsonl.gz"):
+    with pytest.raises(cb.LogError, match=r"should end in .parquet, .csv, .tsv, .jsonl, .csv.gz or .jsonl.gz"):
         cb.read_log(tmp_path / "log.parquet.gz", lists)
 
 

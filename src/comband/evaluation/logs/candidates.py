@@ -1,15 +1,18 @@
 """Each candidate's lists for the contexts of a log, from a file or a data frame.
 
 One row per context and candidate: columns `context`, `candidate`, and `items` (a list) or `item_0`, `item_1`, …
+One row per item of a list: `context`, `candidate`, `item`, and `position` (from the top; without it as rows stand).
+Without a column `context`, each candidate has one list, which it shows in every context.
 Parquet and data frames may instead have one row per context: `context`, and one list column for each candidate, named
 after it.
 JSON lines may have one object per context: {"context": 7, "lists": {"candidate a": [3, 1], "candidate b": [2, 5]}}.
+Columns may go by usual names (`comband.evaluation.logs.usual_names`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,8 @@ from comband.evaluation.logs.faults import Faults, LogError, OnError, check_on_e
 from comband.evaluation.logs.formats import need_lists, note_bad_keys
 from comband.evaluation.logs.json_lines import json_records
 from comband.evaluation.logs.keys import ItemIndex, unify_keys
+from comband.evaluation.logs.listed import EveryContext, for_every_context, has_items, lists_table, of_items
 from comband.evaluation.logs.probabilities import Probabilities, from_arrays, from_table, has_probabilities
-from comband.evaluation.logs.registry import rename_columns
 from comband.evaluation.logs.runs import is_run, run_table
 from comband.evaluation.logs.tables import TableFile, arrow, open_table
 from comband.page.catalogue import Catalogue, Keys
@@ -154,7 +157,7 @@ def read_candidates(
         source = run_table(source, list_size)
     elif list_size is not None:
         raise InputError("list_size is for runs, which rank more than is shown; lists are as long as they are.")
-    table = rename_columns(open_table(source), columns)
+    table = lists_table(open_table(source), columns)
     faults = Faults(str(table.path))
     names: dict[str, int] = {}
     items = ItemIndex(n_actions=n_actions, catalogue=catalogue)
@@ -163,7 +166,14 @@ def read_candidates(
         return CandidateLists(
             tuple(names), found, _no_lists(probabilities.list_size), items, faults, probabilities=probabilities
         )
+    given, everywhere = table, "candidate" in table.names and "context" not in table.names
+    if everywhere:
+        table = for_every_context(table)
+    if has_items(table):
+        table = of_items(table, faults)
     batches = list(_batches(table, names, items, faults))
+    if everywhere and sum(len(batch.rows) for batch in batches) > len(names):  # several lists of a candidate
+        raise given.lacks("context", part="candidates.")
     if faults.counts.get("list length") and (longest := _longest(table)):
         others: dict[str, int] = {}
         more, kept = ItemIndex(n_actions=n_actions, catalogue=catalogue), Faults(str(table.path))
@@ -173,7 +183,14 @@ def read_candidates(
     if not names or not batches:
         faults.settle("refuse")
         raise LogError(f"{table.path} holds no candidate's list.")
-    return _assemble(batches, tuple(names), items, faults, how)
+    made = _assemble(batches, tuple(names), items, faults, how)
+    return replace(made, contexts=EveryContext()) if everywhere else made
+
+
+def need_contexts(candidates: CandidateLists, what: str) -> None:
+    """Refuse lists that do not depend on the context where `what` does."""
+    if isinstance(candidates.contexts, EveryContext):
+        raise LogError(f"{what} are for contexts, but the candidates' lists do not depend on the context: name it.")
 
 
 def _no_lists(m: int) -> NDArray[np.int32]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from comband._kernels.logs import list_faults, round_faults
 from comband.evaluation.logs.faults import Faults
 from comband.evaluation.logs.id_memory import IdMemory
-from comband.page.catalogue import Keys
+from comband.page.catalogue import Catalogue, Keys
 from comband.page.problem import NO_SUCH_DRAW, SMALLEST_PROPENSITY, SMALLEST_REWARD, TOLERANCE, Problem
 
 KINDS = {
@@ -80,12 +80,12 @@ def _round_text(
             return f"propensity {propensities[j]:g} of item {names[j]} is too small to be one: {NO_SUCH_DRAW}"
         return f"propensity {propensities[j]:g} of item {names[j]} is outside (0, 1]"
     if kind == 4:
-        return f"item {names[int(np.flatnonzero(np.isnan(rewards))[0])]} has no reward"
+        return f"item {names[int(np.flatnonzero(np.isnan(rewards))[0])]} has no reward (write 0 for none)"
     if kind == 5:
         j = int(np.flatnonzero(~((rewards == 0) | ((rewards >= SMALLEST_REWARD) & (rewards <= 1))))[0])
         if 0 < rewards[j] < SMALLEST_REWARD:
             return f"reward {rewards[j]:g} of item {names[j]} is too small to be told from 0"
-        return f"reward {rewards[j]:g} of item {names[j]} is outside [0, 1]"
+        return f"reward {rewards[j]:g} of item {names[j]} is outside [0, 1]: divide by the largest there can be"
     if kind == 6:
         return f"the list {names.tolist()} repeats an item"
     return f"the rewards sum to {rewards.sum():g}, more than the sparsity {max_reward:g}"
@@ -173,11 +173,20 @@ def _total_text(kind: str, total: float, given: NDArray[np.float64], rho: float)
 
 
 def known_contexts(
-    rows: NDArray[np.int64], contexts: Keys, places: NDArray[np.int64], fine: NDArray[np.bool_], faults: Faults
+    rows: NDArray[np.int64],
+    contexts: Keys,
+    places: NDArray[np.int64],
+    fine: NDArray[np.bool_],
+    faults: Faults,
+    known: Catalogue,
 ) -> NDArray[np.bool_]:
-    """Which rounds have a context that candidates know (a place of at least 0); fine ones that have not are noted."""
+    """Which rounds have a context that is `known` (a place of at least 0); fine ones that have not are noted."""
     unknown = np.flatnonzero((places < 0) & fine)
     described = [(int(rows[i]), f"no candidate has a list for context {contexts[i]}") for i in unknown[:_DESCRIBED]]
+    if len(unknown) and not (places >= 0).any() and "unknown context" not in faults.counts:
+        some = ", ".join(map(str, known.keys[:_DESCRIBED].tolist())) + (", …" if len(known) > _DESCRIBED else "")
+        row, text = described[0]
+        described[0] = row, f"{text} (lists are for {some}; --context names the log's column that has these)"
     faults.add("unknown context", described, count=len(unknown))
     return np.asarray(places >= 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, time
@@ -59,8 +60,12 @@ def as_floats(column: Column) -> Converted:
     return Converted(values.to_numpy(zero_copy_only=False), missing, wrong)
 
 
+# As programs and databases write truth values into text.
+_TRUE, _FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
+
+
 def as_rewards(column: Column) -> Converted:
-    """Numbers as by `as_floats`, or true and false for 1 and 0, also spelt as in CSV files (True, FALSE)."""
+    """Numbers as by `as_floats`, or true and false for 1 and 0, also spelt as in CSV files (True, FALSE, t, yes)."""
     if isinstance(column, list):
         return as_floats([_said(value) for value in column])
     pa = arrow()
@@ -69,14 +74,15 @@ def as_rewards(column: Column) -> Converted:
         import pyarrow.compute as pc
 
         said = pc.utf8_lower(column)
-        column = pc.if_else(pc.equal(said, "true"), "1", pc.if_else(pc.equal(said, "false"), "0", column))
+        for spelt, number in ((_TRUE, "1"), (_FALSE, "0")):
+            column = pc.if_else(pc.is_in(said, value_set=pa.array(spelt, type=said.type)), number, column)
     return as_floats(column)
 
 
 def _said(value: Any) -> Any:
     """1 and 0 for true and false, spelt or not; all else as it is."""
     if isinstance(value, str):
-        return {"true": 1.0, "false": 0.0}.get(value.lower(), value)
+        return 1.0 if value.lower() in _TRUE else 0.0 if value.lower() in _FALSE else value
     return float(value) if isinstance(value, bool) else value
 
 
@@ -190,7 +196,8 @@ def as_matrix(
         wrong_or_missing = wrong
     for i in np.flatnonzero(wrong):
         raw = [plain(flat[int(i) * list_size + j]) for j in range(list_size)]
-        text = f"{what} must be {_needs(values)}, got {quoted(raw)}{_dates(raw)}"
+        got = quoted(raw[0] if list_size == 1 else raw)
+        text = f"{what} must be {_needs(values)}, got {got}{_dates(raw)}{_commas(raw)}"
         dropped.append((int(kept[i]), "wrong type", text))
     if wrong_or_missing.any():
         good = ~wrong_or_missing
@@ -227,6 +234,12 @@ def _needs(values: NDArray[Any]) -> str:
 def _dates(values: list[Any]) -> str:
     """What to do with dates and times where keys are needed."""
     return "; make text of dates and times" if any(isinstance(value, (date, time)) for value in values) else ""
+
+
+def _commas(values: list[Any]) -> str:
+    """What to do with numbers as some countries write them."""
+    comma = any(isinstance(value, str) and re.fullmatch(r"-?\d+,\d+", value) for value in values)
+    return "; write numbers with a decimal point" if comma else ""
 
 
 def _is_lists(column: Column, list_size: int) -> bool:

@@ -117,6 +117,8 @@ class LogFormat:
         the item in its place. Only a format that has this can be in random order, as factors of places need it.
     examined:
         How it is read with factors of places where the file has `PLACEMENTS`: batches then have `placements`.
+    asked_for:
+        Whether a file is read so only where the format is named, whatever its columns.
 
     >>> from comband.evaluation.logs import LogFormat, RawRounds
     >>> from comband.evaluation.logs.columns import as_floats, as_keys
@@ -147,6 +149,7 @@ class LogFormat:
     feedback: Literal["items", "total"] = "items"
     placed: LogFormat | None = None
     examined: LogFormat | None = None
+    asked_for: bool = False
 
     @property
     def markers(self) -> frozenset[str]:
@@ -268,7 +271,7 @@ def need_lists(
     if columns is None:
         raise table.lacks(plural, why=f"and so are {singular}_0, {singular}_1, …", part=part)
     if columns == [plural]:
-        if plural in table.scalars and list_size != 1:
+        if plural in table.scalars and list_size != 1 and table.kind != "csv":
             raise LogError(
                 f"{table.path}: column {plural} holds no lists; give a list column (Parquet, JSON lines) or one column "
                 f"a slot: {singular}_0, {singular}_1, …"

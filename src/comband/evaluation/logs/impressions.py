@@ -13,6 +13,9 @@ Rows of a round need not stand together; every round has as many rows as the can
 may be that of the item *anywhere* in the list (format "impressions") or that of the item *in its position* (format
 "impressions-by-position": positions count from 0 or 1, and an item counts only where it was shown). A file with the
 column `position` does not tell which, so "auto" asks.
+
+Where pages show different numbers of items, the format "impressions-uneven" takes rounds with fewer rows too, and cuts
+candidates' lists to as many. It must be named, since a round with fewer rows may also be one that lost some.
 """
 
 from __future__ import annotations
@@ -35,7 +38,13 @@ COLUMNS = ("round", "item", "reward", "propensity")
 
 
 def _rounds(
-    table: TableFile, list_size: int, context: Sequence[str], faults: Faults, *, positional: bool
+    table: TableFile,
+    list_size: int,
+    context: Sequence[str],
+    faults: Faults,
+    *,
+    positional: bool = False,
+    uneven: bool = False,
 ) -> Iterator[RawRounds]:
     key = list(context) or (["context"] if "context" in table.names else ["round"])
     places = ["position"] if positional else []
@@ -57,12 +66,19 @@ def _rounds(
         rows = open_rows + _Rows(piece.rows[kept[fine]], contexts[kept[fine]], *parts)
         whole, open_rows = rows.whole_rounds(list_size, faults)
         yield from _batch(whole, list_size, positional, faults)
-    if len(open_rows):
+    if uneven:
+        for size in range(1, list_size):
+            whole, longer = open_rows.whole_rounds(size)
+            yield from (_padded(batch, list_size) for batch in _batch(whole, size, positional, faults))
+            open_rows = longer
+    elif len(open_rows):
         rounds, first, count = np.unique(open_rows.rounds, return_index=True, return_counts=True)
         described = [
             (int(open_rows.rows[i]), f"round {name} has {k} row{'s' if k > 1 else ''}, {list_size} expected")
             for name, i, k in zip(rounds[:3], first[:3], count[:3], strict=True)
         ]
+        if not positional:
+            described[0] = (described[0][0], f"{described[0][1]} (if pages differ so: --format {UNEVEN.name})")
         faults.add("incomplete round", described, count=len(rounds))
 
 
@@ -88,12 +104,14 @@ class _Rows:
     def take(self, index: NDArray[Any]) -> _Rows:
         return _Rows(*(column[index] for column in self.columns))
 
-    def whole_rounds(self, list_size: int, faults: Faults) -> tuple[_Rows, _Rows]:
-        """The rounds that are complete, row after row in the order of their first rows; and what waits for more."""
+    def whole_rounds(self, list_size: int, faults: Faults | None = None) -> tuple[_Rows, _Rows]:
+        """The rounds that are complete, row after row in the order of their first rows; and those that wait for more
+        rows, or without `faults` those that have more.
+        """
         _, first, place, count = np.unique(self.rounds, return_index=True, return_inverse=True, return_counts=True)
         sizes = count[place]
         long = np.flatnonzero(count > list_size)
-        if len(long):
+        if len(long) and faults is not None:
             kinds, item = np.unique(self.columns[3], return_inverse=True)
             different = np.bincount(np.unique(place * len(kinds) + item) // len(kinds), minlength=len(count))
             for kind, some in (
@@ -109,7 +127,8 @@ class _Rows:
                 faults.add(kind, described, count=len(some))
         complete = np.flatnonzero(sizes == list_size)
         order = np.argsort(first[place[complete]], kind="stable")  # rows of a round stay in their order
-        return self.take(complete[order]), self.take(np.flatnonzero(sizes < list_size))
+        others = np.flatnonzero(sizes > list_size if faults is None else sizes < list_size)
+        return self.take(complete[order]), self.take(others)
 
 
 def _batch(whole: _Rows, list_size: int, positional: bool, faults: Faults) -> Iterator[RawRounds]:
@@ -160,6 +179,19 @@ def _batch(whole: _Rows, list_size: int, positional: bool, faults: Faults) -> It
     )
 
 
+def _padded(batch: RawRounds, list_size: int) -> RawRounds:
+    """Rounds with fewer items, in as many columns as others have."""
+    n, size = batch.items.shape
+    columns = np.minimum(np.arange(list_size), size - 1)
+    wide = {name: getattr(batch, name)[:, columns] for name in ("items", "rewards", "propensities")}
+    return replace(batch, **wide, lengths=np.full(n, size, dtype=np.int64))
+
+
+def uneven_rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """Batches of rounds with up to so many items; memory follows the number of rounds with fewer."""
+    yield from _rounds(table, list_size, context, faults, uneven=True)
+
+
 def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of rounds in which an item counts anywhere."""
     yield from _rounds(table, list_size, context, faults, positional=False)
@@ -198,4 +230,14 @@ BY_POSITION = replace(
     positional=True,
     meaning="rows are grouped into rounds; propensities are those of the item in its position, where alone it counts",
     doubt=_doubt,
+)
+UNEVEN = replace(
+    IMPRESSIONS,
+    name="impressions-uneven",
+    title="the same, pages of different lengths",
+    rounds=uneven_rounds,
+    meaning="rows are grouped into rounds of different lengths, to which candidates' lists are cut; propensities are "
+    "the probability that the item is anywhere in the list",
+    doubt=None,
+    asked_for=True,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.evaluation.logs.candidates import CandidateLists
+from comband.evaluation.logs.candidates import CandidateLists, need_contexts
 from comband.evaluation.logs.faults import LogError
 from comband.evaluation.logs.raw_files import check_file
 from comband.evaluation.logs.runs import DOCUMENT, QUERY, fields_of, one_of
@@ -105,6 +105,7 @@ def judged_scores(
         return values[int(grade)]
 
     queries = np.array(list(grades), dtype=object)
+    need_contexts(candidates, "judgements")
     places = candidates.contexts.find(queries)
     P, rows = len(candidates.names), []
     for query, place in zip(queries, places, strict=True):

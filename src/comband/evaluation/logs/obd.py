@@ -7,14 +7,15 @@ probability of the item in that slot. A usual click log without a column that sa
 Rows of one impression are not linked, so each row is a round of one slot: a candidate earns the click, over the
 propensity, when its list has that item in that slot; where candidates' lists have one item, in whichever slot. The
 value is therefore clicks a *slot*, over the slots as the log shows them. The context id is the column `context` of a
-usual click log, otherwise the row's place in the file (0, 1, …), unless columns are named for it.
+usual click log, otherwise the row's place in the file (0, 1, …), unless columns are named for it. Positions count from
+1, or from 0 if there is a position 0 among the first rows of the file.
 
 Saito, Aihara, Matsutani, Narita (2021), Open Bandit Dataset and Pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,14 +35,33 @@ def rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Fau
     return _rounds(table, list_size, context, faults, COLUMNS, "an Open Bandit log")
 
 
+def rounds_from_zero(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
+    """The same where positions count from 0."""
+    return _rounds(table, list_size, context, faults, COLUMNS, "an Open Bandit log", first=0)
+
+
 def usual_rounds(table: TableFile, list_size: int, context: Sequence[str], faults: Faults) -> Iterator[RawRounds]:
     """Batches of one-slot rounds of any other click log."""
     key = list(context) or (["context"] if "context" in table.names else [])
     return _rounds(table, list_size, key, faults, USUAL, "a log with one slot per row")
 
 
+def usual_rounds_from_zero(
+    table: TableFile, list_size: int, context: Sequence[str], faults: Faults
+) -> Iterator[RawRounds]:
+    """The same where positions count from 0."""
+    key = list(context) or (["context"] if "context" in table.names else [])
+    return _rounds(table, list_size, key, faults, USUAL, "a log with one slot per row", first=0)
+
+
 def _rounds(
-    table: TableFile, list_size: int, context: Sequence[str], faults: Faults, columns: Sequence[str], what: str
+    table: TableFile,
+    list_size: int,
+    context: Sequence[str],
+    faults: Faults,
+    columns: Sequence[str],
+    what: str,
+    first: int = 1,
 ) -> Iterator[RawRounds]:
     need_columns(table, [*columns, *context], what)
     for piece in table.pieces([*columns, *context], faults):
@@ -56,13 +76,14 @@ def _rounds(
         slots = positions[:, 0]
         if slots.dtype == object:  # some are no numbers; those are in no slot
             slots = spelt_numbers(slots)[0]
-        outside = (slots < 1) | (slots > list_size)
+        slots = slots - first
+        outside = (slots < 0) | (slots >= list_size)
         if list_size == 1:  # a candidate has one item, for whichever slot
-            outside, slots = slots < 0, np.ones_like(slots)
+            outside, slots = slots < -first, np.zeros_like(slots)
         faults.add(
             "wrong position",
             [
-                (int(piece.rows[kept[i]]), f"{own[1]} {positions[i, 0]} is not among 1 … {list_size}")
+                (int(piece.rows[kept[i]]), f"{own[1]} {positions[i, 0]} is not among {first} … {list_size - 1 + first}")
                 for i in outside.nonzero()[0]
             ],
         )
@@ -75,11 +96,11 @@ def _rounds(
             items=items[fine],
             rewards=clicks[fine],
             propensities=propensities[fine],
-            positions=slots[fine, None] - 1,
+            positions=slots[fine, None],
         )
 
 
-OPEN_BANDIT = LogFormat(
+_OPEN_BANDIT = LogFormat(
     name="obd",
     title="Open Bandit dataset",
     rounds=rounds,
@@ -89,8 +110,8 @@ OPEN_BANDIT = LogFormat(
     row_by_row=True,
     meaning="each row is one slot; its propensity is that of the item in that slot, and values are clicks per slot",
 )
-ONE_SLOT = replace(
-    OPEN_BANDIT,
+_ONE_SLOT = replace(
+    _OPEN_BANDIT,
     name="one-slot",
     title="each row a slot by itself",
     rounds=usual_rounds,
@@ -98,3 +119,23 @@ ONE_SLOT = replace(
     meaning="each row is taken for a round of one slot, since no column says which rows were shown together; its "
     "propensity is that of the item in that slot, and values are rewards per slot",
 )
+
+
+def _from_zero(kind: LogFormat, rounds: Callable[..., Iterator[RawRounds]]) -> LogFormat:
+    """The format, read from 0 where the first rows of a file have a position 0."""
+    other = replace(kind, rounds=rounds, meaning=f"{kind.meaning}; positions count from 0")
+
+    def variant(table: TableFile) -> LogFormat:
+        if table.names.count("position") != 1:
+            return kind
+        first = next(iter(table.pieces(["position"], Faults(""))), None)
+        if first is None:
+            return kind
+        found = as_keys(first.columns["position"])
+        return other if found.values.dtype != object and (found.values[~found.bad] == 0).any() else kind
+
+    return replace(kind, variant=variant)
+
+
+OPEN_BANDIT = _from_zero(_OPEN_BANDIT, rounds_from_zero)
+ONE_SLOT = _from_zero(_ONE_SLOT, usual_rounds_from_zero)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.evaluation.logs.candidates import CandidateLists
+from comband.evaluation.logs.candidates import CandidateLists, need_contexts
 from comband.evaluation.logs.columns import as_floats, as_keys
 from comband.evaluation.logs.faults import Faults, LogError
 from comband.evaluation.logs.formats import need_columns, note_bad_keys
@@ -84,6 +84,7 @@ def read_predictions(
         raise InputError(f"candidates must be what read_candidates gave, got {type(candidates).__name__}.")
     table = rename_columns(open_table(source), columns)
     need_columns(table, COLUMNS, "predictions of rewards")
+    need_contexts(candidates, "predictions")
     faults = Faults(str(table.path))
     cells: list[NDArray[np.int64]] = []
     values: list[NDArray[np.float64]] = []

@@ -16,6 +16,7 @@ from comband.evaluation.logs.columns import list_columns
 from comband.evaluation.logs.faults import Faults, LogError, check_on_error
 from comband.evaluation.logs.formats import PLACEMENTS, LogFormat, RawRounds
 from comband.evaluation.logs.id_memory import IdMemory
+from comband.evaluation.logs.listed import with_context
 from comband.evaluation.logs.probabilities import Probabilities
 from comband.evaluation.logs.registry import find_format, rename_columns
 from comband.evaluation.logs.sampling import id_marks, in_sample, mark_limit, sample_level
@@ -129,7 +130,8 @@ def read_log(
     sparsity:
         A bound on the sum of all items' rewards in one round, if one is known.
     context:
-        The column or columns that hold the context id, if not the format's own.
+        The column or columns that hold the context id, if not the format's own; candidates without a column `context`
+        are found by it too.
     columns:
         What the source calls the columns of the format, where it has other names: {"item": "sku", "reward": "clicked"}.
     places:
@@ -175,10 +177,10 @@ def read_log(
             "read_log takes lists of candidates; evaluate(frame, policies, features=[…]) asks policies, or "
             "write_candidates(policies, contexts, path) writes their lists."
         )
-    if not isinstance(candidates, CandidateLists):
-        candidates = read_candidates(candidates, on_error=how)
     if isinstance(context, str) or not isinstance(context, Sequence) or not all(isinstance(c, str) for c in context):
         raise InputError(f"context must be the names of columns, such as ('user',), got {context!r}.")
+    if not isinstance(candidates, CandidateLists):
+        candidates = read_candidates(candidates, columns=with_context(candidates, None, context), on_error=how)
     if progress is not None and not callable(progress):
         raise InputError(f"progress must be a function of the rows read so far, got {type(progress).__name__}.")
     found, table = find_format(format, rename_columns(open_table(source), columns))
@@ -321,7 +323,7 @@ class Gather:
             repeats=self._kind.positional,
         )
         places = self._candidates.contexts.find(batch.contexts)
-        fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults)
+        fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults, self._candidates.contexts)
         places, short_lists = self._shortened(batch, places, lengths, fine)
         fine &= ~short_lists
         if batch.ids is not None:

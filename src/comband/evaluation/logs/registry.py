@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from comband.evaluation.logs.faults import LogError
 from comband.evaluation.logs.formats import LogFormat
-from comband.evaluation.logs.impressions import BY_POSITION, IMPRESSIONS
+from comband.evaluation.logs.impressions import BY_POSITION, IMPRESSIONS, UNEVEN
 from comband.evaluation.logs.native import NATIVE
 from comband.evaluation.logs.no_propensities import no_propensities
 from comband.evaluation.logs.obd import ONE_SLOT, OPEN_BANDIT
@@ -17,7 +17,7 @@ from comband.evaluation.logs.obp import SLATES
 from comband.evaluation.logs.tables import TableFile, closest
 from comband.evaluation.logs.totals import TOTALS
 from comband.evaluation.logs.ubi import UBI, UBI_CARTS, UBI_PURCHASES
-from comband.evaluation.logs.usual_names import USUAL_NAMES, usual_names
+from comband.evaluation.logs.usual_names import USUAL_NAMES, usual_lists, usual_names
 from comband.evaluation.logs.vw import VOWPAL_WABBIT
 from comband.page.problem import InputError
 
@@ -30,6 +30,7 @@ _OWN = (
     NATIVE,
     IMPRESSIONS,
     BY_POSITION,
+    UNEVEN,
     ONE_SLOT,
     OPEN_BANDIT,
     SLATES,
@@ -40,7 +41,7 @@ _OWN = (
     UBI_PURCHASES,
 )
 # Click logs, whose columns are known by their usual names too.
-_CLICK_LOGS = frozenset(kind.name for kind in (IMPRESSIONS, BY_POSITION, ONE_SLOT))
+_CLICK_LOGS = frozenset(kind.name for kind in (IMPRESSIONS, BY_POSITION, UNEVEN, ONE_SLOT))
 # Columns that some formats can do without, or have in another form.
 _LISTED = (
     *("id", "context", "candidate", "position", "item", "items", "reward", "rewards", "propensity", "propensities"),
@@ -81,7 +82,9 @@ def find_format(format: str | LogFormat, table: Table) -> tuple[LogFormat, Table
         kind, names = _closest_format(table)
     else:
         kind, names = FORMATS[format], usual_names(table) if format in _CLICK_LOGS else {}
-    names = {ours: theirs for ours, theirs in names.items() if ours in (*kind.needed(table.names), "context")}
+        names = usual_lists(table) if kind is NATIVE else names
+    if kind is not NATIVE:
+        names = {ours: theirs for ours, theirs in names.items() if ours in (*kind.needed(table.names), "context")}
     table = table.renamed(names) if names else table
     if format == AUTO and kind.doubt is not None and (why := kind.doubt(table)):
         raise LogError(f"{table.path}: {why}")
@@ -100,7 +103,9 @@ def _closest_format(table: TableFile) -> tuple[LogFormat, dict[str, str]]:
     the names that are usual, which are given too.
     """
     names = frozenset(table.names)
-    for kind in FORMATS.values():
+    formats = [kind for kind in FORMATS.values() if not kind.asked_for]
+    click_logs = [kind for kind in formats if kind.name in _CLICK_LOGS]
+    for kind in formats:
         if kind.markers & names:
             return kind, {}
 
@@ -108,19 +113,24 @@ def _closest_format(table: TableFile) -> tuple[LogFormat, dict[str, str]]:
         needed = kind.needed(table.names)
         return len(needed & names) / max(len(needed), 1), len(needed & names)
 
-    found = max(FORMATS.values(), key=fit)
+    found = max(formats, key=fit)
     if fit(found)[0] < 1:
         usual = usual_names(table)
         there = names | set(usual)
-        clicks = [FORMATS[name] for name in _CLICK_LOGS if FORMATS[name].needed(table.names) <= there]
+        clicks = [kind for kind in click_logs if kind.needed(table.names) <= there]
         if clicks:
             return max(clicks, key=lambda kind: len(kind.needed(table.names))), usual
+        lists = table.renamed(usual_lists(table))
+        if NATIVE.needed(lists.names) - {"context"} <= set(lists.names):  # which --context may name
+            return NATIVE, usual_lists(table)
         if "item" in there and "reward" in there and not any(_PROBABILITY.search(name) for name in names):
             missing = f"no column is called {', '.join(USUAL_NAMES['propensity'][:4])} or the like"
             raise no_propensities(str(table.path), usual.get("item", "item"), usual.get("reward", "reward"), missing)
-        return found, {}
+        likely = max(click_logs, key=lambda kind: len(kind.needed(table.names) & there) / len(kind.needed(table.names)))
+        share = len(likely.needed(table.names) & there) / len(likely.needed(table.names))
+        return (likely, usual) if share > fit(found)[0] else (found, {})
     asked = found.needed(table.names)
-    for other in FORMATS.values():
+    for other in formats:
         if other is not found and fit(other)[0] == 1 and not other.needed(table.names) < asked:
             raise LogError(
                 f"{table.path} may be of the format {found.name} or {other.name}, by its columns: say which (--format)."

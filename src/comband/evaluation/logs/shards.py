@@ -27,7 +27,7 @@ from comband.page.problem import InputError
 
 # Groups of rows are joined to shards of at least so many: less is not worth the telling of it.
 SHARD_ROWS = 1 << 17
-_ENDINGS = (".parquet", ".pq", ".csv", ".jsonl", ".ndjson", ".json", ".dsjson")
+_ENDINGS = (".parquet", ".pq", ".csv", ".jsonl", ".tsv", ".tab", ".ndjson", ".json", ".dsjson")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,11 @@ def find_shards(
             raise LogError(
                 f"all files of a log must have one format, but {shards[0].name} is read as {first.name} and "
                 f"{shard.name} as {shard.format.name}; name one (--format)."
+            )
+        if shard.format.rounds is not first.rounds:
+            raise LogError(
+                f"all files of a log must count positions alike, but {shards[0].name} and {shard.name} do not: one "
+                "begins with 0, the other with 1."
             )
     return shards if partition is None else _partitioned(shards, partition)
 

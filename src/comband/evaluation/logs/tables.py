@@ -26,8 +26,18 @@ from comband.page.text import missing_extra, shorten
 from comband.page.threads import may_share
 
 _CSV_BLOCK = 1 << 24
-_SEPARATORS = (",", ";", "\t")
+_SEPARATORS = (",", ";", "\t", "|")
+_PACKED = (".zip", ".bz2", ".xz", ".zst", ".7z", ".tar")
 _LISTED = 12  # columns named in a message
+# What columns tell, for messages about one that is missing.
+MEANINGS = {
+    "round": "which rows were shown together",
+    "item": "what was shown",
+    "reward": "what an item brought",
+    "propensity": "the probability of what was shown",
+    "candidate": "whose list it is",
+    "context": "what the list is for",
+}
 _LOOKED_AT = 100  # records of a JSON-lines file that tell its columns
 
 
@@ -64,7 +74,10 @@ class TableFile:
         own = dict(self.own)
         wanted = {name: own.get(name, name) for name in columns}
         for piece in self.own_pieces(list(dict.fromkeys(wanted.values())), faults):
-            yield Piece(piece.rows, {name: piece.columns[there] for name, there in wanted.items()})
+            found = {name: piece.columns[there] for name, there in wanted.items()}
+            if self.kind == "csv":
+                found |= {name: _spelt_lists(found[name]) for name in _LIST_COLUMNS if name in found}
+            yield Piece(piece.rows, found)
 
     def own_pieces(self, columns: list[str], faults: Faults) -> Iterator[Piece]:
         """The same by the names that the file itself has."""
@@ -93,11 +106,11 @@ class TableFile:
         """
         own: dict[str, str] = {}
         for here, there in columns.items():
-            numbered = [re.fullmatch(rf"{re.escape(there)}(_\d+)", name) for name in self.names]
+            numbered = [re.fullmatch(rf"{re.escape(there)}_?(\d+)", name) for name in self.names]
             if there in self.names:
                 own[here] = there
             elif any(numbered):
-                own |= {f"{here}{found[1]}": found[0] for found in numbered if found}
+                own |= {f"{here}_{found[1]}": found[0] for found in numbered if found}
             else:
                 raise self.lacks(there, why=f"it was named for {here}")
         taken, before = set(own.values()), dict(self.own)
@@ -121,7 +134,8 @@ class TableFile:
         `names` are those there are; the one that may be meant is not among the `used`. Where the column may go by
         another name the message says how to tell it, with what `--column` puts in front for this file: `part`.
         """
-        there = [shorten(name, 60) or "(unnamed)" for name in (self.names if names is None else names)]
+        own = [self.called(name) for name in self.names] if names is None else names
+        there = [shorten(name, 60) or "(unnamed)" for name in own]
         likely = closest(column, [name for name in there if name not in used])
         listed = ", ".join(there[:_LISTED]) + (f" and {len(there) - _LISTED} more" if len(there) > _LISTED else "")
         named, column = "", shorten(column)
@@ -130,8 +144,9 @@ class TableFile:
         meant = "." if likely is None else f"; did you mean {likely}?"
         if likely is None and column.startswith("propensit"):
             meant += f" For a log without propensities see {PAGE}."
+        tells = f"; it tells {MEANINGS[column]}" if part is not None and column in MEANINGS else ""
         return LogError(
-            f"{self.path}: column {column} is missing{f' ({why})' if why else ''}; the file has: "
+            f"{self.path}: column {column} is missing{f' ({why})' if why else ''}{tells}; the file has: "
             f"{listed or 'no columns'}{named}{meant}"
         )
 
@@ -146,12 +161,25 @@ def open_table(source: Any) -> TableFile:
     path = check_file(source)
     suffix = kind_ending(path)
     kinds = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-    kinds |= {".json": "jsonl", ".dsjson": "jsonl"}
+    kinds |= {".json": "jsonl", ".dsjson": "jsonl", ".tsv": "csv", ".tab": "csv", ".txt": "csv"}
     kind = kinds.get(suffix)
     if kind is None or (kind == "parquet" and path.suffix.lower() != suffix):
-        raise LogError(f"{path} should end in .parquet, .csv, .jsonl, .csv.gz or .jsonl.gz, so that its kind is known.")
+        raise LogError(
+            f"{path} should end in .parquet, .csv, .tsv, .jsonl, .csv.gz or .jsonl.gz, so that its kind is known"
+            f"{'; unpack it first' if suffix in _PACKED else ''}."
+        )
     names, scalars = {"parquet": _parquet_names, "csv": _csv_names, "jsonl": _jsonl_names}[kind](path)
+    if kind == "jsonl" and not names and _first_byte(path) == b"[":
+        raise LogError(
+            f"{path} is one JSON array; write one object per line (jq -c '.[]' {path.name} > log.jsonl, or "
+            "to_json(…, orient='records', lines=True) in pandas)."
+        )
     return TableFile(path, kind, tuple(names), frozenset(scalars))
+
+
+def _first_byte(path: Path) -> bytes:
+    with open_bytes(path) as file:
+        return file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
 
 
 def closest(name: str, names: Sequence[str], *, cutoff: float = 0.6) -> str | None:
@@ -239,7 +267,7 @@ def _csv_names(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _csv_header(path: Path) -> tuple[list[str], str]:
-    """The names of the columns, and what separates them: a comma, or where there is none a semicolon or a tab."""
+    """The names of the columns, and what separates them: a comma, or where there is none a semicolon, tab or bar."""
     with (
         open_bytes(path) as file,
         io.TextIOWrapper(file, newline="", encoding="utf-8-sig", errors="replace") as lines,
@@ -389,6 +417,35 @@ def cast_where_possible(column: Any, kind: Any) -> tuple[Any, NDArray[np.bool_]]
 
 # What a spreadsheet takes for a formula when it stands first in a cell of a CSV file.
 _FORMULA = "=+-@\t"
+# Columns of lists, which a CSV file has as text: [1, 2, 3] or 1|2|3.
+_LIST_COLUMNS = ("items", "rewards", "propensities", "positions", "first_propensities")
+
+
+def _spelt_lists(column: Any) -> Any:
+    """A column of text as lists of text; what is missing stays so.
+
+    >>> _spelt_lists(["[3, 1]", "['tea', 'iced mocha']", "[0.5 0.25]", "a|b", "a"])
+    [['3', '1'], ['tea', 'iced mocha'], ['0.5', '0.25'], ['a', 'b'], ['a']]
+    """
+    plain = column.to_pylist() if hasattr(column, "to_pylist") else column
+    lists = [None if text is None else _spelt_list(text.strip()) for text in plain]
+    return arrow().array(lists, type=arrow().list_(arrow().string())) if plain is not column else lists
+
+
+def _spelt_list(text: str) -> list[str | None]:
+    inside = text[1:-1].strip() if text[:1] + text[-1:] in ("[]", "()", "{}") else None
+    if inside == "":
+        return []
+    if inside is None:
+        parts = text.split("|" if "|" in text else ";")
+    elif "," in inside:
+        parts = next(csv.reader([inside.replace("'", '"')], skipinitialspace=True))
+    else:
+        parts = inside.split()
+    bare = [part.strip().strip("'\"") for part in parts]
+    return [None if part in ("", "None", "null", "nan") else part for part in bare]
+
+
 _MARKED = re.compile(f"'+[{re.escape(_FORMULA)}]")
 
 

@@ -53,7 +53,7 @@ class TotalGather:
         shares = self._shares(given)
         fine &= check_total_rounds(batch.rows, totals, given, shares, self.problem, self._faults, fine)
         places = self._candidates.contexts.find(batch.contexts)
-        fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults)
+        fine &= known_contexts(batch.rows, batch.contexts, places, fine, self._faults, self._candidates.contexts)
         if batch.ids is not None:
             fine &= new_ids(self._ids, batch.rows, batch.ids, fine, self._faults)
         part = batch.rows[fine], places[fine], codes[fine].astype(np.int32), totals[fine], shares[fine]

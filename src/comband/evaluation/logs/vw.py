@@ -157,7 +157,10 @@ def _read_slots(record: dict[str, Any], list_size: int) -> _Slots:
         raise _UnusableError("thinned log", f"pdrop is {quoted(record['pdrop'])}: dropped rounds cannot be counted")
     if isinstance(outcomes, list):
         if not 0 < len(outcomes) <= list_size:
-            raise _UnusableError("list length", f"{len(outcomes)} slots, 1 to {list_size} expected")
+            raise _UnusableError(
+                "list length",
+                f"{len(outcomes)} slot{'s' * (len(outcomes) != 1)}, but candidates' lists have {list_size}",
+            )
         slots = _mapping(record.get("c")).get("_slots")
         known = slots if isinstance(slots, list) and len(slots) == len(outcomes) else [None] * len(outcomes)
         shown = [_outcome(_mapping(one), _mapping(slot)) for one, slot in zip(outcomes, known, strict=True)]

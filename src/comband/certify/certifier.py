@@ -27,7 +27,7 @@ class Certified(Record):
     SCHEMA: ClassVar = {"leader": Whole(0, "P-1"), "epsilon": Real(0)}
 
 
-class Verdict:
+class Certifier:
     """Drops candidates and certifies the leader as soon as the evidence reaches 1/δ, or what a field that changes asks.
 
     All claims, of all leaders and at all times, hold on one event of probability 1 − δ; see
@@ -84,9 +84,11 @@ class Verdict:
         self._nothing_until = 0.0  # rounds; see `may_be_certified`
         self._moved = True  # whether log-wealths may be others than when it was last judged
 
-    def on(self, evidence: Evidence, field: Field) -> Verdict:
+    def on(self, evidence: Evidence, field: Field) -> Certifier:
         """One of the same promise on other evidence, of which nothing is judged yet."""
-        return Verdict(evidence, self.names, epsilon=self.epsilon, field=field, kept=self.kept, restarts=self.restarts)
+        return Certifier(
+            evidence, self.names, epsilon=self.epsilon, field=field, kept=self.kept, restarts=self.restarts
+        )
 
     @property
     def threshold(self) -> float:
