@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from itertools import pairwise, permutations
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._natural import natural_law
 from comband.page.places import fit_factors
 
 Array = NDArray[np.float64]
@@ -75,19 +76,7 @@ class World:
         """All lists in natural order with their probabilities, and Q(y, k) (K, m)."""
         weight = np.full(P, (1 - share) / P)
         weight[best] += share
-        q, rank = np.zeros(K), np.zeros(K)
-        for p in range(P):
-            q[self.lists[p, x]] += weight[p]
-            rank[self.lists[p, x]] += weight[p] * PLACES
-        order = np.argsort(-(rank + 1e-9 * q), kind="stable")[: int((q > 0).sum())]
-        ends = np.cumsum(q[order])
-        cuts = np.unique(np.concatenate([[0.0, 1.0], ends % 1.0]).round(12))
-        middles = np.array([(a + b) / 2 for a, b in pairwise(cuts)])
-        at = np.searchsorted(ends, middles[:, None] + np.arange(M), side="right")
-        lists, chances = order[np.minimum(at, len(order) - 1)], np.diff(cuts)
-        Q = np.zeros((K, M))
-        np.add.at(Q, (lists, np.arange(M)), chances[:, None])
-        return chances, lists, Q
+        return natural_law(self.lists[:, x], weight, K)
 
 
 def expected(world: World, best: int, share: float, order: str) -> dict[str, Array]:
