@@ -10,7 +10,9 @@ claim at the end was wrong: some candidate's value exceeds the named one's by mo
 are those of the world without the fault; with a change in the world, those after it; with places, those of lists in
 the candidates' own order.
 No more runs are begun when `seconds` are over. A second table has the drift guard alone, in one stretch of rounds that
-is long enough: after how many rounds, and rewards, a change in the middle is noticed.
+is long enough: after how many rounds, and rewards, a change in the middle is noticed. A third has the place guard
+alone: after how many rewarded rounds it notices what places do, in natural order (that of `benchmarks.company`), with
+a share of lists in random order and with all, with 120 candidates and with 8; and false alarms where all is well.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import comband as cb
+from benchmarks._natural import natural_law
 
 Array = NDArray[np.float64]
 N, P, M, BATCH = 60, 8, 3, 100
@@ -216,6 +219,63 @@ def drift_table(runs: int, half: int) -> None:
         )
 
 
+# What is stated (nothing: places do not matter) and what is true.
+EFFECTS: dict[str, tuple[tuple[float, ...] | None, tuple[float, ...]]] = {
+    "1/.6/.3, nothing stated": (None, (1.0, 0.6, 0.3)),
+    "DCG of five, nothing stated": (None, tuple((1 / np.log2(np.arange(5) + 2)).tolist())),
+    "no effect, 1/.6/.3 stated": ((1.0, 0.6, 0.3), (1.0, 1.0, 1.0)),
+    "1/.5/.5, 1/.6/.3 stated": ((1.0, 0.6, 0.3), (1.0, 0.5, 0.5)),
+    "nothing, nothing stated": (None, (1.0, 1.0, 1.0)),
+    "1/.6/.3, as stated": ((1.0, 0.6, 0.3), (1.0, 0.6, 0.3)),
+}
+
+
+def place_rows(n_candidates: int, m: int, seed: int) -> tuple[Array, Array]:
+    """Q(y, k) (N, K, m) of 60 contexts in natural order, and the items' relevances (N, K)."""
+    rng = np.random.default_rng([seed, 15])
+    K = 100
+    relevance = rng.gamma(0.3, size=(N, K))
+    noise = rng.standard_normal((n_candidates, N, K)) * np.linspace(0.3, 1.5, n_candidates)[:, None, None]
+    lists = np.argsort(-(np.log(relevance + 0.01) + noise), axis=2)[:, :, :m]
+    weights = np.full(n_candidates, 1 / n_candidates)
+    return np.stack([natural_law(lists[:, x], weights, K)[2] for x in range(N)]), relevance
+
+
+def place_alarm(law: tuple[Array, Array], stated: Any, true: Any, share: float, seed: int, most: int) -> float:
+    """After how many rewarded rounds the place guard alarms; infinite if not within `most`."""
+    natural, relevance = law
+    rows = (1 - share) * natural + share * natural.mean(axis=2, keepdims=True)
+    m = rows.shape[2]
+    chances = (rows * relevance[:, :, None] * np.array(true)).ravel()
+    rng = np.random.default_rng([seed, 16])
+    x, y, k = np.unravel_index(rng.choice(chances.size, size=most, p=chances / chances.sum()), rows.shape)
+    guard = cb.statistics.PlaceGuard(stated, list_size=m, max_reward=1)
+    placements = np.zeros((most, m, m))
+    placements[np.arange(most), k] = rows[x, y]
+    rewards = np.eye(m)[k]
+    for start in range(0, most, 10):
+        guard.update(rewards[start : start + 10], placements[start : start + 10])
+        if guard.alarm:
+            return start + 10.0
+    return np.inf
+
+
+def place_table(runs: int, most: int) -> None:
+    """Print the third table."""
+    print(f"\n{'true, stated':30s} candidates  in random order  runs  noticed  rewarded rounds: median, 95%")
+    for name, (stated, true) in EFFECTS.items():
+        for n_candidates in (120, 8):
+            laws = [place_rows(n_candidates, len(true), seed) for seed in range(4)]
+            for share in (0.0, 0.05, 0.2, 1.0):
+                times = [place_alarm(laws[seed % 4], stated, true, share, seed, most) for seed in range(runs)]
+                median, late = np.quantile(times, [0.5, 0.95], method="higher")
+                print(
+                    f"{name:30s} {n_candidates:10d} {share:16.0%} {runs:5d} {int(np.isfinite(times).sum()):8d} "
+                    f"{median:18,.0f}, {late:,.0f}",
+                    flush=True,
+                )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -256,6 +316,7 @@ def main() -> None:
             f"{len(wrong):6d} {sum(one['noticed'] is None for one in wrong):5d}"
         )
     drift_table(20 if arguments.quick else 100, 10_000)
+    place_table(20 if arguments.quick else 200, 2000 if arguments.quick else 8000)
     if arguments.json:
         arguments.json.write_text(json.dumps(found), encoding="utf-8")
 

@@ -1313,8 +1313,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "page/places.py::examined_events",
-        "np.repeat(events.propensities, m) * np.tile(theta.mean() / theta, n)",
-        "np.repeat(events.propensities, m)",
+        "(propensities=_of_pairs(events, theta).reshape(-1))",
+        "(propensities=np.repeat(events.propensities, m))",
         "events under factors are weighed as if all places were alike",
         ("tests/certify/fixed_time/test_pac_places.py::test_everything_by_definition",),
     ),

@@ -263,14 +263,17 @@ class PlaceGuard(Alarm):
         player had all the wealth: from now on all go on with what it had.
         """
         check(state, self.SCHEMA, place="", **{**sizes, **self._sizes()})
-        if state["log_wealths"] is ABSENT:
-            n, m = state["n_rounds"], self.list_size
-            one = PlaceGuard(self.places, list_size=m, max_reward=1.0)
-            one.update(np.eye(m)[:1])
-            state["expected"] = n * one._expected
-            state["exposures"] = np.full(m, n / m)
-            state["log_wealths"] = np.full(_SHARES.size, state["log_wealth"])
-            state["information"] = n * one._information
+        n, m = state["n_rounds"], self.list_size
+        one = PlaceGuard(self.places, list_size=m, max_reward=1.0)
+        one.update(np.eye(m)[:1])
+        before = {
+            "expected": n * one._expected,
+            "exposures": np.full(m, n / m),
+            "log_wealths": np.full(_SHARES.size, state["log_wealth"]),
+            "information": n * one._information,
+        }
+        for name, value in before.items():
+            state[name] = value if state[name] is ABSENT else state[name]
         super().restore(state, **sizes)
 
     def _agree(self) -> None:
