@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.documents import ROOT, run_document
+from tests.ports import reserved_port
 from tests.serve.worlds import listening, service
 from tests.waiting import LIMIT, wait_for
 
@@ -80,10 +81,15 @@ def test_each_section_needs_what_its_pip_line_installs(section: str, tmp_path: P
         assert made.stdout.startswith("Decided: ")
         ran += 1
     if calls := CURL.findall(text):
-        serve = [str(programs / "comband"), "serve", "--store", "sqlite:///experiments.db", "--port", "8399", "--open"]
-        with subprocess.Popen(serve, cwd=tmp_path, env=clean, stderr=subprocess.DEVNULL) as process:
+        serve = [str(programs / "comband"), "serve", "--store", "sqlite:///experiments.db", "--open"]
+        with (
+            reserved_port() as port,
+            subprocess.Popen(
+                [*serve, "--port", str(port)], cwd=tmp_path, env=clean, stderr=subprocess.DEVNULL
+            ) as process,
+        ):
             try:
-                with httpx.Client(base_url="http://127.0.0.1:8399", timeout=LIMIT) as client:
+                with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT) as client:
                     wait_for(lambda: _answers(client), "an answer")
                     for path, body in calls:
                         answer = client.post(path, content=body, headers={"content-type": "application/json"})

@@ -12,7 +12,7 @@ LIMIT = 600.0  # seconds: only a program that hangs reaches it
 _STEP = 0.01
 
 
-def wait_for(happened: Callable[[], Found], what: str) -> Found:
+def wait_for(happened: Callable[[], Found | None], what: str) -> Found:
     """Ask again and again until the answer is true, and return it."""
     end = time.monotonic() + LIMIT
     while not (found := happened()):

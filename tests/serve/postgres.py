@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import reserved_port
 from tests.waiting import LIMIT, wait_for
 
 
@@ -52,13 +52,10 @@ def children(parent: int) -> list[int]:
 class Server:
     """A server that can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         programs = binaries()
         assert programs is not None
-        self.programs, self.folder, self.user = programs, folder, other_user()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.programs, self.folder, self.user, self.port = programs, folder, other_user(), port
         if self.user is not None:
             os.chown(folder, self.user, -1)
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,7 +80,7 @@ class Server:
 
         def answers() -> bool:
             try:
-                psycopg.connect(self.address, connect_timeout=60).close()
+                psycopg.connect(self.address, connect_timeout=int(LIMIT)).close()
             except psycopg.OperationalError:
                 return False
             return True
@@ -101,7 +98,7 @@ class Server:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
+            self._process.send_signal(signal.SIGINT)  # whether its clients have gone or not
             try:
                 self._process.wait(timeout=LIMIT)
             except subprocess.TimeoutExpired:
@@ -127,10 +124,11 @@ def server() -> Iterator[Server]:
         pytest.skip("PostgreSQL does not run as root, and there is no other user")
     folder = Path(tempfile.mkdtemp(prefix="comband-postgres-"))
     made = None
-    try:
-        made = Server(folder)
-        yield made
-    finally:
-        if made is not None:
-            made.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with reserved_port() as port:
+        try:
+            made = Server(folder, port)
+            yield made
+        finally:
+            if made is not None:
+                made.stop()
+            shutil.rmtree(folder, ignore_errors=True)

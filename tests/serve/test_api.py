@@ -225,7 +225,7 @@ def test_what_the_description_says_is_what_comes(http: httpx.Client) -> None:
 
 
 def test_the_client_makes_the_same_calls(http: httpx.Client, made: Service) -> None:
-    with Client(str(http.base_url)) as client:
+    with Client(str(http.base_url), timeout=LIMIT) as client:
         world = World()
         created = client.create(**msgspec.to_builtins(spec("second", block=1)))
         assert created.decisions_url == "/v1/experiments/second/decisions"
@@ -261,7 +261,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(http: httpx.Client) -> None:
                 raise httpx.ReadError("lost")
             return response
 
-    with inner, Client(str(http.base_url), transport=Losing()) as client:
+    with inner, Client(str(http.base_url), timeout=LIMIT, transport=Losing()) as client:
         one = client.decide("test", World().lists(0))
     assert one.decision == 0
     assert len(calls) == 2

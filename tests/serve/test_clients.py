@@ -17,6 +17,7 @@ import pytest
 from comband.serve import wire
 from comband.serve.client import AsyncClient, Client, ServiceError
 from comband.serve.service import Service
+from tests.ports import reserved_port
 from tests.serve.worlds import NAMES, World, listening, service, spec
 from tests.waiting import LIMIT
 
@@ -98,10 +99,10 @@ NODE = """
 import assert from "node:assert/strict";
 import { Client, ServiceError } from @module@;
 
-const [address, token] = process.argv.slice(2);
+const [address, closed] = process.argv.slice(2);
 const names = @names@;
 const lists = (i) => Object.fromEntries(names.map((name, p) => [name, [`a ${i}`, `b ${p}`, 10 * i + p]]));
-const quick = { token, pause: 1, timeout: 600000 };
+const quick = { pause: 1, timeout: 600000 };
 
 // The answer is lost, then "not now", then it works: the same request id each time, and so the same decision.
 const sent = [];
@@ -155,7 +156,7 @@ assert.equal((await client.delete("node")).deleted, true);
 assert.equal((await client.audit("node")).changes[0].action, "deleted");
 assert.equal((await client.history("copy")).name, "copy");
 await assert.rejects(client.result("copy"), /settled/);
-await assert.rejects(new Client("http://127.0.0.1:9", { ...quick, retries: 1 }).experiments(), TypeError);
+await assert.rejects(new Client(closed, { ...quick, retries: 1 }).experiments(), TypeError);
 console.log("all well");
 """
 
@@ -167,7 +168,9 @@ def test_in_node(made: Service, address: str, tmp_path: Path) -> None:
     script = tmp_path / "test.mjs"
     module = json.dumps((TYPESCRIPT / "dist" / "client.js").as_uri())
     script.write_text(NODE.replace("@module@", module).replace("@names@", json.dumps(NAMES)), encoding="utf-8")
-    done = subprocess.run([node, str(script), address], capture_output=True, text=True, timeout=LIMIT)
+    with reserved_port() as port:  # where no server listens
+        command = [node, str(script), address, f"http://127.0.0.1:{port}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout == "all well\n", done.stderr
 
 

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -29,10 +29,10 @@ import numpy as np
 import pytest
 
 from comband.serve import wire
-from comband.serve.service import Service
+from tests.ports import reserved_port
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import QUICK, M, World, caught_up, decisions_of, spec
+from tests.serve.worlds import M, World, caught_up, decisions_of, serving, spec
 from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
@@ -109,11 +109,8 @@ class Victim:
     """A service that is killed and started again, on one port."""
 
     def __init__(self, store: str, nursery: Nursery) -> None:
-        import socket
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self._reserved = ExitStack()
+        self.port = self._reserved.enter_context(reserved_port())
         self.store, self.kills, self._nursery = store, 0, nursery
         self._lock, self._pid = threading.Lock(), self._start()
 
@@ -144,8 +141,8 @@ class Victim:
             return self._end(signal.SIGTERM)
 
     def end(self) -> None:
-        """Whatever it does."""
-        with self._lock:
+        """Whatever it does; it is not started again."""
+        with self._lock, self._reserved:
             self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int:
@@ -227,8 +224,8 @@ def check(store: str, reference: Path, world: World, told: dict[int, wire.Decisi
     """Everything acknowledged is there once, nothing else is, and the learner's state is that of an undisturbed run."""
 
     async def compare() -> None:
-        made = Service(store, timing=QUICK)
-        alone = Service(f"sqlite:///{reference}/journal.db", timing=QUICK)
+        made = serving(store)
+        alone = serving(reference)
         try:
             n = len(told)
             rows = made.journal.decisions(1, 0, 10 * n)
@@ -350,7 +347,7 @@ def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> N
             """From the journal alone, in one process: the same bits."""
             states = []
             for forget in (False, True):
-                made = Service(cluster.address, timing=QUICK)
+                made = serving(cluster.address)
                 try:
                     if forget:
                         with made.database.transaction():

@@ -22,6 +22,7 @@ from comband.serve.service import Service
 from comband.serve.wire import SETTINGS, FieldChange
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import NAMES, M, World, caught_up, listening, numbered, play, service, spec
+from tests.waiting import LIMIT, wait_for
 
 SEED = f"{5:064x}"
 N = 320
@@ -163,8 +164,7 @@ def test_a_decision_waits_for_so_many_others(tmp_path: Path) -> None:
         assert receipt.accepted == 8 * M  # 40 came after the ninth, and more after those before it
         assert {(fault.decision, fault.outcome) for fault in receipt.faults} == {(i, "late") for i in range(8)}
         await made.decide("test", [world.request(i) for i in range(48, 64)])
-        while learner_of(made).rounds < 24:
-            await asyncio.sleep(0.002)
+        wait_for(lambda: learner_of(made).rounds >= 24, "they are learnt from")
         assert made.journal.counts(1)[1] == 24
 
     with service(tmp_path) as made:
@@ -203,7 +203,7 @@ def test_production_stays(tmp_path: Path) -> None:
 
 
 def test_what_was_declared_is_said(tmp_path: Path) -> None:
-    with service(tmp_path) as made, listening(made) as address, httpx.Client(base_url=address) as http:
+    with service(tmp_path) as made, listening(made) as address, httpx.Client(base_url=address, timeout=LIMIT) as http:
         body = {
             "name": "test",
             "candidates": NAMES,

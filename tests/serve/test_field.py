@@ -23,7 +23,8 @@ from comband.serve.service import FieldClosedError, Service
 from comband.serve.wire import DecisionRequest, FieldChange, RewardPost
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, listening, numbered, service, spec
+from tests.serve.worlds import NAMES, M, World, caught_up, listening, numbered, service, serving, spec
+from tests.waiting import LIMIT
 
 LATER = ["second", *(f"other {i}" for i in range(4))]
 CHANGES = {  # before which request
@@ -79,7 +80,7 @@ def test_a_changing_field_is_the_librarys_and_the_same_after_restarts(tmp_path: 
         for stops in ([], [96, 160, 192, 272]):
             folder = tmp_path / str(len(stops))
             folder.mkdir()
-            made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+            made = serving(folder)
             await made.create(open_spec())
             first = 0
             for stop in [*stops, 320]:
@@ -89,7 +90,7 @@ def test_a_changing_field_is_the_librarys_and_the_same_after_restarts(tmp_path: 
                     if not snapshots and made.learners is not None:
                         made.learners._learning.clear()  # it leaves without saving
                     made.close()
-                    made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+                    made = serving(folder)
             await caught_up(made)
             states.append(state_of(made))
             made.close()
@@ -220,7 +221,7 @@ def test_changes_that_are_refused_leave_no_trace(tmp_path: Path) -> None:
 
 def test_a_change_over_http_reaches_other_processes(tmp_path: Path) -> None:
     with service(tmp_path) as made, service(tmp_path, learn=False) as other, listening(made) as address:
-        with Client(address) as client:
+        with Client(address, timeout=LIMIT) as client:
             client.create(**{name: getattr(spec(open_field=True), name) for name in spec().__struct_fields__})
             changed = client.change_field("test", add="new", withdraw="other 0")
             assert changed.candidates == [*(name for name in NAMES if name != "other 0"), "new"]
@@ -324,7 +325,7 @@ def test_lists_that_end_early_go_on_with_the_fallbacks_items(tmp_path: Path) -> 
 
 def test_a_changing_field_is_the_librarys_on_postgresql_too() -> None:
     async def run(store: str) -> Any:
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         try:
             await made.create(open_spec())
             await play(made, World(3, best=0.05), 0, 320)

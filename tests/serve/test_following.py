@@ -21,7 +21,7 @@ from comband.serve.deciding import plan_state
 from comband.serve.service import Service
 from comband.serve.wire import DecisionRequest, RewardPost
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import QUICK, World, caught_up, play, service, spec
+from tests.serve.worlds import World, caught_up, play, service, serving, spec
 from tests.waiting import LIMIT, wait_for
 
 # Learns from the journal, from its beginning, and says what came of it.
@@ -138,7 +138,7 @@ def test_what_was_published_is_followed(tmp_path: Path, change: Any) -> None:
 
     async def run() -> None:
         await played(tmp_path, 320)
-        made = Service(f"sqlite:///{tmp_path}/journal.db", timing=QUICK, learn=False)
+        made = serving(tmp_path, learn=False)
         edited(made, 1, change)
         wanted = plan_state(bytes(made.database.read("SELECT plan FROM plans WHERE epoch = 1")[0][0]), 1)
         made.close()
@@ -179,7 +179,7 @@ def leaders_that_differ(state: dict[str, Any]) -> None:
 def test_what_no_rounding_explains_is_refused(tmp_path: Path, change: Any) -> None:
     async def run() -> None:
         await played(tmp_path, 160)
-        made = Service(f"sqlite:///{tmp_path}/journal.db", timing=QUICK, learn=False)
+        made = serving(tmp_path, learn=False)
         edited(made, 1, change)
         made.close()
         forget_snapshots(tmp_path)

@@ -28,7 +28,7 @@ from comband.serve.stores import open_database
 from comband.serve.tokens import create_token
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, OPEN, QUICK, World, caught_up, listening, play, service, spec
+from tests.serve.worlds import NAMES, OPEN, World, caught_up, listening, play, service, serving, spec
 from tests.waiting import LIMIT, wait_for
 
 JSON = {"content-type": "application/json"}
@@ -167,7 +167,7 @@ def test_what_is_deleted_leaves_nothing_but_its_audit_trail(store: str, monkeypa
     monkeypatch.setattr(housekeeping, "_RUNS", 2)
 
     async def run() -> None:
-        made, other = (Service(store, timing=QUICK, learn=learn) for learn in (True, False))
+        made, other = (serving(store, learn=learn) for learn in (True, False))
         try:
             for name in ("before", "test", "after"):
                 await made.create(spec(name))
@@ -234,8 +234,8 @@ def test_a_decider_that_has_not_heard_of_the_end_of_an_experiment(tmp_path: Path
 
 def test_environments_of_one_store_do_not_see_each_other(store: str) -> None:
     async def run() -> None:
-        made = Service(store, timing=QUICK)
-        staging = Service(store, timing=QUICK, environment="staging")
+        made = serving(store)
+        staging = serving(store, environment="staging")
         try:
             await made.create(spec())
             await staging.create(spec())  # the same name
@@ -320,11 +320,11 @@ def test_by_age_goes_what_brought_nothing_and_the_learner_goes_on_as_if_it_were_
             await reference.create(spec(epsilon=0.01))
             await play(reference, world, 0, 512)
             wanted = state_of(reference)
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         await made.create(spec(epsilon=0.01))
         await play(made, world, 0, 400)
         made.close()  # with a snapshot
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         try:
             await caught_up(made)
             [(_, bound)] = removable(made.journal).items()
@@ -341,7 +341,7 @@ def test_by_age_goes_what_brought_nothing_and_the_learner_goes_on_as_if_it_were_
             assert rows_of(made, 1)["requests"] == made.journal.counts(1)[0] - removed
         finally:
             made.close()
-        made = Service(store, timing=QUICK)  # from its snapshot
+        made = serving(store)  # from its snapshot
         try:
             await caught_up(made)
             gone = next(number for number in range(upto) if number not in earned)

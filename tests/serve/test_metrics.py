@@ -41,9 +41,10 @@ def test_what_an_operator_watches(tmp_path: Path) -> None:
             await caught_up(made, "a-b")
             one = '{experiment="a-b"}'
             wait_for(lambda: figures(made)[f"comband_experiment_learner_lag{one}"] == 0, "all is learnt and told")
-            found = figures(made)
             assert made.learners is not None
-            assert found[f'comband_experiment_lease{{experiment="a-b",holder="{made.learners.holder}"}}'] == 1
+            lease = f'comband_experiment_lease{{experiment="a-b",holder="{made.learners.holder}"}}'
+            wait_for(lambda: figures(made).get(lease) == 1, "the lease is this process's")
+            found = figures(made)
             assert found[f"comband_experiment_epsilon{one}"] == 0.01
             guards = {name: value for name, value in found.items() if "guard_alarm" in name}
             assert len(guards) >= 5

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 
 from comband.commands.cli import app as cli
 from comband.serve.journal import NotRunningError
-from comband.serve.service import Service
 from comband.serve.settings import _defaults, settings
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import QUICK, World, caught_up, play, spec
+from tests.serve.worlds import World, caught_up, play, serving, spec
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -48,7 +47,7 @@ def restored_and_compared(store: str, folder: Path, cluster: postgres.Server | N
     world = World(best=0.05)
 
     async def run() -> None:
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         try:
             await made.create(spec(epsilon=0.01))
             await play(made, world, 0, 192)
@@ -60,7 +59,7 @@ def restored_and_compared(store: str, folder: Path, cluster: postgres.Server | N
             made.close()
         answer = CliRunner().invoke(cli, ["repair", "restored", "--store", restored])
         assert answer.exit_code == 0, answer.output
-        made = Service(restored, timing=QUICK)
+        made = serving(restored)
         try:
             await caught_up(made)
             assert same(wanted, state_of(made))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 
 from comband.serve import page as files
 from comband.serve import views
-from comband.serve.access import Access
-from comband.serve.api import make_app
+from comband.serve.learners import Timing
 from comband.serve.service import Service
 from comband.serve.tokens import create_token
 from comband.statistics import order_guard, place_guard
 from comband.statistics.place_guard import PlaceGuard
 from tests.browser import fits, opened
+from tests.serve.worlds import listening, service
 from tests.waiting import LIMIT, wait_for
 
 if TYPE_CHECKING:
@@ -86,17 +85,8 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    service = Service(f"sqlite:///{tmp_path}/journal.db")
-    config = uvicorn.Config(make_app(service, Access(is_open=True)), port=0, log_config=None, lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    wait_for(lambda: server.started, "the service listens")
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    yield Served(f"http://{host}:{port}", service)
-    server.should_exit = True
-    thread.join()
-    service.close()
+    with service(tmp_path, timing=Timing()) as made, listening(made) as address:
+        yield Served(address, made)
 
 
 def give_token(served: Served, *roles: str) -> str:
@@ -198,11 +188,9 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
         until(page, "#kind", "decided")
         assert page.evaluate("getComputedStyle(document.querySelector('#kind')).color") == "rgb(27, 127, 77)"
         assert page.evaluate("window.same")
-        for _ in range(60):  # points may still be added
-            told, drawn = as_told(served), as_drawn(page)
-            if drawn == told:
-                break
-            page.wait_for_timeout(500)
+        end = time.monotonic() + LIMIT
+        while (told := as_told(served)) != (drawn := as_drawn(page)) and time.monotonic() < end:
+            page.wait_for_timeout(100)  # points may still be added
         assert drawn == told
         assert sum(told["decisions"]) == 2000
         assert told["share"] == [1.0]  # the winner's lists are all that is shown

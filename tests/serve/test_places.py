@@ -28,7 +28,7 @@ from comband.serve.digests import uniform_numbers
 from comband.serve.service import Service
 from comband.serve.settings import settings
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, decisions_of, listening, numbered, service, spec
+from tests.serve.worlds import NAMES, M, World, caught_up, decisions_of, listening, numbered, service, serving, spec
 from tests.waiting import LIMIT
 
 FACTORS = [1, 0.5, 0.25]
@@ -128,12 +128,12 @@ def test_a_service_with_places_that_was_stopped_goes_on_as_if_it_had_not(tmp_pat
         for stops in ([], [96]):
             folder = tmp_path / str(len(stops))
             folder.mkdir()
-            made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+            made = serving(folder)
             await made.create(spec(places="pairs", epsilon=0.01))
             for start in range(0, 192, 16):
                 if start in stops:
                     made.close()
-                    made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+                    made = serving(folder)
                 world, numbers = PlacedWorld(best=0.1), range(start, start + 16)
                 decisions = await made.decide("test", [world.request(i) for i in numbers])
                 await made.reward("test", [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)])
@@ -170,6 +170,7 @@ def test_experiments_of_a_file_are_made_at_the_start(tmp_path: Path) -> None:
         store = "sqlite:///{tmp_path}/journal.db"
         port = 0
         log = "error"
+        answer_timeout = {LIMIT}
         [[experiments]]
         name = "search"
         candidates = ["a", "b"]

@@ -20,7 +20,8 @@ from comband.serve.requests import Reader, problem_of
 from comband.serve.service import RepeatedRequestError, Service
 from comband.serve.wire import DecisionRequest, RewardPost
 from comband.statistics import Bets
-from tests.serve.worlds import NAMES, QUICK, M, World, caught_up, numbered, play, service, spec
+from tests.serve.worlds import NAMES, M, World, caught_up, numbered, play, service, serving, spec
+from tests.waiting import wait_for
 
 
 def state_of(made: Service, name: str = "test") -> dict[str, object]:
@@ -56,7 +57,7 @@ def test_a_winner_is_certified_and_then_shown(tmp_path: Path) -> None:
                     break
             assert plan is not None
             assert plan.winner == 0
-            await asyncio.sleep(0.3)
+            wait_for(lambda: made.queries.status("test")["winner"], "people are told")
             status = made.queries.status("test")
             assert status["winner"] == "best"
             assert status["is_certified"]
@@ -122,7 +123,7 @@ def test_a_restarted_service_goes_on_as_if_it_had_never_stopped(tmp_path: Path, 
         for stops in ([], [160, 208, 336]):
             folder = tmp_path / str(len(stops))
             folder.mkdir()
-            made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+            made = serving(folder)
             await made.create(spec(epsilon=0.01))
             first = 0
             for stop in [*stops, 480]:
@@ -132,7 +133,7 @@ def test_a_restarted_service_goes_on_as_if_it_had_never_stopped(tmp_path: Path, 
                     if not snapshots and made.learners is not None:
                         made.learners._learning.clear()  # it leaves without saving
                     made.close()
-                    made = Service(f"sqlite:///{folder}/journal.db", timing=QUICK)
+                    made = serving(folder)
             await caught_up(made)
             states.append(state_of(made))
             made.close()
@@ -302,11 +303,8 @@ def test_paused_resumed_and_ended(tmp_path: Path) -> None:
                 await made.decide("test", [world.request(9)])
             assert await made.set_state("test", "running") is None
             await made.reward("test", [world.post(i + 1, one) for i, one in enumerate(more)])
-            for _ in range(500):
-                if made.journal.counts(1)[1] == 5:
-                    break
-                await asyncio.sleep(0.01)
-            assert made.journal.counts(1)[1] == 5  # the last block is not whole, and is taken in all the same
+            # The last block is not whole, and is taken in all the same.
+            wait_for(lambda: made.journal.counts(1)[1] == 5, "all is settled")
 
     asyncio.run(run())
 

@@ -13,8 +13,7 @@ import pytest
 
 from comband.serve.learning import Learning
 from comband.serve.progress import Progress
-from comband.serve.service import Service
-from tests.serve.worlds import QUICK, World, caught_up, listening, play, service, spec
+from tests.serve.worlds import World, caught_up, listening, play, service, serving, spec
 from tests.waiting import LIMIT, wait_for
 
 
@@ -39,7 +38,7 @@ def test_every_process_says_that_learning_stopped_until_one_goes_on(
         connection.execute("DELETE FROM snapshots")
     learnt = Learning._learn
     monkeypatch.setattr(Learning, "_learn", fails)
-    decides = Service(f"sqlite:///{tmp_path}/journal.db", timing=QUICK, learn=False)
+    decides = serving(tmp_path, learn=False)
     try:
         with listening(decides) as address:
             assert said(address) == ("ready", 0, False)

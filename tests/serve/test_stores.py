@@ -8,9 +8,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from comband.serve.stores import Sqlite, open_database
 from comband.serve.wire import RewardPost
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
-from tests.serve.worlds import QUICK, M, World, caught_up, listening, play, service, spec
+from tests.serve.worlds import M, World, caught_up, listening, play, service, serving, spec
 from tests.waiting import LIMIT, wait_for
 
 
@@ -71,11 +71,11 @@ def test_both_stores_come_to_the_same(store: str, tmp_path: Path) -> None:
             await reference.create(spec(epsilon=0.01))
             await play(reference, world, 0, 256)
             wanted = state_of(reference)
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         await made.create(spec(epsilon=0.01))
         await play(made, world, 0, 128)
         made.close()
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         try:
             [again] = await made.decide("test", [world.request(3)])
             assert again.decision == 3
@@ -128,6 +128,26 @@ def test_leases_and_fences(store: str) -> None:
     database.close()
 
 
+def who_learns(services: Sequence[Service]) -> Service | None:
+    """The one that learns; none while the lease changes hands."""
+    return next((one for one in services if one.learners and one.learners.learning(1) is not None), None)
+
+
+def agreed(services: Sequence[Service]) -> bool:
+    """Whether all decisions but those of a block that is not whole are settled and learnt, and all have the plan."""
+    learner = who_learns(services)
+    if learner is None:
+        return False
+    assert learner.learners is not None
+    learning = learner.learners.learning(1)
+    plans = [one.experiments.find("test").plan for one in services]
+    return (
+        learning is not None
+        and learning.position == learner.journal.counts(1)[0] // 8 * 8
+        and all(plan is not None and plan.epoch == learning.published - 1 for plan in plans)
+    )
+
+
 def test_several_processes_serve_one_experiment(cluster: postgres.Server, tmp_path: Path) -> None:
     """Three deciders on one store, of which one learns; its plans reach the others, decisions of older plans count, and
     when the learner stops another goes on.
@@ -139,34 +159,32 @@ def test_several_processes_serve_one_experiment(cluster: postgres.Server, tmp_pa
     store = cluster.address.rsplit("/", 1)[0] + "/several"
 
     async def run() -> None:
-        services = [Service(store, timing=QUICK) for _ in range(3)]
+        services = [serving(store) for _ in range(3)]
         world = World(best=0.03)
         try:
             await services[0].create(spec(epsilon=0.01, block=8))
             for made in services:
                 made.experiments.refresh()
             used: set[tuple[int, int]] = set()
-            for start in range(0, 480, 24):
-                if start == 240:
-                    learns = next(one for one in services if one.learners and one.learners.learning(1) is not None)
+            for first in range(0, 480, 24):
+                if first % 96 == 0:  # all that is settled is learnt, and all have heard of it
+                    wait_for(partial(agreed, services), "all have the newest plan")
+                if first == 240:
+                    learns = wait_for(partial(who_learns, services), "one of them learns")
                     services.remove(learns)
                     learns.close()
                 for k, made in enumerate(services):
-                    numbers = range(start + 8 * k, start + 8 * k + 8)
+                    numbers = range(first + 8 * k, first + 8 * k + 8)
                     decisions = await made.decide("test", [world.request(i) for i in numbers])
                     used |= {(k, one.epoch) for one in decisions}
                     other = services[(k + 1) % len(services)]
                     await other.reward("test", [world.post(i, one) for i, one in zip(numbers, decisions, strict=True)])
-                await asyncio.sleep(0.02)
             issued = services[0].journal.counts(1)[0]
-            for _ in range(1000):
-                if services[0].journal.counts(1)[1] == issued // 8 * 8:
-                    break
-                await asyncio.sleep(0.01)
+            wait_for(partial(agreed, services), "all is learnt")
             epochs = [row.epoch for row in services[0].journal.decisions(1, 0, issued)]
             assert len(set(epochs)) > 2
             assert len({k for k, epoch in used if epoch > 0}) >= 2  # plans of one were used by others
-            learner = next(one for one in services if one.learners and one.learners.learning(1) is not None)
+            learner = wait_for(partial(who_learns, services), "one of them learns")
             await caught_up(learner)
             state = state_of(learner)
             assert state["position"] == issued // 8 * 8
@@ -175,7 +193,7 @@ def test_several_processes_serve_one_experiment(cluster: postgres.Server, tmp_pa
             for one in services:
                 one.close()
             services.clear()
-            alone = Service(store, timing=QUICK)  # from the journal alone, to the same bits
+            alone = serving(store)  # from the journal alone, to the same bits
             services.append(alone)
             with alone.database.transaction():
                 alone.database.run("DELETE FROM snapshots")
@@ -231,7 +249,7 @@ def test_a_connection_that_is_cut_and_a_server_that_is_killed(tmp_path: Path) ->
 @contextmanager
 def listening_on(store: str) -> Iterator[httpx.Client]:
     """A client of a service over this store."""
-    one = Service(store, timing=QUICK)
+    one = serving(store)
     try:
         with (
             listening(one) as address,
@@ -426,7 +444,7 @@ def test_a_clock_that_was_set_forward_is_repaired(store: str) -> None:
     """Before, nothing is settled until the time has come that the clock had shown; then windows begin now."""
 
     async def run() -> None:
-        made = Service(store, timing=QUICK)
+        made = serving(store)
         try:
             await made.create(spec(window_seconds=0.5, block=1))
             world, right = World(), made.journal.wall
@@ -463,6 +481,59 @@ def test_the_clock_is_that_of_the_server(cluster: postgres.Server, monkeypatch: 
     assert before <= server + 1000
     assert abs(database.clock() - server) < 60_000
     database.close()
+
+
+def test_the_server_is_waited_for_twice_per_commit(
+    cluster: postgres.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for what is known, and for the commit, which waits for the disk; whatever else is done is on its way."""
+    import psycopg
+
+    with psycopg.connect(cluster.address, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE waited")
+    store, waits = cluster.address.rsplit("/", 1)[0] + "/waited", 0
+    sync = psycopg.Pipeline.sync
+
+    def counted(self: psycopg.Pipeline) -> None:
+        nonlocal waits
+        waits += threading.current_thread().name == "comband-writer"
+        sync(self)
+
+    async def run() -> None:
+        nonlocal waits
+        with service(store) as made:
+            await made.create(spec(epsilon=0.01))
+            await play(made, World(), 0, 32)
+            assert made.learners is not None
+            made.learners.close()
+            assert made.database.read("SHOW synchronous_commit") == [("on",)]
+            monkeypatch.setattr(psycopg.Pipeline, "sync", counted)
+            shown = await made.decide("test", [World().request(i) for i in range(32, 40)])
+            assert (waits, [one.decision for one in shown]) == (1, list(range(32, 40)))
+            waits = 0
+            receipt = await made.reward("test", [World().post(i + 32, one) for i, one in enumerate(shown)])
+            assert (waits, receipt.accepted) == (1, 8 * M)
+
+    asyncio.run(run())
+
+
+def test_what_fails_before_the_server_is_waited_for_takes_all_along(store: str) -> None:
+    with closing(open_database(store)) as database:
+        database.migrate()
+        with database.transaction():
+            made = Journal(database).create(spec(), "00" * 32)
+
+        def twice() -> None:
+            with database.transaction():
+                database.run("UPDATE counters SET next = 7")
+                for _ in range(2):
+                    database.run_many("INSERT INTO requests (digest, decision) VALUES (?, ?)", [(1, 2), (3, 4)])
+                database.run("UPDATE counters SET next = 8")
+
+        with pytest.raises(StoreError, match=r"UNIQUE|unique"):
+            twice()
+        assert Journal(database).counts(made.id)[0] == 0
+        assert database.read("SELECT COUNT(*) FROM requests") == [(0,)]
 
 
 def test_connections_that_the_server_closed_are_replaced_in_every_thread(cluster: postgres.Server) -> None:

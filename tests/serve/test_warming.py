@@ -24,6 +24,7 @@ from comband.serve.warming import warm_up
 from comband.serve.wire import as_json
 from tests.compiled import compiled
 from tests.serve.worlds import World, listening, play, service, spec
+from tests.waiting import LIMIT
 
 assert any(warm_up())
 for _ in warm_up():
@@ -37,6 +38,7 @@ with service(Path(sys.argv[1])) as made:
             f"{address}/v1/experiments/test/decisions",
             content=as_json([World().request(i) for i in range(320, 330)]),
             headers={"content-type": "application/json"},
+            timeout=LIMIT,
         )
         answer.raise_for_status()
 print(len(before), sorted(compiled() - before))
@@ -103,6 +105,6 @@ def test_whoever_stops_it_does_not_wait(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(warming, "warm_up", endless)
     with service(tmp_path) as made:
         thread = made.warming.start()
-    thread.join(30)
+    thread.join(LIMIT)
     assert not thread.is_alive()
     assert steps

@@ -28,8 +28,16 @@ NAMES = ["best", "second", *(f"other {i}" for i in range(4))]
 M = 3
 OPEN = Access(is_open=True)
 # A machine that is busy, and compiles first, answers late: only tests of deadlines have short ones.
-PATIENT = Bounds(answer_timeout=LIMIT, statement_timeout=LIMIT)
-QUICK = Timing(lease=0.3, poll=0.05, idle=0.005, view=0.02, snapshot=0.2)
+PATIENT = Bounds(
+    lock_timeout=LIMIT,
+    statement_timeout=LIMIT,
+    answer_timeout=LIMIT,
+    ready_timeout=LIMIT,
+    head_timeout=LIMIT,
+    receive_timeout=LIMIT,
+)
+# The lease is no shorter than it is by default: who gives it back does so at once, and a busy machine may not renew it.
+QUICK = Timing(lease=3.0, poll=0.05, idle=0.005, view=0.02, snapshot=0.2)
 
 
 def spec(name: str = "test", **more: Any) -> Spec:
@@ -39,7 +47,7 @@ def spec(name: str = "test", **more: Any) -> Spec:
         "list_size": M,
         "epsilon": 0.1,
         "sparsity": 1,
-        "window_seconds": 60.0,
+        "window_seconds": 6 * LIMIT,  # rewards are late only where that is what is tested
         "first_epoch": 64,
         "block": 16,
         "seed": 5,
@@ -101,9 +109,16 @@ def decisions_of(answer: bytes) -> list[Decision]:
     return [one for one in found.decisions if one is not None]
 
 
+def serving(store: str | Path, **more: Any) -> Service:
+    """A service over a store, or over a file in this folder, that waits for as long as it takes."""
+    address = f"sqlite:///{store}/journal.db" if isinstance(store, Path) else store
+    return Service(address, **{"timing": QUICK, "bounds": PATIENT, **more})
+
+
 @contextmanager
-def service(path: Path, **more: Any) -> Iterator[Service]:
-    made = Service(f"sqlite:///{path}/journal.db", **{"timing": QUICK, "bounds": PATIENT, **more})
+def service(store: str | Path, **more: Any) -> Iterator[Service]:
+    """The same, and closed in the end."""
+    made = serving(store, **more)
     try:
         yield made
     finally:

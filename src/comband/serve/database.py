@@ -15,6 +15,7 @@ from comband.serve.bounds import Bounds
 from comband.serve.schema import OLDEST, VERSIONS
 
 Row = tuple[Any, ...]
+Answer = Callable[[], list[Row]]
 
 
 class StoreError(Exception):
@@ -95,6 +96,13 @@ class Database(ABC):
         """Run one statement inside a transaction; the rows that it returns."""
         return self._run(self._connection(), statement, values)
 
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> Answer:
+        """The same for rows that are looked at later, by calling what is returned: several questions that are asked
+        before the first answer is looked at cost one way to the server and back.
+        """
+        rows = self.run(statement, values)
+        return lambda: rows
+
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """The same statement for many rows."""
         self._run_many(self._connection(), statement, rows)
@@ -115,13 +123,18 @@ class Database(ABC):
             with self.transaction(write=False):
                 return call()
 
-    def among(self, statement: str, values: Sequence[Any], *, each: str = "?") -> list[Row]:
-        """Rows of a statement with `IN (*)`, or with `VALUES *` and (?) for each, for as many values as there are."""
+    def among(self, statement: str, values: Sequence[Any]) -> list[Row]:
+        """Rows of a statement with `IN (*)`, or with `(VALUES *)`, for as many values as there are."""
+        return self.ask_among(statement, values)()
+
+    def ask_among(self, statement: str, values: Sequence[Any]) -> Answer:
+        """The same, for rows that are looked at later (`ask`)."""
         found: list[Row] = []
+        each = "?" if "IN (*)" in statement else "(?)"
         for start in range(0, len(values), 500):
             part = values[start : start + 500]
             found += self.run(statement.replace("*", ", ".join([each] * len(part))), part)
-        return found
+        return lambda: found
 
     def migrate(self, versions: Sequence[Sequence[str]] = VERSIONS, oldest: int = OLDEST) -> int:
         """Bring the tables to the newest version; returns the version that was there.

@@ -320,15 +320,19 @@ class Journal:
 
     def _decide(self, experiment: int, new: Sequence[NewDecisions]) -> list[Stored]:
         run = self.database.run
-        rows = run(
+        mine = self.database.ask(
             "SELECT c.next, c.clock, e.state FROM counters c JOIN experiments e ON e.id = c.experiment "
             f"WHERE c.experiment = ?{self.database.FOR_UPDATE}",
             [experiment],
         )
+        of_requests = self.database.ask_among(
+            "SELECT decision FROM requests WHERE digest IN (*)", [index for one in new for index in one.index]
+        )
+        rows = mine()
         next_, clock, state = rows[0] if rows else (0, 0, "deleted")
         now, number, made, stored = max(clock, self.wall()), next_, [], []
         requests = [request for one in new for request in one.requests]
-        known: dict[str, StoredDecision] = self._known(experiment, new)
+        known = self._known(experiment, requests, of_requests())
         if state == "running" and not known and len(set(requests)) == len(requests):
             for one in new:
                 made.append(one)
@@ -355,14 +359,12 @@ class Journal:
             self._tally({(experiment, now // 60_000): Tally(decisions=number - next_)})
         return stored
 
-    def _known(self, experiment: int, new: Sequence[NewDecisions]) -> dict[str, StoredDecision]:
-        """The decisions that requests have already."""
-        base, requests = experiment * STRIDE, {request for one in new for request in one.requests}
-        rows = self.database.among(
-            "SELECT decision FROM requests WHERE digest IN (*)", [index for one in new for index in one.index]
-        )
+    def _known(self, experiment: int, requests: Sequence[str], rows: Sequence[Row]) -> dict[str, StoredDecision]:
+        """The decisions that requests have already, if any, among those with these keys."""
+        base, asked = experiment * STRIDE, set(requests)
         numbers = [row[0] - base for row in rows if base <= row[0] < base + STRIDE]
-        return {one.request: one for one in self._decisions_at(base, numbers) if one.request in requests}
+        found = self._decisions_at(base, numbers) if numbers else []
+        return {one.request: one for one in found if one.request in asked}
 
     def _write(self, key: int, new: Sequence[NewDecisions], now: int) -> None:
         runs: list[tuple[Any, ...]] = []
@@ -387,7 +389,7 @@ class Journal:
 
     def _decisions_at(self, base: int, numbers: Sequence[int]) -> list[StoredDecision]:
         wanted = sorted(set(numbers))
-        rows = self.database.among(f"SELECT {_FACTS} FROM runs {_AROUND}", [base + n for n in wanted], each="(?)")
+        rows = self.database.among(f"SELECT {_FACTS} FROM runs {_AROUND}", [base + n for n in wanted])
         found = {one.number: one for one in _unpacked(base, rows)}
         return [found[number] for number in wanted if number in found]
 
@@ -395,36 +397,32 @@ class Journal:
 
     def reward(self, new: Sequence[NewRewards]) -> list[Receipt]:
         """Make rewards durable; see the module for what counts. They are taken one after the other."""
-        among = self.database.among
+        ask_among = self.database.ask_among
         experiments = sorted({one.experiment for one in new})
         wanted = {one.experiment * STRIDE + one.number for one in new}
         keys = sorted(wanted)
-        fronts: dict[int, int] = dict(
-            among(
-                f"SELECT experiment, front FROM fronts c WHERE experiment IN (*){self.database.FOR_SHARE}", experiments
-            )
+        of_fronts = ask_among(
+            f"SELECT experiment, front FROM fronts c WHERE experiment IN (*){self.database.FOR_SHARE}", experiments
         )
-        counters: dict[int, tuple[int, int]] = {
-            row[0]: (row[1], row[2])
-            for row in among("SELECT experiment, next, clock FROM counters WHERE experiment IN (*)", experiments)
-        }
+        of_counters = ask_among("SELECT experiment, next, clock FROM counters WHERE experiment IN (*)", experiments)
         # Another process with rewards for one of these waits until we are done, and sees them.
+        of_runs = ask_among(
+            f"SELECT first, time, shown FROM runs c {_AROUND} ORDER BY first{self.database.FOR_UPDATE}", keys
+        )
+        of_rewards = ask_among("SELECT decision, place, value, counted FROM rewards WHERE decision IN (*)", keys)
+        of_retained = ask_among("SELECT experiment, upto FROM retained WHERE experiment IN (*)", experiments)
+        fronts: dict[int, int] = dict(of_fronts())
+        counters: dict[int, tuple[int, int]] = {row[0]: (row[1], row[2]) for row in of_counters()}
         decisions = {
             first + i: (made, items)
-            for first, made, shown in among(
-                f"SELECT first, time, shown FROM runs c {_AROUND} ORDER BY first{self.database.FOR_UPDATE}",
-                keys,
-                each="(?)",
-            )
+            for first, made, shown in of_runs()
             for i, items in enumerate(_lists(bytes(shown)))
             if first + i in wanted
         }
         known: dict[int, dict[int, tuple[float, int]]] = {}
-        for decision, place, value, counted in among(
-            "SELECT decision, place, value, counted FROM rewards WHERE decision IN (*)", keys
-        ):
+        for decision, place, value, counted in of_rewards():
             known.setdefault(decision, {})[place] = (value, counted)
-        gone: dict[int, int] = dict(among("SELECT experiment, upto FROM retained WHERE experiment IN (*)", experiments))
+        gone: dict[int, int] = dict(of_retained())
         wall = self.wall()
         rows: list[tuple[int, int, float, int, int]] = []
         tallies: dict[tuple[int, int], Tally] = {}

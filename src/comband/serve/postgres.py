@@ -7,12 +7,13 @@ import select
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, ClassVar
 
 from comband.page.problem import InputError
 from comband.page.text import missing_extra
 from comband.serve.bounds import Bounds
-from comband.serve.database import Database, LockedError, Row, StoreError, UnavailableError, hidden
+from comband.serve.database import Answer, Database, LockedError, Row, StoreError, UnavailableError, hidden
 
 try:
     import psycopg
@@ -20,6 +21,8 @@ except ImportError as error:
     raise InputError(f"{missing_extra('PostgreSQL', 'psycopg', 'postgres')} ({error}).") from None
 
 _INSERT = re.compile(r"INSERT INTO (\w+ \([\w, ]+\)) VALUES \([?, ]+\)")
+_ARRAYS = {int: "bigint[]", float: "float8[]", str: "text[]", bytes: "bytea[]"}
+_WITH_ROWS = ("SELECT", "WITH", "SHOW")
 _CHANNEL = "comband_plans"
 _ASK_CLOCK = 10.0  # seconds
 _SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own, held while the tables are changed
@@ -27,6 +30,9 @@ _SCHEMA_LOCK = 0x636F6D62616E64  # a number of our own, held while the tables ar
 
 class Postgres(Database):
     """A PostgreSQL database; what is committed is durable as far as its `synchronous_commit` says (on, by default).
+
+    The statements of a transaction that writes are pipelined: the server is waited for where rows are looked at, and at
+    the end. One that fails is reported then, and nothing after it is done.
 
     Parameters
     ----------
@@ -106,15 +112,16 @@ class Postgres(Database):
 
     def _connect(self) -> Any:
         statement = _milliseconds(self.bounds.statement_timeout)
-        connection = psycopg.connect(self._address, connect_timeout=5, tcp_user_timeout=int(statement))
-        # A process that stands still in a transaction holds its locks no longer than others wait for a statement.
+        connection = psycopg.connect(self._address, autocommit=True, connect_timeout=5, tcp_user_timeout=int(statement))
+        # A process that stands still in a transaction holds its locks no longer than others wait for a statement. How
+        # rows are found is chosen each time: the tables grow from nothing while the first choices are remembered.
         connection.execute(
             "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', %s, false)",
+            "set_config('idle_in_transaction_session_timeout', %s, false), "
+            "set_config('plan_cache_mode', 'force_custom_plan', false)",
             [_milliseconds(self._lock_timeout), statement, statement],
         )
         self._ask_clock(connection)
-        connection.commit()
         return connection
 
     def _lift_timeouts(self) -> None:
@@ -145,30 +152,72 @@ class Postgres(Database):
         return hidden(super()._words(error), self._address)
 
     def _begin(self, connection: Any, write: bool) -> None:
-        """Psycopg begins with the first statement."""
+        """What only reads sees what is committed at each statement, in a transaction or not."""
+        if write:
+            self._mine.leave = ExitStack()
+            self._mine.pipeline = self._mine.leave.enter_context(connection.pipeline())
+            connection.execute("BEGIN")
 
     def _commit(self, connection: Any) -> None:
-        connection.commit()
+        if self._pipeline is not None:
+            done = connection.execute("COMMIT")
+            self._leave_pipeline()
+            if done.statusmessage != "COMMIT":
+                raise psycopg.OperationalError(f"COMMIT was answered with {done.statusmessage}")
 
     def _rollback(self, connection: Any) -> None:
-        connection.rollback()
+        if self._pipeline is not None:
+            with suppress(psycopg.Error):  # what failed is known
+                self._leave_pipeline()
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.execute("ROLLBACK")
+
+    @property
+    def _pipeline(self) -> Any:
+        """That of the transaction that is open in this thread, if it writes."""
+        return getattr(self._mine, "pipeline", None)
+
+    def _leave_pipeline(self) -> None:
+        self._mine.pipeline = None
+        self._mine.leave.close()
 
     def _is_broken(self, connection: Any) -> bool:
         return bool(connection.closed or connection.broken)
 
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> Answer:
+        """Rows that are looked at later."""
+        cursor = self._connection().execute(statement.replace("?", "%s"), values, binary=True)
+        pipeline = self._pipeline
+
+        def rows() -> list[Row]:
+            if pipeline is not None and cursor.pgresult is None:
+                pipeline.sync()  # the server knows that we are at it: see `idle_in_transaction_session_timeout`
+            return cursor.fetchall()  # type: ignore[no-any-return]
+
+        return rows
+
+    def ask_among(self, statement: str, values: Sequence[Any]) -> Answer:
+        """The same for as many values as there are, by one statement for any number."""
+        any_of = statement.replace("IN (*)", "= ANY(?)")
+        return self.ask(any_of.replace("(VALUES *) AS keys", "unnest(?::bigint[]) AS keys(column1)"), [list(values)])
+
     def _run(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
-        cursor = connection.execute(statement.replace("?", "%s"), values)
-        return cursor.fetchall() if cursor.description is not None else []
+        if statement.startswith(_WITH_ROWS):
+            return self.ask(statement, values)()
+        connection.execute(statement.replace("?", "%s"), values)
+        return []
 
     def _run_many(self, connection: Any, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        listed = list(rows)
         plain = _INSERT.fullmatch(statement)
-        with connection.cursor() as cursor:
-            if plain is None:
-                cursor.executemany(statement.replace("?", "%s"), rows)
-                return
-            with cursor.copy(f"COPY {plain[1]} FROM STDIN") as copy:  # takes a third of what INSERT does
-                for row in rows:
-                    copy.write_row(row)
+        if plain is None or not listed:
+            with connection.cursor() as cursor:
+                cursor.executemany(statement.replace("?", "%s"), listed)
+            return
+        # Whole columns: one statement for any number of rows.
+        columns = [list(column) for column in zip(*listed, strict=True)]
+        arrays = ", ".join(f"%s::{_ARRAYS[type(column[0])]}" for column in columns)
+        connection.execute(f"INSERT INTO {plain[1]} SELECT * FROM unnest({arrays})", columns)
 
 
 def _milliseconds(seconds: float) -> str:
