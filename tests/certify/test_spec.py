@@ -100,7 +100,7 @@ def test_every_setting_says_what_it_is_in_a_sentence_and_has_a_group() -> None:
         assert one.setting.says[0].isupper(), name
         assert one.setting.says.endswith("."), name
     names = [group.__name__ for group, _ in groups(Spec)]
-    assert names == ["Promise", "Visitors", "Beforehand", "Exploring", "Objects"]
+    assert names == ["Promise", "Visitors", "Beforehand", "Exploring", "Checking", "Objects"]
     assert declared(Spec)["exploration"].setting.takes.choices == tuple(EXPLORATIONS)
 
 
