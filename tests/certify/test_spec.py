@@ -56,12 +56,13 @@ CHOSEN: dict[str, Any] = {  # values that depend on more than the range
     "exploration": "lists",
 }
 OPTIONS = {"n_actions": "items", "list_size": "slots", "max_rounds": "rounds", "exploration": "learner"}
-NOT_SERVED = {  # for which the service would have to know all items, or all totals
+NOT_SERVED = {  # for which the service would have to know all items, all totals, or keep a record
     "n_actions": "unknown field",
     "exploration": "no others",
     "feedback": "no others",
     "weighting": "no others",
     "eliminate": "no others",
+    "audited": "keeps no record",
 }
 
 

@@ -166,7 +166,9 @@ def test_whatever_part_is_left_out_is_missed_by_name_or_takes_its_default(name: 
         assert last not in ("places", "feedback") or way != ["problem"] or says(now) == whole
         use(again)
     assert {"problem.feedback", "problem.places"} <= {*defaulted}
-    assert not [one for one in defaulted if not one.startswith(("problem.", "config.", "learnt.watch."))]
+    assert not [
+        one for one in defaulted if not one.startswith(("problem.", "config.", "learnt.watch.", "learnt.recording"))
+    ]
 
 
 @pytest.mark.parametrize(

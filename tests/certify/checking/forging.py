@@ -213,8 +213,17 @@ def _stakes(bundle: Bundle) -> None:
 
 def _plan_after_its_rounds(bundle: Bundle) -> None:
     at = next(i for i, one in enumerate(bundle.records) if one["kind"] == "plan" and one["epoch"] == 1)
-    later = next(i for i in range(at, len(bundle.records)) if bundle.records[i]["kind"] == "rounds")
+    later = next(i for i in range(at, len(bundle.records)) if "decisions" in bundle.records[i].get("rows", ()))
     bundle.records.insert(later, bundle.records.pop(at))
+
+
+def _plan_that_fits_after_its_rounds(bundle: Bundle) -> None:
+    _plan_after_its_rounds(bundle)
+    done = 0
+    for record in bundle.records:
+        done += record["rows"].get("decisions", 0) if record["kind"] == "rounds" else 0
+        if record["kind"] == "plan":
+            record["first_id"] = done
 
 
 def _decision_left_out(bundle: Bundle) -> None:
@@ -407,6 +416,7 @@ OTHERS = (
     Forgery("larger stakes", _stakes),
     Forgery("a stake that may lose everything", _huge_first_stake),
     Forgery("a plan after its rounds", _plan_after_its_rounds),
+    Forgery("a plan that fits after its rounds", _plan_that_fits_after_its_rounds),
     Forgery("rivals dropped without evidence", _all_dropped),
     Forgery("another winner", _another_leader),
     Forgery("a smaller epsilon, stated only", _claim(epsilon=0.001)),

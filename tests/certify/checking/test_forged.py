@@ -107,6 +107,19 @@ def test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics(honest: Bun
     assert set(passed) <= HARMLESS.keys()
 
 
+def test_rounds_that_are_not_answered_yet_are_refused(honest: Bundle, folder: Path) -> None:
+    """The last answer without a reward is left out: its round cannot be in the evidence."""
+    bundle = honest.copy()
+    rewards, last = bundle.columns["answers.rewards"], bundle.last("rounds")
+    at = int(np.flatnonzero(~rewards.any(axis=1))[-1])
+    assert len(rewards) - at <= last["rows"]["answers"]
+    for name in ("ids", "told", "rewards"):
+        bundle.columns[f"answers.{name}"] = np.delete(bundle.columns[f"answers.{name}"], at, axis=0)
+    last["rows"]["answers"] -= 1
+    bundle.rechain()
+    assert "before it is answered" in refused(bundle, folder, [])
+
+
 def first_head(bundle: Bundle) -> str:
     """The hash of the first record, which the second one holds."""
     return str(bundle.records[1]["before"])
