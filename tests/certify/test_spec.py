@@ -56,12 +56,13 @@ CHOSEN: dict[str, Any] = {  # values that depend on more than the range
     "exploration": "lists",
 }
 OPTIONS = {"n_actions": "items", "list_size": "slots", "max_rounds": "rounds", "exploration": "learner"}
-NOT_SERVED = {  # for which the service would have to know all items, or all totals
+NOT_SERVED = {  # for which the service would have to know all items, all totals, or keep a record
     "n_actions": "unknown field",
     "exploration": "no others",
     "feedback": "no others",
     "weighting": "no others",
     "eliminate": "no others",
+    "audited": "keeps no record",
 }
 
 
@@ -100,7 +101,7 @@ def test_every_setting_says_what_it_is_in_a_sentence_and_has_a_group() -> None:
         assert one.setting.says[0].isupper(), name
         assert one.setting.says.endswith("."), name
     names = [group.__name__ for group, _ in groups(Spec)]
-    assert names == ["Promise", "Visitors", "Beforehand", "Exploring", "Objects"]
+    assert names == ["Promise", "Visitors", "Beforehand", "Exploring", "Checking", "Objects"]
     assert declared(Spec)["exploration"].setting.takes.choices == tuple(EXPLORATIONS)
 
 

@@ -54,8 +54,96 @@ MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explore
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
 PLACEMENTS = "tests/evaluation/test_placements.py"
+HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
+BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
+VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- certificates that others can check --------------------------------------------------------------------------
+    Mutant(
+        "page/keyed.py::keyed_numbers",
+        'b"%d" % i',
+        'b"%d" % (i // 2)',
+        "two decisions are drawn with the same numbers",
+        ("tests/page/test_keyed.py",),
+    ),
+    Mutant(
+        "certify/learner.py::CertifyingLearner._decide",
+        "self._rng if parts.recording is None else parts.recording.numbers(first_id)",
+        "self._rng",
+        "lists are drawn with numbers that no secret fixes",
+        (f"{VERIFIED}[adaptive-items]",),
+    ),
+    Mutant(
+        "certify/recording.py::Recording.answered",
+        "rewarded[~self._is_audited(ids[rewarded])]",
+        "rewarded[:0]",
+        "rewarded rounds lack the candidates' lists that their evidence rests on",
+        (f"{VERIFIED}[adaptive-items]",),
+    ),
+    Mutant(
+        "certify/recording.py::Recording._write",
+        "self.before = sha256(line.encode()).hexdigest()",
+        "self.before = self.before",
+        "records hold no hash of the one before",
+        (f"{VERIFIED}[adaptive-items]",),
+    ),
+    Mutant(
+        "certify/recording.py::Recording.failed",
+        'self._write(kind="failed", ids=ids, told=issued)',
+        "self._open += 0",
+        "an answer that came in time and failed is said to be late",
+        (f"{HONEST}::test_what_fails_leaves_nothing_in_the_record",),
+    ),
+    Mutant(
+        "certify/parts.py::Parts.changing",
+        "() if self.recording is None else (self.recording,)",
+        "()",
+        "what failed stays in the record",
+        (f"{HONEST}::test_what_fails_leaves_nothing_in_the_record",),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.check_draws",
+        'need(right.all(), f"plan {k}: a list is not the one that the seed draws")',
+        "need(True, '')",
+        "lists that the seed does not draw are verified",
+        (BY_MATHEMATICS,),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.check_draws",
+        'need(same, f"plan {k}: propensities do not follow from the plan")',
+        "need(True, '')",
+        "propensities that are a hundredth too large are verified",
+        (BY_MATHEMATICS,),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.dropped",
+        "lacking <= SLACK",
+        "lacking <= 100.0",
+        "rivals may be dropped without evidence",
+        (BY_MATHEMATICS,),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.claim",
+        "lacking > SLACK",
+        "lacking > 100.0",
+        "any epsilon may be claimed",
+        (BY_MATHEMATICS,),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.rounds",
+        "((epochs >= 0) & (epochs < len(self.plans))).all()",
+        "(epochs >= 0).all()",
+        "a plan may be made after its rounds",
+        (BY_MATHEMATICS,),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.advance",
+        "need((in_time | overdue).all(), 'a round enters before it is answered, or its patience is over')",
+        "need(True, '')",
+        "rounds enter the evidence before their answers can come, so that those with rewards may be chosen",
+        (f"{FORGED}::test_rounds_that_are_not_answered_yet_are_refused",),
+    ),
     # ---- when answers come, and how they are told --------------------------------------------------------------------
     Mutant(
         "certify/queue.py::Queue.settle",

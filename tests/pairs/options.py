@@ -128,6 +128,7 @@ OPTIONS = (
     Option("production", _production()),
     Option("exposure", _production(exposure=0.6)),
     Option("max_loss", _production(max_loss=2.0)),
+    Option("audited", given(audited=0.2)),
     Option("own guard", lambda world: {"guards": [Counting()]}),
     Option("changes by plan", run={"changes": "planned"}),
     Option("changes by data", run={"changes": "chosen"}),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 import comband as cb
 from comband.certify import CertifyingLearner
+from comband.certify.verify import verify
 from comband.policies.reading import reading_of
 from tests.pairs.following import PairsTwin, differences
 from tests.pairs.options import KINDS, OBJECTS, PATIENCE, Option, Plan, plan_of
@@ -141,7 +143,20 @@ class Run:
             if self.loaded is not None and (found := self.differing()):
                 self.faults.append(f"after going on, the loaded learner is another one: {found}")
             self.faults += not_allowed(self)
+        if self.learner.spec.audited is not None:
+            self.certificate()
         return self
+
+    def certificate(self) -> None:
+        """What others can check must be verified, by what shares no code."""
+        if self.learner.rounds == 0:
+            return
+        with TemporaryDirectory() as folder:
+            path, head = Path(folder) / "certificate.zip", self.learner.head
+            self.learner.certificate(path)
+            report = verify(str(path), [head])
+        if not report.verified:
+            self.faults.append(f"its certificate is refused: {report.reason}")
 
     def over(self, issued: int) -> bool:
         """Whether nobody asks any more; a budget is one of decisions, and at most a batch is too many."""

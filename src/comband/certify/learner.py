@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.certify.bundle import write_bundle
 from comband.certify.certifier import Certifier
 from comband.certify.claims import CERTIFICATE
 from comband.certify.epochs import Epochs
@@ -18,6 +20,7 @@ from comband.certify.field import NEVER
 from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
+from comband.certify.recording import Recording
 from comband.certify.spec import Spec, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
@@ -25,6 +28,7 @@ from comband.learners.ledger import Admission
 from comband.learners.selector import Selector
 from comband.page.contexts import Contexts, n_contexts
 from comband.page.declaring import documented, plain, table, takes_settings
+from comband.page.keyed import SECRET_BYTES
 from comband.page.problem import InputError, Problem, check_count, check_epsilon, check_flag
 from comband.page.rounds import Decisions, Rounds, check_decisions
 from comband.page.storage import Flag, State, require
@@ -99,6 +103,9 @@ class CertifyingLearner(Selector):
         if spec.epsilon is not None:
             check_epsilon(spec.epsilon, problem)
         CERTIFICATE.check(self.options())
+        recorded = None
+        if spec.audited is not None:
+            recorded = Recording(problem, spec, policies, secret=self._rng.bytes(SECRET_BYTES))
         self._all = Parts(
             problem,
             policies,
@@ -106,6 +113,7 @@ class CertifyingLearner(Selector):
             spec=spec,
             exploration=exploration,
             tie_seed=int(self._rng.integers(2**63)),
+            recording=recorded,
         )
         self._drawn: Decisions | None = None  # elsewhere, and about to be adopted
         self._over = False  # whether as much reward may be lost as is allowed; once seen, for good
@@ -217,6 +225,31 @@ class CertifyingLearner(Selector):
         """
         return self._all.evidence.values.bounds(delta=self._all.verdict.delta, max_reward=self.problem.max_reward)
 
+    @property
+    @synchronized
+    def head(self) -> str:
+        """The hash of all that is recorded so far, to be published elsewhere: who has it can see that nothing before
+        was changed afterwards. Needs `audited`.
+        """
+        return self._recording().head
+
+    @synchronized
+    def certificate(self, path: str | os.PathLike[str]) -> None:
+        """Write what is claimed, and all that is needed to check it, to one file, with the program that checks it; see
+        docs/howto_check.md. Needs `audited`. The file reveals the secret seed of all random numbers, also of those to
+        come.
+        """
+        parts, recording, warnings = self._all, self._recording(), self.result().warnings
+        write_bundle(path, recording, parts.verdict, parts.queue, warnings)
+
+    def _recording(self) -> Recording:
+        if self._all.recording is None:
+            raise InputError(
+                "no record was kept from which others could check the certificate: make the learner with "
+                "audited=0.01, say, the share of rounds of which all candidates' lists are kept."
+            )
+        return self._all.recording
+
     @synchronized
     def adopt(self, drawn: Decisions) -> Decisions:
         """Take over decisions that another process drew with the explorer of one epoch of this learner, in an order
@@ -323,14 +356,22 @@ class CertifyingLearner(Selector):
         parts.queue.check_batch(n_contexts(X), first_id, number)
         epoch = parts.epochs.current
         keep = parts.recent.room(len(epoch.candidates))
-        drawn = epoch.explorer.draw(X, self._rng, first_id=first_id, epoch=number, keep=keep)
+        rng = self._rng if parts.recording is None else parts.recording.numbers(first_id)
+        drawn = epoch.explorer.draw(X, rng, first_id=first_id, epoch=number, keep=keep)
         parts.watch.observe(Asked(drawn.decisions, epoch))
         parts.queue.append(drawn.decisions)
         parts.recent.add(X, drawn.lists, epoch.candidates)
         return parts.reading.shown(drawn.decisions)
 
+    def _issue(self, decisions: Decisions) -> None:
+        super()._issue(decisions)
+        if self._all.recording is not None:
+            self._all.recording.decided(decisions, self.policies, elsewhere=self._drawn is not None)
+
     def _learn(self, rounds: Rounds) -> None:
         parts = self._all
+        if parts.recording is not None:
+            parts.recording.answered(rounds, self.policies, issued=self._ledger.issued)
         drawn, counted = parts.reading.told(rounds)
         parts.watch.observe(Told(drawn.decisions, parts.epochs, rounds.rewards))
         settled = parts.queue.settle(counted)
@@ -356,6 +397,7 @@ class CertifyingLearner(Selector):
     def _look(self) -> None:
         """See whether there is a certificate, or too much may be lost: at any time."""
         self._all.verdict.look()
+        self._all.look()
         self._over = self._over or self._all.planner.traffic.spent(self._all.evidence)
 
     def _issued(self) -> None:
@@ -376,6 +418,7 @@ class CertifyingLearner(Selector):
         if self._up_to_date == now:
             return
         parts.verdict.judge()
+        parts.look()
         issued, left = now[0], int(np.count_nonzero(parts.verdict.alive))
         old = self.spec.recent is not None and issued - parts.epochs[parts.evidence.since].first_id >= self.spec.recent
         whole = issued % self.spec.period == 0
@@ -387,6 +430,7 @@ class CertifyingLearner(Selector):
                 before.restore()
                 raise
             parts.verdict.judge()  # with another leader, the one before may be out
+            parts.look()
         self._up_to_date = now
 
     @property
@@ -395,7 +439,10 @@ class CertifyingLearner(Selector):
         return self._ledger.issued, self._all.queue.front
 
     def _failed_to_learn(self, admission: Admission) -> None:
-        self._all.queue.note_failed(admission.ids[admission.rows])
+        ids, recording = admission.ids[admission.rows], self._all.recording
+        self._all.queue.note_failed(ids)
+        if recording is not None and self.spec.patience is not None:
+            recording.failed(ids, issued=self._ledger.issued)
 
     def _parts(self, *, asking: bool = False) -> tuple[object, ...]:
         moving = asking and self._up_to_date != self._now

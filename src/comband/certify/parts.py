@@ -15,6 +15,7 @@ from comband.certify.field import Field
 from comband.certify.notifications import Asked, Began, Watched
 from comband.certify.planner import Planner, scale
 from comband.certify.queue import Queue
+from comband.certify.recording import Recording
 from comband.certify.report import Report
 from comband.certify.spec import Spec
 from comband.certify.traffic import Traffic
@@ -28,7 +29,7 @@ from comband.page.contexts import Contexts, alike
 from comband.page.lists import check_lists
 from comband.page.problem import InputError, Problem
 from comband.page.rounds import Decisions
-from comband.page.storage import Many, Maybe, Part, State, Text, Whole, require
+from comband.page.storage import Default, Many, Maybe, Part, State, Text, Whole, require
 from comband.page.text import quoted
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
@@ -47,6 +48,8 @@ class Parts:
         What was declared, and the exploration that it asks for.
     tie_seed:
         Decides ties between candidates that might lead.
+    recording:
+        Writes down what others can check, if that was declared.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class Parts:
         spec: Spec,
         exploration: Exploration,
         tie_seed: int,
+        recording: Recording | None = None,
     ) -> None:
+        self.recording = recording
         self.reading = reading = reading_of(problem)
         self._policies = reading.drawn(policies)
         traffic, epsilon = Traffic.of(spec, policies), scale(spec, problem)
@@ -92,6 +97,9 @@ class Parts:
         if len(self.epochs):
             self.verdict.end_epoch()
             self.evidence.end_epoch()
+            if self.recording is not None and self.verdict.best_before is not None:
+                self.look()
+                self.recording.claim(self.verdict.best_before, self.evidence.rounds)
         self._begin(first_id)
 
     def restart(self, first_id: int) -> None:
@@ -99,13 +107,22 @@ class Parts:
         self.evidence.restart()
         self.verdict.restart()
         self.epochs.origin = self.evidence.rounds
-        self._begin(first_id)
+        if self.recording is not None:
+            self.recording.forget()
+        self._begin(first_id, restart=True)
 
-    def _begin(self, first_id: int) -> None:
+    def look(self) -> None:
+        """Write down what was dropped or certified since the last time, if that is asked for."""
+        if self.recording is not None:
+            self.recording.look(self.verdict)
+
+    def _begin(self, first_id: int, *, restart: bool = False) -> None:
         self.evidence.seen.forget(self.verdict.alive)
         self.evidence.seen.admit(self.verdict.candidates, len(self.epochs))
         self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
         self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds(), self.verdict.names))
+        if self.recording is not None:
+            self.recording.plan(len(self.epochs) - 1, self.epochs.current, restart=restart)
 
     def change(self, policies: PolicySet, withdrawn: Sequence[int], *, planned: bool, first_id: int) -> None:
         """The next epoch is of another field: with what `policies` have in addition, and without some. A failure leaves
@@ -118,9 +135,14 @@ class Parts:
         self.recent = self.recent.of(self._policies)
         self.evidence.end_epoch()
         self.evidence.change(arrivals, withdrawn)
+        self.look()
         self.verdict.change(policies.names, field)
+        if self.recording is not None:
+            arrived = policies.names[len(policies) - arrivals :]
+            self.recording.change(self.verdict, arrived, withdrawn, planned=planned)
         self._begin(first_id)
         self.verdict.judge()
+        self.look()
 
     def adopt(self, drawn: Decisions, X: Contexts, first_id: int) -> Decisions:
         """What was drawn elsewhere with the explorer of one epoch, as if it had been drawn here."""
@@ -162,6 +184,8 @@ class Parts:
         require(self.evidence.rounds_of(number) == 0, "rounds of this epoch have entered already.")
         self.epochs.replace(number, epoch)
         self.verdict.look_again()
+        if self.recording is not None:
+            self.recording.plan(number, epoch, restart=False)
 
     def report(self, rounds: int, options: frozenset[str]) -> Report:
         """All of it in words, after so many rounds, with these options."""
@@ -184,7 +208,13 @@ class Parts:
         """
         mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, self.verdict)
         mine = (*(mine if epoch or moving else ()), *(() if epoch else (self.queue,)))
-        return *mine, self.recent, *self.watch.parts(asking=asking and not moving and self.queue.patience is None)
+        recording = () if self.recording is None else (self.recording,)
+        return (
+            *mine,
+            *recording,
+            self.recent,
+            *self.watch.parts(asking=asking and not moving and self.queue.patience is None),
+        )
 
     SCHEMA: ClassVar = {
         "field": Field.SCHEMA,
@@ -196,6 +226,7 @@ class Parts:
         "recent": Maybe(Part()),
         "exploration": Text(),
         "tie_seed": Whole(0, (1 << 63) - 1),
+        "recording": Default(Maybe(Part())),
     }
 
     def state(self) -> State:
@@ -210,6 +241,7 @@ class Parts:
             "recent": self.recent.state(),
             "exploration": type(self.planner.exploration).__name__,
             "tie_seed": self.planner.tie_seed,
+            "recording": None if self.recording is None else self.recording.state(),
         }
 
     def restore(self, state: State, ledger: Ledger) -> None:
@@ -262,3 +294,7 @@ class Parts:
             "the recent contexts must be as many as were asked for, and of one kind with the others.",
         )
         self.planner.tie_seed = state["tie_seed"]
+        require((state["recording"] is None) == (self.recording is None), "a record is kept if that was declared.")
+        if self.recording is not None:
+            numbers = {"issued": ledger.issued, "answered": ledger.answered}
+            self.recording.restore(state["recording"], n_policies=len(policies), epochs=epochs, **numbers)

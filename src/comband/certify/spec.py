@@ -249,6 +249,22 @@ class Exploring(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checking(Checked):
+    """What others can check."""
+
+    audited: Annotated[
+        float | None,
+        Setting(
+            "Keep a record from which others can check the certificate (`certificate`), with the candidates' lists of "
+            "all rewarded rounds and of this share of all; random numbers are then a keyed hash of a secret seed and "
+            "the decision's number. If not set, no such record is kept.",
+            SHARE,
+            proved=True,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Objects(Checked):
     """What no file holds."""
 
@@ -266,7 +282,7 @@ class Objects(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec(Objects, Exploring, Beforehand, Visitors, Promise):
+class Spec(Objects, Checking, Exploring, Beforehand, Visitors, Promise):
     """All of it.
 
     >>> spec = Spec(epsilon=0.01, production="today", exposure=0.2)

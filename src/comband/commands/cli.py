@@ -17,6 +17,7 @@ COMMANDS = {
     "sql": "Print the statements by which a log in a database is evaluated.",
     "design": "Design what to show next, so that every candidate can be estimated well.",
     "simulate": "Let a learner find the best of simulated candidates, and keep the log.",
+    "certificate": "Check a certificate that a learner wrote.",
     "serve": "Serve decisions over HTTP, with a page to watch.",
     "token": "Create, list or revoke tokens of the service.",
     "repair": "Let the service's clock go on after it was set forward.",

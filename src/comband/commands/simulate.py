@@ -174,6 +174,10 @@ def simulate(
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a report to this file.", show_default=False)
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="Write what others need to check the answer here; needs --audited.", show_default=False),
+    ] = None,
     *,
     settings: Mapping[str, Any],
 ) -> None:
@@ -184,12 +188,14 @@ def simulate(
     if learner not in LEARNERS:
         raise InputError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}.")
     check_count("rounds", rounds)
-    for path in (log, lists, html):
+    for path in (log, lists, html, certificate):
         can_write(path)
     for path in (log, lists):
         if path is not None:
             check_ending(path)
-    _check_apart({"--log": log, "--lists": lists, "--html": html})
+    _check_apart({"--log": log, "--lists": lists, "--html": html, "--certificate": certificate})
+    if certificate is not None and settings.get("audited") is None:
+        raise InputError("--certificate needs a record of the run: say --audited 0.01, the share of rounds in it.")
     setting = Setting(
         problem=Problem(n_actions=items, list_size=slots, **{"sparsity": 1, **said_by(settings, Problem)}),
         candidates=candidates,
@@ -201,8 +207,10 @@ def simulate(
         settings=said_by(settings, CertifyingLearner.SPEC),
     )
     if check_count("seeds", seeds) > 1 or cluster is not None:
-        if log is not None or lists is not None or html is not None:
-            raise InputError("seeds must be 1, without --cluster, where a log, lists or a page is written.")
+        if any(path is not None for path in (log, lists, html, certificate)):
+            raise InputError(
+                "seeds must be 1, without --cluster, where a log, lists, a page or a certificate is written."
+            )
         _many(setting, range(seed, seed + seeds), cluster, as_json)
         return
     world, policies, agent = setting.world(seed)
@@ -227,6 +235,9 @@ def simulate(
         ids = np.concatenate([part.decisions.ids for part in played])
         write_candidates(policies, contexts, lists, context_ids=ids)
     selection = outcome.result
+    if certificate is not None and isinstance(agent, CertifyingLearner):
+        agent.certificate(certificate)
+        say(f"certificate written to {visible(certificate)}, whose head is {agent.head}")
     if html is not None:
         certifying = agent if isinstance(agent, CertifyingLearner) else None
         page = selection_page(

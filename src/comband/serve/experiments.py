@@ -118,6 +118,11 @@ class Experiments:
                 f'them ("exploration": "adaptive") by the rewards of single ones ("feedback": "items"), got '
                 f"{quoted(spec.exploration)} and {quoted(spec.feedback)}."
             )
+        if spec.audited is not None:
+            raise InputError(
+                "the service keeps no record from which others could check a certificate: leave audited out, or let a "
+                "learner in Python decide."
+            )
         if spec.max_evaluated < most_candidates(spec):
             raise InputError(
                 f"all candidates send their lists with each request: max_evaluated must be at least "
