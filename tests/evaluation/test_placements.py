@@ -230,6 +230,7 @@ def test_items_may_stand_in_another_order_than_that_of_places(tmp_path: Path) ->
     ("wrong", "text"),
     [
         ([0.9, 0.3, 0.1, *[0.2] * 6], "sum to the propensity"),
+        ([0.1, 0.1, 0.1, *[0.2] * 6], "sum to the propensity"),
         ([-0.1, 0.3, 0.1, *[0.2] * 6], "at least 0"),
         ([0.0, 0.1, 0.1, *[0.2] * 6], "allow its place"),
         ([None, 0.1, 0.1, *[0.2] * 6], "allow its place"),
