@@ -137,8 +137,8 @@ def _lift(production: str | None, comparison: Comparison, selection: Selection) 
         "high": high,
         "relative": estimate / now.value if now.value > 0 else None,
         "text": f"{visible(leader.name)} brings {_signed(estimate)} rewards per round beside {visible(now.name)}, "
-        f"which is in production; with probability {1 - promise.delta:g} the difference lies between {_signed(low)} and "
-        f"{_signed(high)}, at all times.",
+        f"which is in production; with probability {1 - promise.delta:g} the difference lies between "
+        f"{_signed(low)} and {_signed(high)}, at all times.",
     }
 
 
