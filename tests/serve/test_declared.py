@@ -19,6 +19,7 @@ from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
 from comband.serve.requests import problem_of
 from comband.serve.service import Service
+from comband.serve.views import next_step
 from comband.serve.wire import SETTINGS, FieldChange
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import NAMES, M, World, caught_up, listening, numbered, play, service, spec
@@ -200,6 +201,76 @@ def test_production_stays(tmp_path: Path) -> None:
 
     with service(tmp_path) as made:
         asyncio.run(go(made))
+
+
+def test_lift_over_production_and_what_to_do_next(tmp_path: Path) -> None:
+    """From nothing to a winner: what is said fits what is known, and the true difference lies in the interval."""
+    world, said = World(), []
+
+    async def go(made: Service) -> None:
+        await made.create(spec(production="second", window_seconds=1000))
+        status = made.queries.status("test")
+        assert (status["next_step"].startswith("Ask for decisions: POST "), status.get("lift")) == (True, None)
+        for start in range(0, 3000, 32):
+            await play(made, world, start, start + 32)
+            wait_for(lambda: made.queries.status("test").get("rounds") == learner_of(made).rounds, "people are told")
+            status = made.queries.status("test")
+            said.append(status["next_step"])
+            if status["done"]:
+                break
+        assert any(one.startswith("Let it run") for one in said[:-1])
+        assert "end the experiment" in said[-1]
+        lift, rows = status["lift"], {one["name"]: one for one in status["candidates"]}
+        best, second = rows["best"], rows["second"]
+        assert (lift["leader"], lift["production"]) == ("best", "second")
+        assert lift["estimate"] == best["value"] - second["value"]
+        ends = max(best["low"] - second["high"], -status["certified"]), best["high"] - second["low"]
+        assert (lift["low"], lift["high"]) == ends
+        assert lift["relative"] == pytest.approx(best["value"] / second["value"] - 1)
+        true = value_of(world, "best") - value_of(world, "second")
+        assert lift["low"] < true < lift["high"]
+        assert "second, which is in production" in lift["text"]
+        await made.set_state("test", "ended")
+        assert "Archive" in made.queries.status("test")["next_step"]
+
+    with service(tmp_path) as made:
+        asyncio.run(go(made))
+
+
+def value_of(world: World, name: str, n: int = 4000) -> float:
+    """What the lists of a candidate would bring per request, on average over many."""
+    return sum(value for i in range(n) for _, value in world.rewards(i, world.lists(i)[name])) / n
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"learning_stopped": "an error"}, "Start a process again"),
+        ({"verdict": {"kind": "not valid"}}, "Do not act"),
+        ({"state": "paused"}, "Resume it"),
+        ({"state": "ended"}, "Archive"),
+        ({"decisions": 0}, "Ask for decisions"),
+        ({"settled": 0}, "Post rewards"),
+        ({"done": True}, "budget is spent"),
+        ({"verdict": {"kind": "decided"}, "winner": "now"}, "Keep what is in production"),
+        ({"verdict": {"kind": "decided"}, "winner": "new"}, "Confirm it"),
+        ({"forecast_decisions": None}, "Let it run."),
+        ({}, "some 12,000 decisions more"),
+    ],
+)
+def test_what_to_do_follows_from_what_is_known(more: dict[str, Any], words: str) -> None:
+    known = {
+        "name": "test",
+        "state": "running",
+        "verdict": {"kind": "leading"},
+        "learning_stopped": None,
+        "winner": None,
+        "done": False,
+        "decisions": 100,
+        "settled": 50,
+        "forecast_decisions": 12_345.0,
+    }
+    assert words in next_step({**known, **more}, "now")
 
 
 def test_what_was_declared_is_said(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_the_list_leads_to_an_experiment(browser: Browser, served: Served) -> No
 
 
 def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served) -> None:
-    served.create()
+    served.create(production="now")
     with opened(browser, one(served)) as page:
         until(page, "#answer", "No decision has been settled yet")
         page.evaluate("window.same = true")
@@ -197,6 +197,8 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
         until(page, "#numbers", "2,000")
         assert "candidates not ruled out" not in text(page, "#numbers")
         assert tile(page, "winner").startswith(HOSTILE[:10])
+        until(page, "#next", "let your pages show its lists themselves")
+        until(page, "#lift", "beside now, which is in production; with probability 0.9 the difference lies between ")
         assert page.locator("#guards li").count() == 5
         page.click("#json summary")
         page.click("#addresses button >> nth=1")
@@ -311,6 +313,7 @@ def test_figures_are_of_the_last_full_minute_though_traffic_has_stopped(browser:
         until(page, "#numbers", "none for 4")
         assert re.match("0none for 4[5-9] min", tile(page, "decisions per minute"))
         assert tile(page, "rewards per minute").startswith("0last full minute")
+        until(page, "#next", "see whether your pages still ask")
         page.click("#spec summary")
         said = text(page, "#declared")
         for words in ("window seconds7,200", "delta0.05", "sparsity1 reward per round", "fallbacknow", "placesnot set"):

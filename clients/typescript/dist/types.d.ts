@@ -145,6 +145,16 @@ export interface History {
     points: Point[];
     minutes: Minute[];
 }
+/** How much more the leader's lists bring per round than production's: an estimate, also as a share of what production's bring, and between which numbers it lies, at all times, as the intervals of all values do. `text` says so. */
+export interface Lift {
+    leader: string;
+    production: string;
+    estimate: number;
+    low: number;
+    high: number;
+    relative: number | null;
+    text: string;
+}
 /** What happened in the minute that began at `time`; rewards are those above 0 that count. */
 export interface Minute {
     time: number;
@@ -306,7 +316,7 @@ export interface StateChanged {
     state: string;
     before: string;
 }
-/** Where an experiment stands, in full; what is missing is not known before the first decisions are settled. `removed` is how many decisions went by age, `removed_note` what can no longer be recomputed. */
+/** Where an experiment stands, in full; what is missing is not known before the first decisions are settled. `removed` is how many decisions went by age, `removed_note` what can no longer be recomputed. `next_step` says what to do; `lift` is there if a candidate is in production and another one leads. */
 export interface Status {
     name: string;
     state: string;
@@ -345,6 +355,8 @@ export interface Status {
     withdrawn?: string[];
     removed?: number;
     removed_note?: string;
+    next_step?: string;
+    lift?: Lift | null;
 }
 /** Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the last. `live`, `ended` and `archived` say how many there are in all. */
 export interface Summaries {

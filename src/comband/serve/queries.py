@@ -13,6 +13,7 @@ from comband.serve.housekeeping import retention_text
 from comband.serve.journal import GoneError, Journal
 from comband.serve.progress import Progress
 from comband.serve.requests import unpack_body
+from comband.serve.views import next_step
 
 
 class Queries:
@@ -102,9 +103,12 @@ class Queries:
         view = self._view(running)
         view.pop("result", None)
         upto, removed = self._journal.retained(running.experiment.id)
+        summary, last = self.summary(running), self._progress.minutes(running.experiment.id, 1)
+        idle = summary["time"] // 60_000 - last[0][0] - 1 if last else 0  # full minutes
         return {
             **view,
-            **self.summary(running),
+            **summary,
+            "next_step": next_step(summary, running.experiment.spec.production, idle),
             "epoch": -1 if running.plan is None else running.plan.epoch,
             "removed": removed,
             "removed_note": retention_text(upto, removed) if removed else "",

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from comband.certify.claims import INTERVALS
 from comband.page.declaring import shown
+from comband.page.text import rough, visible
 from comband.serve.learning import Learning
 from comband.serve.wire import SETTINGS, DeclaredSetting, Spec
 from comband.statistics import order_guard, place_guard
-from comband.statistics.results import Dropped, Selection
-from comband.statistics.verdicts import CANNOT_TELL, Verdict
+from comband.statistics.results import Comparison, Dropped, Selection
+from comband.statistics.verdicts import CANNOT_TELL, DECIDED, NOT_VALID, Verdict
 
 ADVICE = {  # what the library says to programs, and what people who use the service can do instead
     place_guard.ADVICE: 'Create another experiment that states how places work: "places": [1, 0.6, …] with a factor '
@@ -23,6 +25,7 @@ ADVICE = {  # what the library says to programs, and what people who use the ser
 
 NOTHING_YET = Verdict(CANNOT_TELL, "", ("No decision has been settled yet.",), None, None, 0)
 _DAY = 86_400_000  # milliseconds
+_STALE = 10  # minutes
 
 
 _OWN = {  # what the service adds to what learners take
@@ -79,6 +82,7 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
             }
         )
     return {
+        "lift": None if selection is None else _lift(spec.production, comparison, selection),
         "answer": _advised(verdict.as_dict()["text"]),
         "verdict": _advised(verdict.as_dict()),
         "done": done,
@@ -110,6 +114,64 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "result": None if selection is None else _advised(_result(selection, verdict, done)),
         "time": clock,
     }
+
+
+def _lift(production: str | None, comparison: Comparison, selection: Selection) -> dict[str, Any] | None:
+    """How much better the leader is than production, where another one is: all values lie in their intervals together,
+    so that differences lie between those of their ends, and production exceeds the leader by no more than is certified
+    of any candidate, which is part of the same promise.
+    """
+    leader = comparison.winner
+    promise = next((one for one in selection.claims if one.kind == INTERVALS.name and one.holds), None)
+    if production in (None, leader.name) or promise is None or promise.delta is None:
+        return None
+    now = next(one for one in comparison.candidates if one.name == production)
+    estimate = leader.value - now.value
+    low = max(leader.interval[0] - now.interval[1], -comparison.epsilon)
+    high = leader.interval[1] - now.interval[0]
+    return {
+        "leader": leader.name,
+        "production": now.name,
+        "estimate": estimate,
+        "low": low,
+        "high": high,
+        "relative": estimate / now.value if now.value > 0 else None,
+        "text": f"{visible(leader.name)} brings {_signed(estimate)} rewards per round beside {visible(now.name)}, "
+        f"which is in production; with probability {1 - promise.delta:g} the difference lies between "
+        f"{_signed(low)} and {_signed(high)}, at all times.",
+    }
+
+
+def next_step(summary: dict[str, Any], production: str | None, idle: int = 0) -> str:
+    """What to do now, in a sentence or two, if nothing has come in for `idle` minutes."""
+    verdict, state = summary["verdict"] or {"kind": CANNOT_TELL}, summary["state"]
+    if summary["learning_stopped"] is not None:
+        return "Start a process again, so that learning goes on; its log says more. Decisions go on meanwhile."
+    if verdict["kind"] == NOT_VALID:
+        return "Do not act on it. Mend what the warning names, and clone the experiment: its evidence begins anew."
+    if state == "ended":
+        return "Nothing more comes in. Archive it; clone it to compare the same candidates again."
+    if verdict["kind"] == DECIDED:
+        if summary["winner"] == production:
+            return "Keep what is in production, and end the experiment."
+        return (
+            "Its lists are what requests are answered with from now on. Confirm it beside production in whole lists if "
+            "much depends on it, let your pages show its lists themselves, and then end the experiment."
+        )
+    if state == "paused":
+        return "Resume it, or end it: nothing is decided or learnt while it is paused."
+    if summary["done"]:
+        return "The budget is spent, and nothing is decided. End it, and clone it with a larger epsilon or budget."
+    if not summary["decisions"]:
+        return f"Ask for decisions: POST /v1/experiments/{summary['name']}/decisions."
+    if not summary["settled"]:
+        return "Post rewards, or wait: decisions count when all their items are answered, or their window is over."
+    if idle >= _STALE:
+        return f"Nothing has come in for {idle:,} minutes: see whether your pages still ask for decisions."
+    more = summary["forecast_decisions"]
+    return (
+        "Let it run." if more is None else f"Let it run: it takes some {rough(more)} decisions more, by a rough guess."
+    )
 
 
 def _paced(selection: Selection, learning: Learning, clock: int) -> Selection:
@@ -167,6 +229,10 @@ def _advised(value: Any) -> Any:
 
 def _dropped(one: Dropped) -> dict[str, Any]:
     return {"name": one.name, "after": one.round, "leader": one.leader}
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
 
 
 def _number(value: Any) -> float | None:

@@ -85,9 +85,9 @@ def warm_up() -> Iterator[bool]:
         rows = [StoredDecision(number + i, "", 0, epoch, body) for i, body in enumerate(drawn.bodies)]
         liked = np.array([np.frombuffer(unpack_body(body).shown, np.int32) < 3 for body in drawn.bodies])  # those of a
         rewards = (liked & (liked.cumsum(axis=1) == 1)).astype(np.float64)
+        yield number > 0  # and before anything is compiled that learns
         if number:
             learn_block(learner, rows, rewards)
-        yield number > 0
         number += n
     learner.state()
 

@@ -360,6 +360,21 @@ class CandidateStatus(Struct, kw_only=True):
     dropped_by: str | None
 
 
+class Lift(Struct, kw_only=True):
+    """How much more the leader's lists bring per round than production's: an estimate, also as a share of what
+    production's bring, and between which numbers it lies, at all times, as the intervals of all values do. `text` says
+    so.
+    """
+
+    leader: str
+    production: str
+    estimate: float
+    low: float
+    high: float
+    relative: float | None
+    text: str
+
+
 class GuardStatus(Struct):
     """A guard: what it watches, and its warning, empty while there is none."""
 
@@ -378,7 +393,8 @@ class DroppedStatus(Struct):
 
 class Status(Summary, kw_only=True):
     """Where an experiment stands, in full; what is missing is not known before the first decisions are settled.
-    `removed` is how many decisions went by age, `removed_note` what can no longer be recomputed.
+    `removed` is how many decisions went by age, `removed_note` what can no longer be recomputed. `next_step` says what
+    to do; `lift` is there if a candidate is in production and another one leads.
     """
 
     epoch: int
@@ -394,6 +410,8 @@ class Status(Summary, kw_only=True):
     withdrawn: list[str] = []
     removed: int = 0
     removed_note: str = ""
+    next_step: str = ""
+    lift: Lift | None = None
 
 
 class Point(Struct, kw_only=True):

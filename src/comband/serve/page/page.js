@@ -322,6 +322,8 @@
     put("kind", kindOf(status));
     $("kind").className = `badge ${kindClass(status)}`;
     put("answer", status.answer || "Nothing is known yet: no decision is settled.");
+    put("next", status.next_step);
+    put("lift", status.lift ? status.lift.text : "");
     once("warnings", status.warnings, () => $("warnings").replaceChildren(...status.warnings.map((words) => made("p", words, "alarm"))));
     buttons(status);
     tiles("numbers", facts(status, history));
