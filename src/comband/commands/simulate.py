@@ -14,6 +14,7 @@ from comband.certify import (
     ABTest,
     AdaptiveComband,
     CertifyingLearner,
+    Confirmation,
     OnlineComband,
     PacComband,
     TwoPhaseComband,
@@ -21,6 +22,7 @@ from comband.certify import (
     UniformLists,
     UniformMixture,
 )
+from comband.certify.confirming.learner import Lift
 from comband.certify.spec import EXPLORATIONS
 from comband.commands.cluster_options import ClusterOption, working_on
 from comband.commands.common import can_write, console, is_quiet, print_json, print_table, say, stoppable
@@ -178,6 +180,13 @@ def simulate(
         Path | None,
         typer.Option(help="Write what others need to check the answer here; needs --audited.", show_default=False),
     ] = None,
+    confirm: Annotated[
+        int | None,
+        typer.Option(
+            help="Then compare the winner with --production in whole lists, for so many rounds at most.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     settings: Mapping[str, Any],
 ) -> None:
@@ -206,7 +215,11 @@ def simulate(
         epsilon=_number(epsilon),
         settings=said_by(settings, CertifyingLearner.SPEC),
     )
+    if confirm is not None and check_count("confirm", confirm) and settings.get("production") is None:
+        raise InputError("--confirm compares the winner with the candidate in production: say --production NAME.")
     if check_count("seeds", seeds) > 1 or cluster is not None:
+        if confirm is not None:
+            raise InputError("seeds must be 1, without --cluster, where the winner is confirmed.")
         if any(path is not None for path in (log, lists, html, certificate)):
             raise InputError(
                 "seeds must be 1, without --cluster, where a log, lists, a page or a certificate is written."
@@ -238,6 +251,7 @@ def simulate(
     if certificate is not None and isinstance(agent, CertifyingLearner):
         agent.certificate(certificate)
         say(f"certificate written to {visible(certificate)}, whose head is {agent.head}")
+    confirmed = None if confirm is None else _confirmed(setting, selection, world, policies, confirm, seed)
     if html is not None:
         certifying = agent if isinstance(agent, CertifyingLearner) else None
         page = selection_page(
@@ -248,20 +262,42 @@ def simulate(
             comparison=None if certifying is None else certifying.comparison(),
             dropped=() if certifying is None else certifying.status().dropped,
             stopped=early,
+            confirmation="" if confirmed is None else str(confirmed),
         )
         write_text(html, page)
         say(f"report written to {visible(html)}")
     document = setting.document(selection, world, policies)
+    if confirmed is not None:
+        document["confirmation"] = confirmed if isinstance(confirmed, str) else confirmed.as_dict()
     if as_json:
         print_json(document)
         return
     out = console()
     out.print(str(selection), soft_wrap=True)
+    if confirmed is not None:
+        out.print(str(confirmed), soft_wrap=True)
     out.print(
         f"In truth (known here because the shop is simulated): {selection.name} is worth {document['true_value']:.4f} "
         f"clicks per round, the best of all {document['true_best_value']:.4f}.",
         soft_wrap=True,
     )
+
+
+def _confirmed(
+    setting: Setting, selection: Selection, world: SyntheticRecommender, policies: PolicySet, rounds: int, seed: int
+) -> Lift | str:
+    """The winner against production in whole lists, with δ of its own; or why there is nothing to confirm."""
+    production = str(setting.settings["production"])
+    if not selection.verdict.decided:
+        return "not confirmed: no winner is decided on"
+    if selection.name == production:
+        return f"nothing to confirm: the winner, {production}, is in production"
+    given = {name: value for name, value in setting.settings.items() if name == "delta"}
+    last = Confirmation(
+        setting.problem, policies, candidate=selection.name, production=production, seed=seed + 4, **given
+    )
+    run(last, world, batch_size=_BATCH, max_rounds=rounds, seed=seed + 5, progress=not is_quiet())
+    return last.lift()
 
 
 def _number(epsilon: str) -> float | None:

@@ -169,6 +169,7 @@ def selection_page(
     dropped: Sequence[Dropped] = (),
     needed: Sequence[Needed] = (),
     stopped: bool = False,
+    confirmation: str = "",
 ) -> str:
     """The report of a selection: the winner, how the field thinned out, and what others needed.
 
@@ -184,6 +185,8 @@ def selection_page(
         Candidates that cannot be the best, in order; rounds that methods needed, this one first.
     stopped:
         Whether the run was stopped before its end.
+    confirmation:
+        What a `Confirmation` of the winner came to, in words; empty where there was none.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -202,6 +205,7 @@ def selection_page(
         *_said(verdict),
         f'<p class="soft">{result.rounds:,} rounds; {problem.list_size} of {problem.n_actions:,} items are shown at '
         "once.</p>",
+        *_confirmation(confirmation),
         *_notes(result.notes),
         *_comparison(comparison, verdict),
     ]
@@ -231,6 +235,12 @@ def selection_page(
         body += [_declared_table(result.declared)]
     body += _explained([result.guarantee, PAIRED.rstrip("."), *result.explained])
     return page(f"comband: {result.name}", body, data)
+
+
+def _confirmation(said: str) -> list[str]:
+    """What whole lists said of the winner and production."""
+    lines = "<br>".join(_text(line.strip()) for line in said.splitlines())
+    return ["<h2>Confirmed in whole lists?</h2>", f"<p>{lines}.</p>"] if said else []
 
 
 def _moved(history: Mapping[str, NDArray[Any]], n_candidates: int) -> bool:
