@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.evaluation.logs.checks import EMPTY, check_candidate_lists
-from comband.evaluation.logs.columns import Column, Matrix, as_keys, as_matrix, list_lengths, plain
+from comband.evaluation.logs.columns import Column, Matrix, as_keys, as_matrix, list_columns, list_lengths, plain
 from comband.evaluation.logs.faults import Faults, LogError, OnError, check_on_error
 from comband.evaluation.logs.formats import need_lists, note_bad_keys
 from comband.evaluation.logs.json_lines import json_records
@@ -168,6 +168,9 @@ def read_candidates(
         )
     given, everywhere = table, "candidate" in table.names and "context" not in table.names
     if everywhere:
+        known = {"candidate", "item", "position", "score", *(list_columns(table.names, "items", "item") or ())}
+        if not set(table.names) <= known:  # one of the other columns may be the context by another name
+            raise table.lacks("context", part="candidates.")
         table = for_every_context(table)
     if has_items(table):
         table = of_items(table, faults)
