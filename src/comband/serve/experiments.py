@@ -118,6 +118,11 @@ class Experiments:
                 f'them ("exploration": "adaptive") by the rewards of single ones ("feedback": "items"), got '
                 f"{quoted(spec.exploration)} and {quoted(spec.feedback)}."
             )
+        if spec.metrics:
+            raise InputError(
+                "metrics are told to learners in Python (tell(decisions, rewards, purchases=…)), and rewards over HTTP "
+                "have no fields for them: leave metrics out."
+            )
         if spec.max_evaluated < most_candidates(spec):
             raise InputError(
                 f"all candidates send their lists with each request: max_evaluated must be at least "
