@@ -44,6 +44,7 @@ from comband.explore.oracles import RegressionOracle as RegressionOracle
 from comband.learners.base import Learner as Learner
 from comband.learners.selector import Selector as Selector
 from comband.page.catalogue import Catalogue as Catalogue
+from comband.page.metrics import Metric as Metric
 from comband.page.problem import InputError as InputError
 from comband.page.problem import Problem as Problem
 from comband.page.problem import UnknownDecisionError as UnknownDecisionError

@@ -42,6 +42,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {  # what must be said beside a setting
     "prior_error": {"prior_scores": [0.1, 0.2, 0.3, 0.4, 0.5]},
     "weighting": {"exploration": "mixture", "feedback": "total"},
     "eliminate": {"exploration": "ab-test"},
+    "metrics": {"production": NAMES[1]},
 }
 CHOSEN: dict[str, Any] = {  # values that depend on more than the range
     "production": NAMES[2],
@@ -54,6 +55,7 @@ CHOSEN: dict[str, Any] = {  # values that depend on more than the range
     "patience": 60,
     "sparsity": 2.0,
     "exploration": "lists",
+    "metrics": [{"name": "purchases", "margin": 0.1, "relative": True, "direction": "cost", "largest": 2.0}],
 }
 OPTIONS = {"n_actions": "items", "list_size": "slots", "max_rounds": "rounds", "exploration": "learner"}
 NOT_SERVED = {  # for which the service would have to know all items, all totals, or keep a record
@@ -63,6 +65,7 @@ NOT_SERVED = {  # for which the service would have to know all items, all totals
     "weighting": "no others",
     "eliminate": "no others",
     "audited": "keeps no record",
+    "metrics": "rewards over HTTP have no fields for them",
 }
 
 
@@ -86,8 +89,27 @@ def stated(name: str) -> dict[str, Any]:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether a value is kept, lists of numbers as they are."""
+    """Whether a value is kept, lists of numbers as they are, and tables in what was said of them."""
+    if isinstance(other, list) and isinstance(other[0], dict):
+        said_of = [{name: getattr(one, name) for name in table} for one, table in zip(value, other, strict=True)]
+        return said_of == other
     return bool((list(value) if isinstance(value, tuple) else value) == other)
+
+
+def text_of(value: Any) -> str:
+    """A value as a command takes it."""
+    if isinstance(value, list):
+        return json.dumps(value) if isinstance(value[0], dict) else ",".join(map(str, value))
+    return str(value)
+
+
+def toml_of(value: Any) -> str:
+    """A value in TOML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_of, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {json.dumps(one)}' for name, one in value.items())}}}"
+    return json.dumps(value)
 
 
 def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -128,7 +150,7 @@ def test_over_http_and_in_toml(name: str, toml: bool, tmp_path: Path) -> None:
     def learner() -> cb.AdaptiveComband:
         if toml:
             path = tmp_path / "service.toml"
-            lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+            lines = [f"{key} = {toml_of(value)}" for key, value in values.items()]
             path.write_text("\n".join(["[[experiments]]", *lines]), encoding="utf-8")
             [spec] = service_settings(path, {}).experiments
         else:
@@ -161,7 +183,7 @@ def test_by_the_command(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line = ["simulate", "--items", "20", "--slots", "3", "--candidates", "5", "--rounds", "900"]
     for key, value in stated(name).items():
         option = f"--{OPTIONS.get(key, key).replace('_', '-')}"
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = text_of(value)
         line += [option if value else f"--no-{option[2:]}"] if isinstance(value, bool) else [option, text]
     outcome = CliRunner().invoke(app, line)
     assert "that is enough" in outcome.output, outcome.output
@@ -180,7 +202,7 @@ def test_every_option_of_the_command_works_with_every_learner_or_is_refused(lear
     line = ["--quiet", "simulate", "--items", "20", "--slots", "3", "--candidates", "5", "--learner", learner]
     for key, value in {"max_rounds": 20, **values}.items():
         option = f"--{OPTIONS.get(key, key).replace('_', '-')}"
-        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        text = text_of(value)
         line += [option] if isinstance(value, bool) else [option, text]
     outcome = CliRunner().invoke(app, line)
     assert outcome.exit_code in (0, 1), (line, outcome.output, outcome.exception)

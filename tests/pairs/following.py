@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import comband as cb
 from comband.certify import CertifyingLearner
 from tests.certify.twin import Asked, Facts, Floats, Twin, log_mean_exp, read_evidence, read_kinds
+from tests.certify.twin_metrics import GuardedTwin, read_rails
 from tests.pairs.worlds import K, M, World
 
 F = (M - 1) / (K - 1)  # of lists that hold an item, how many hold another one
@@ -17,6 +18,8 @@ F = (M - 1) / (K - 1)  # of lists that hold an item, how many hold another one
 
 class PairsTwin(Twin):
     """Follows a learner through any run; contexts are the numbers of visitors, and `production` is never dropped."""
+
+    production: Any
 
     def __init__(self, learner: CertifyingLearner, world: World, *, production: int | None) -> None:
         self.production, self.period = production, learner.spec.period
@@ -169,6 +172,24 @@ class PairsTwin(Twin):
         return np.clip(low - F * M * ends[1], 0, self.rho), np.clip(high - F * M * ends[0], 0, self.rho)
 
 
+class GuardedPairsTwin(PairsTwin, GuardedTwin):
+    """The same with further metrics, which totals have none of."""
+
+    def enter(self, asked: Asked, rewards: Floats | None) -> None:
+        self.most = self.rho
+        GuardedTwin.enter(self, asked, rewards)
+
+    def enter_rewards(self, asked: Asked, rewards: Floats | None) -> None:
+        Twin.enter(self, asked, rewards)
+
+    def drop(self, leader: int | None = None) -> None:
+        GuardedTwin.drop(self, leader)
+
+    def look(self, learner: CertifyingLearner, *, ended: bool = True) -> None:
+        PairsTwin.look(self, learner, ended=ended)
+        self.rails = read_rails(learner, self.P)
+
+
 def differences(learner: CertifyingLearner, twin: PairsTwin, *, whole: bool) -> list[str]:
     """In what a learner and its twin differ; `whole` looks at what takes long, too."""
     names, verdict, queue = learner.policies.names, learner.verdict, learner.queue
@@ -194,6 +215,13 @@ def differences(learner: CertifyingLearner, twin: PairsTwin, *, whole: bool) -> 
         numbers.append(
             ("evidence of the dropped", [d.log_evidence for d in verdict.dropped], [d[3] for d in twin.dropped])
         )
+        if isinstance(twin, GuardedPairsTwin):
+            guardrails, n_rounds = learner.evidence.guardrails, learner.evidence.n_rounds
+            assert guardrails is not None
+            all_of_them = np.arange(len(names))
+            safety = np.array([twin.safety(i) for i in all_of_them.tolist()]).T
+            numbers.append(("harm", guardrails.harmful(all_of_them, n_rounds), twin.harm()[all_of_them]))
+            numbers.append(("safety", np.exp(guardrails.safety(all_of_them, n_rounds)), safety))
         if whole:
             claim, known = twin.claim(), verdict.claim()
             numbers.append(("claim", [known.leader, known.epsilon], claim))

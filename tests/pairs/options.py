@@ -22,6 +22,10 @@ from comband.page.storage import State
 from tests.pairs.worlds import K, World
 
 PATIENCE = 25
+METRICS = (
+    {"name": "purchases", "margin": 0.3},
+    {"name": "reports", "margin": 0.5, "relative": True, "direction": "cost", "largest": 2.0},
+)
 Arguments = Callable[[World], Mapping[str, Any]]
 
 
@@ -129,6 +133,7 @@ OPTIONS = (
     Option("exposure", _production(exposure=0.6)),
     Option("max_loss", _production(max_loss=2.0)),
     Option("audited", given(audited=0.2)),
+    Option("metrics", _production(metrics=METRICS)),
     Option("own guard", lambda world: {"guards": [Counting()]}),
     Option("changes by plan", run={"changes": "planned"}),
     Option("changes by data", run={"changes": "chosen"}),

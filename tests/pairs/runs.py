@@ -19,7 +19,7 @@ import comband as cb
 from comband.certify import CertifyingLearner
 from comband.certify.verify import verify
 from comband.policies.reading import reading_of
-from tests.pairs.following import PairsTwin, differences
+from tests.pairs.following import GuardedPairsTwin, PairsTwin, differences
 from tests.pairs.options import KINDS, OBJECTS, PATIENCE, Option, Plan, plan_of
 from tests.pairs.sentences import level, not_allowed
 from tests.pairs.worlds import SLOW_ITEMS, Floats, M, World, world_of
@@ -107,7 +107,8 @@ class Run:
             self.note_refusal("the learner", error)
             return self
         if self.followed:
-            self.twin = PairsTwin(self.learner, self.world, production=self.production())
+            follower = GuardedPairsTwin if self.learner.spec.metrics else PairsTwin
+            self.twin = follower(self.learner, self.world, production=self.production())
         self.look()
         kept = np.where(SLOW_ITEMS & self.loses, 1 - _SLOW, 1.0)
         self.values = self.world.values(kept)
@@ -296,15 +297,26 @@ class Run:
             decisions = reduce(add, [part.decisions for part in group])
             rewards = np.concatenate([part.rewards for part in group])
             as_told = rewards.sum(axis=1) if self.world.problem.feedback == "total" else rewards
-            self.learner.tell(decisions, as_told)
+            further = self.further(decisions, rewards)
+            self.learner.tell(decisions, as_told, **further)
             is_done = self.learner.done  # after each answer somebody looks
             if self.loaded is not None:
-                self.loaded.tell(reduce(add, [part.again for part in group]), as_told)
+                self.loaded.tell(reduce(add, [part.again for part in group]), as_told, **further)
                 if self.loaded.done != is_done:
                     self.faults.append("the loaded learner is done at another time")
             if self.twin is not None:
-                self.twin.tell(self.learner, decisions.ids, rewards)
+                values = [further[one.name] / one.largest for one in self.learner.spec.metrics]
+                whole = np.stack([rewards, *values], axis=1) if values else rewards
+                self.twin.tell(self.learner, decisions.ids, whole)
             self.look()
+
+    def further(self, decisions: cb.Decisions, rewards: Floats) -> dict[str, Floats]:
+        """What is told of metrics: of clicks on even items, or odd ones, half of the largest value or all of it."""
+        declared = self.learner.spec.metrics
+        lists = decisions.lists
+        return {
+            one.name: rewards * one.largest * np.where(lists % 2 == j % 2, 1.0, 0.5) for j, one in enumerate(declared)
+        }
 
     # ---- the field ---------------------------------------------------------------------------------------------------
 
@@ -357,6 +369,8 @@ class Run:
                 return
         claim, present = self.learner.verdict.claim(), self.learner.verdict.field.present
         values = self.values[: len(present)]
+        if self.learner.spec.metrics:
+            return  # which values are safe is for `tests.certify.test_validity_metrics`
         self.wrong |= bool(values[claim.leader] < values[present].max() - claim.epsilon - 1e-12)
 
 

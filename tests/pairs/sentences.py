@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import comband as cb
+from tests.pairs.following import GuardedPairsTwin
 
 if TYPE_CHECKING:
     from tests.pairs.runs import Run
@@ -35,7 +36,7 @@ def _levels(run: Run) -> bool:
 
 
 # Claims that have not been proved with an argument.
-UNPROVED = {"loss": "recent"}
+UNPROVED = {"loss": "recent", "cover": "metrics"}
 
 PREMISES: dict[str, Callable[[Run], bool]] = {
     "order": lambda run: True,  # the twin counts in the order of decisions, and agrees
@@ -47,6 +48,7 @@ PREMISES: dict[str, Callable[[Run], bool]] = {
     "present": lambda run: not any(i < len(run.world.policies) for i in run.withdrawn),
     "stretches": lambda run: run.stretches == 1,
     "options": lambda run: True,
+    "safety": lambda run: isinstance(run.twin, GuardedPairsTwin) and run.twin.is_safe(run.learner.result().index),
 }
 
 
@@ -98,6 +100,10 @@ def _loss_allowed(run: Run) -> float | None:
     return run.arguments().get("max_loss")
 
 
+def _guarded(run: Run) -> bool:
+    return bool(run.learner.spec.metrics) and not PREMISES["safety"](run)
+
+
 NOTES = (
     Note(r"^most is certified of", lambda run: not _certified(run)),
     Note(
@@ -118,6 +124,8 @@ NOTES = (
     Note(r"^only the [\d,]+ rounds from decision", lambda run: run.stretches > 1, must=True),
     Note(r"^the field has changed", lambda run: bool(run.came or run.withdrawn), must=True),
     Note(r"^within ε \+ ρη = .* of every blend", lambda run: run.plan.contexts == "cover"),
+    Note(r"^if .* is safe, it is within [\d.e-]+ of the best safe candidate", lambda run: _guarded(run)),
+    Note(r"^until then show .*, which is safe", lambda run: _guarded(run)),
     Note(r"^no promise about every blend", lambda run: run.plan.contexts == "cover"),
 )
 
@@ -169,7 +177,7 @@ def not_allowed(run: Run) -> list[str]:
     promised = result.claim is not None and result.claim.holds
     if (status.certified is not None) != (promised and learner.verdict.claim().epsilon < learner.problem.max_reward):
         found.append(f"the status says {status.certified}, and the promise {'holds' if promised else 'does not hold'}")
-    said = "certified: no candidate is better by more than" in str(status)
+    said = bool(re.search("certified: (it is safe, and no safe|no) candidate is better by more than", str(status)))
     if said != (status.certified is not None):
         found.append("the status does not print what it knows")
     for note in result.notes:

@@ -305,6 +305,49 @@ def add_paired_log_wealth(
         first = stop
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_shared_log_wealth(
+    inside: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    base: int,
+    share: float,
+    sign: float,
+    levels: NDArray[np.int64],
+    stakes: NDArray[np.float64],
+    total: NDArray[np.float64],
+) -> None:
+    """Add Σ_rounds log(1 − sign·λ·D(p)) to total[p, j], λ = stakes[levels[p, j]], one round after the other, for every
+    p but `base`.
+
+    D(p) = Σ_e weights[e]·(inside[e, p] − share·inside[e, base]). Events of one round stand together (equal `rows`).
+    """
+    n_events, n_policies = inside.shape
+    n_bets = levels.shape[1]
+    if len(rows) != n_events or len(weights) != n_events or not 0 <= base < n_policies:
+        raise IndexError("add_shared_log_wealth: one row and weight for each event, a base among the policies")
+    if len(levels) != n_policies or total.shape != levels.shape:
+        raise IndexError("add_shared_log_wealth: bets for each policy")
+    difference = np.empty(n_policies)
+    first = 0
+    while first < n_events:
+        stop = _end_of_round(rows, first)
+        difference[:] = 0.0
+        for e in range(first, stop):
+            less = share * weights[e] if inside[e, base] else 0.0
+            for p in range(n_policies):
+                difference[p] += (weights[e] if inside[e, p] else 0.0) - less
+        for p in range(n_policies):
+            if difference[p] != 0.0 and p != base:
+                for j in range(n_bets):
+                    if not 0 <= levels[p, j] < len(stakes):
+                        raise IndexError("add_shared_log_wealth: a stake is out of range")
+                    bet = sign * stakes[levels[p, j]] * difference[p]
+                    if bet != 0.0:
+                        total[p, j] += np.log1p(-bet) if bet < 1 else -np.inf
+        first = stop
+
+
 @njit(cache=True, nogil=True)
 def add_value_log_wealth(
     inside: NDArray[np.bool_],

@@ -14,6 +14,7 @@ from comband.certify.stretches import share_of_stretch
 from comband.certify.validate import largest_possible
 from comband.page.storage import Array, Held, Maybe, Real, Record, State, Whole, check, put_into, require, state_of
 from comband.statistics.grids import log_mean_exp
+from comband.statistics.guardrails import MAIN_SHARE
 from comband.statistics.results import Dropped
 
 
@@ -112,7 +113,60 @@ class Certifier:
 
     def _levels_at(self, against: NDArray[np.float64]) -> float | NDArray[np.float64]:
         """The log-evidence that suffices, when so much (P,) speaks against being the best."""
-        return self.field.thresholds(against, share=self.share)
+        share = self.share if self.evidence.guardrails is None else self.share * MAIN_SHARE
+        return self.field.thresholds(against, share=share)
+
+    # ---- further metrics ---------------------------------------------------------------------------------------------
+
+    @property
+    def safe_at(self) -> float:
+        """The log-evidence that suffices for being declared safe."""
+        return float(np.log(1 / (self.delta * (1 - MAIN_SHARE))))
+
+    def is_safe(self, one: int) -> bool:
+        """Whether a policy is certified not to be worse than production by any metric; true where there are none."""
+        guardrails = self.evidence.guardrails
+        return guardrails is None or guardrails.is_safe(one, self.evidence.n_rounds, self.safe_at)
+
+    def harms(self, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some policies are proven to harm."""
+        guardrails = self.evidence.guardrails
+        if guardrails is None:
+            return np.zeros(len(which), dtype=np.bool_)
+        found = guardrails.harmful(which, self.evidence.n_rounds) >= self.enough(which)
+        return np.asarray(found & (which != guardrails.production))
+
+    @property
+    def leader_harms(self) -> bool:
+        """Whether who leads is proven to harm: then another must."""
+        return self.evidence.guardrails is not None and bool(self.harms(np.array([self.leader]))[0])
+
+    def fallback(self) -> Certified:
+        """Of those that are known to be safe, the one of which most is certified: there is one, for production is."""
+        evidence, guardrails = self.evidence, self.evidence.guardrails
+        assert guardrails is not None
+        found = []
+        for one in sorted(guardrails.trusted):
+            rivals = np.flatnonzero(self.field.present)
+            rivals = rivals[rivals != one]
+            found.append(Certified(one, evidence.claim(one, rivals, self.enough(rivals))))
+        return min(found, key=lambda claim: claim.epsilon)
+
+    def lead(self, leader: int) -> None:
+        """Another epoch is to be led by this one: whose epochs count for claims about it, and so who is out, is found
+        anew. Who is back has a column in the evidence again.
+        """
+        if self.evidence.guardrails is None or leader == self.evidence.claimed:
+            return
+        self.evidence.regard(leader)
+        out = self.evidence.against_being_best(self.field.present, self._thresholds) >= self._thresholds
+        self.dropped = [one for one in self.dropped if out[one.index]]
+        self.alive = self.field.present
+        self.alive[[one.index for one in self.dropped]] = False
+        self._drop(leader)
+        self.evidence.forget(self.alive)
+        self.evidence.admit(self.candidates)
+        self.look_again()
 
     def _look_at_levels(self) -> None:
         """What suffices may depend on the evidence against those who were withdrawn."""
@@ -169,7 +223,8 @@ class Certifier:
     def judge(self) -> None:
         """Drop the candidates that the evidence excludes, and see whether all others are certified."""
         if self._moved:
-            self._drop()
+            self._trust()
+            self._drop(self.leader)
         self.look()
 
     def look(self) -> None:
@@ -179,10 +234,17 @@ class Certifier:
         self._look_at_levels()
         self._certify()
         if self.certified is not None:
-            self._drop()
+            self._trust()
+            self._drop(self.leader)
 
-    def _drop(self) -> None:
-        evidence, rounds, leader = self.evidence, self.evidence.rounds, self.leader
+    def _trust(self) -> None:
+        """Note which of those that have led are safe: their epochs count in full."""
+        guardrails = self.evidence.guardrails
+        if guardrails is not None and guardrails.judge(self.evidence.n_rounds, self.safe_at):
+            self.evidence.regard(self.evidence.claimed)
+
+    def _drop(self, leader: int) -> None:
+        evidence, rounds = self.evidence, self.evidence.rounds
         self._look_at_levels()
         against = evidence.against_being_best(self.alive, self._thresholds)
         out = against >= self._thresholds
@@ -201,6 +263,9 @@ class Certifier:
             reached = evidence.against(leader, self.epsilon, rivals)
             enough = self.enough(rivals)
             if (reached >= enough).all():
+                if not self.is_safe(leader):  # that may come with any round
+                    self._slowest, self._nothing_until = -1, 0.0
+                    return
                 smallest = evidence.claim(leader, rivals, enough)
                 self.certified = Certified(leader, min(smallest, self.epsilon))
             else:

@@ -7,9 +7,9 @@ where a learner is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from comband.certify.certifier import Certifier
+from comband.certify.certifier import Certified, Certifier
 from comband.certify.epochs import Epochs
 from comband.certify.planner import Planner
 from comband.certify.queue import Queue
@@ -17,9 +17,11 @@ from comband.certify.spec import Spec, proved
 from comband.certify.traffic import SURE
 from comband.certify.watch import Watch
 from comband.page.problem import Problem
+from comband.page.text import visible
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
-from comband.statistics.claims import HOLDS, READINGS, Claim, Kind, Premise, within
+from comband.statistics.claims import HOLDS, READINGS, Checked, Claim, Kind, Premise, within, within_safe
+from comband.statistics.results import Lift
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,7 +112,7 @@ CERTIFICATE: Kind[Run] = Kind("certificate", (ORDER, PERIOD, FIELD, LEVELS, GUAR
 INTERVALS: Kind[Run] = Kind("intervals", (ORDER, PERIOD, LEVELS, GUARDS), knows=_ALL)
 """All values of candidates lie in their intervals, at all times."""
 
-COVER: Kind[Run] = Kind("cover", (*CERTIFICATE.premises, PLACES, REPRESENTATIVES), knows=_ALL)
+COVER: Kind[Run] = Kind("cover", (*CERTIFICATE.premises, PLACES, REPRESENTATIVES), knows=_ALL - {"metrics"})
 """No member of the family that the candidates stand for exceeds the selected one by more than ε + ρη."""
 
 GUESS: Kind[Run] = Kind("best guess", (ORDER,), knows=_ALL)
@@ -122,13 +124,23 @@ LOSS: Kind[Run] = Kind("loss", (ORDER, ALL_ROUNDS), knows=_ALL - {"recent"})
 FORECAST: Kind[Run] = Kind("forecast", (), knows=_ALL)
 """How many rounds it will take."""
 
-KINDS = (CERTIFICATE, INTERVALS, COVER, GUESS, LOSS, FORECAST)
+UNLESS_HARMFUL: Kind[Run] = Kind("certificate if safe", CERTIFICATE.premises, knows=_ALL)
+"""What the certificate says of one that is not known to be safe, should it be."""
+
+FALLBACK: Kind[Run] = Kind("fallback", CERTIFICATE.premises, knows=_ALL)
+"""The same of one that is known to be safe: production, at least."""
+
+LIFT: Kind[Run] = Kind("lift", (ORDER, PERIOD, FIELD, GUARDS, ALL_ROUNDS), knows=_ALL - {"recent"})
+"""How much more than production the selected one collects."""
+
+KINDS = (CERTIFICATE, INTERVALS, COVER, GUESS, LOSS, FORECAST, UNLESS_HARMFUL, FALLBACK, LIFT)
 
 
-def claims(run: Run, *, epsilon: float) -> tuple[Claim, ...]:
+def claims(run: Run, selected: Certified, lift: Lift | None = None) -> tuple[Claim, ...]:
     """All that can be said of the selected candidate; the certificate first."""
     verdict, rho, options = run.verdict, run.verdict.evidence.problem.max_reward, run.options
-    found = [certificate(run, epsilon=epsilon)]
+    epsilon = selected.epsilon
+    found = [certificate(run, selected)]
     if epsilon < rho:
         found.append(
             INTERVALS.claim(
@@ -156,14 +168,37 @@ def claims(run: Run, *, epsilon: float) -> tuple[Claim, ...]:
                 basis=f"a standard error, and {SURE:g} of them: a normal approximation",
             )
         )
+    if not verdict.is_safe(selected.leader):
+        found += _without_safety(run, selected)
+    if lift is not None and lift.high - lift.low < 2 * rho:
+        found.append(
+            LIFT.claim(str(lift), run, options=options, delta=lift.delta, basis="by betting, with a δ of its own")
+        )
     return tuple(found)
 
 
-def certificate(run: Run, *, epsilon: float) -> Claim:
+def _without_safety(run: Run, selected: Certified) -> list[Claim]:
+    """What can be said while the one that is named is not known to be safe."""
+    verdict, rho = run.verdict, run.verdict.evidence.problem.max_reward
+    delta, name = verdict.claimed_delta, visible(run.policies.names[selected.leader])
+    found = []
+    if selected.epsilon < rho:
+        sentence = f"if {name} is safe, it is within {selected.epsilon:.4g} of the best safe candidate"
+        found.append(UNLESS_HARMFUL.claim(sentence, run, options=run.options, delta=delta, subject=name))
+    other = verdict.fallback()
+    safe = visible(run.policies.names[other.leader])
+    within_it = f", and within {other.epsilon:.4g} of the best safe candidate" if other.epsilon < rho else ""
+    sentence = f"until then show {safe}, which is safe{within_it}"
+    return [*found, FALLBACK.claim(sentence, run, options=run.options, delta=delta, subject=safe)]
+
+
+def certificate(run: Run, selected: Certified) -> Claim:
     """What is certified of the candidate that is named."""
+    epsilon, guardrails = selected.epsilon, run.verdict.evidence.guardrails
     trivial = epsilon >= run.verdict.evidence.problem.max_reward
-    return CERTIFICATE.claim(
-        within(epsilon),
+    names = () if guardrails is None else tuple(metric.name for metric in guardrails.metrics)
+    claim = CERTIFICATE.claim(
+        within_safe(epsilon, names) if names else within(epsilon),
         run,
         options=run.options,
         delta=run.verdict.claimed_delta,
@@ -171,3 +206,9 @@ def certificate(run: Run, *, epsilon: float) -> Claim:
         if trivial
         else "from differences on the same rounds, by betting, valid at any time",
     )
+    if not names:
+        return claim
+    name = visible(run.policies.names[selected.leader])
+    failure = HOLDS if run.verdict.is_safe(selected.leader) else f"{name} is not shown safe by {', '.join(names)}"
+    safety = Checked("safety", "the selected candidate is certified safe", failure, pending=True)
+    return replace(claim, premises=(*claim.premises, safety))

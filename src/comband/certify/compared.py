@@ -60,6 +60,8 @@ def estimated(
     than epsilon.
     """
     evidence = verdict.evidence
+    if evidence.guardrails is not None:  # the certificate is about those that are safe, which these may not be
+        epsilon = evidence.problem.max_reward
     low, high = evidence.values.bounds(delta=verdict.delta, max_reward=evidence.problem.max_reward, indices=indices)
     value = float(np.clip(evidence.values.means[indices[0]], low[0], high[0]))
     low[0] = max(low[0], min(low.max() - epsilon, value))

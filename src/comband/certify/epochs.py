@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from comband.certify.field import Field
 from comband.explore.explorers.base import Explorer, explorer_from_state
 from comband.page.problem import Problem
-from comband.page.storage import Array, Part, Real, State, Whole, check, objects_of, require
+from comband.page.storage import Array, Default, Many, Part, Real, State, Whole, check, objects_of, require
 from comband.policies.policy_set import PolicySet
 from comband.statistics.betting import OFFSETS, STAKES, Bets
+from comband.statistics.guardrails import Floors, Rail, RailBets
 
 _SPEED_UP = 0.5  # a new epoch begins early when so large a share of the candidates is gone
 
@@ -38,6 +39,9 @@ class Epoch:
         (S,) what a round is expected to add to the log-evidence at that ε.
     start, first_id:
         How many rounds were in the evidence when it began; its first decision.
+    rails:
+        What is staked on each further metric, and, where there is a candidate in production, before these on the lift
+        over it; see `comband.certify.guardrails`.
     """
 
     leader: int
@@ -48,6 +52,7 @@ class Epoch:
     growth: NDArray[np.float64]
     start: int
     first_id: int
+    rails: tuple[RailBets, ...] = ()
 
     SCHEMA: ClassVar = {
         "leader": Whole(0, "P-1"),
@@ -59,6 +64,7 @@ class Epoch:
         "growth": Array("f8", ("S",)),
         "start": Whole(0),
         "first_id": Whole(0),
+        "rails": Default(Many(Array("i8", (3, "S", len(OFFSETS)), 0, len(STAKES) - 1)), lambda sizes: []),
     }
 
     @property
@@ -68,6 +74,7 @@ class Epoch:
 
     def state(self) -> State:
         """All of it by name, for a file; see `comband.page.storage`."""
+        staked = {"rails": [one.levels for one in self.rails]} if self.rails else {}
         return {
             "leader": self.leader,
             "explorer": self.explorer.state(),
@@ -78,10 +85,13 @@ class Epoch:
             "growth": self.growth,
             "start": self.start,
             "first_id": self.first_id,
+            **staked,
         }
 
     @classmethod
-    def from_state(cls, state: State, policies: PolicySet, problem: Problem, *, unit: float) -> Epoch:
+    def from_state(
+        cls, state: State, policies: PolicySet, problem: Problem, *, unit: float, railing: Railing | None = None
+    ) -> Epoch:
         """The inverse of `state`, checked; `unit` is that of the stakes."""
         sizes = check(state, cls.SCHEMA, P=len(policies))
         explorer = explorer_from_state(state["explorer"], policies, problem)
@@ -96,7 +106,49 @@ class Epoch:
         )
         own = objects_of(state, cls.SCHEMA)
         bets = Bets(place, own.pop("levels"), own.pop("bound"), unit)
-        return cls(**{**own, "explorer": explorer, "bets": bets})
+        rails = () if railing is None else railing.bets(explorer, state["leader"], own["rails"])
+        require(railing is not None or not own["rails"], "without metrics nothing is staked on them.")
+        return cls(**{**own, "explorer": explorer, "bets": bets, "rails": rails})
+
+
+@dataclass(frozen=True, slots=True)
+class Railing:
+    """Beside what all epochs have: the rails that each of them bets on, production's number, and whether its list is
+    always shown as it is where it is shown.
+    """
+
+    rails: tuple[Rail, ...]
+    production: int
+    own_lists: bool
+
+    def place(self, candidates: NDArray[np.int64]) -> int:
+        """Production's position among the candidates."""
+        return int(np.searchsorted(candidates, self.production))
+
+    def floors(self, explorer: Explorer, leader: int) -> Floors:
+        """Of an epoch with this leader."""
+        place = self.place(explorer.candidates)
+        return Floors.of(explorer, leads=leader == self.production, production=place, own_lists=self.own_lists)
+
+    def bets(self, explorer: Explorer, leader: int, levels: Sequence[NDArray[np.int64]]) -> tuple[RailBets, ...]:
+        """Of levels that a file holds: as many as there are rails, or none in files from before."""
+        place, floors = self.place(explorer.candidates), self.floors(explorer, leader)
+        require(
+            explorer.candidates.take(place, mode="clip") == self.production and len(levels) in (0, len(self.rails)),
+            "an epoch must have production among its candidates, and stakes for each metric.",
+        )
+        alone = np.ones(len(explorer.candidates), dtype=np.bool_)
+        alone[np.searchsorted(explorer.candidates, leader)] = False
+        for one in levels:
+            require(
+                bool((one[:, place] == len(STAKES) - 1).all() and (one[2, alone] == len(STAKES) - 1).all()),
+                "nothing is staked on production, and out of accounts nothing on any but the leader.",
+            )
+        nothing = np.full((3, len(explorer.candidates), len(OFFSETS)), len(STAKES) - 1)
+        return tuple(
+            RailBets.of_levels(rail, floors, place, one)
+            for rail, one in zip(self.rails, levels or [nothing] * len(self.rails), strict=True)
+        )
 
 
 class Epochs(Sequence[Epoch]):
@@ -170,11 +222,12 @@ class Epochs(Sequence[Epoch]):
         issued: int,
         field: Field,
         since: int,
+        railing: Railing | None = None,
     ) -> None:
         """The inverse of `state`, checked: they must follow each other, and be of candidates that were there. Evidence
         began with epoch `since`.
         """
-        self._all = [Epoch.from_state(part, policies, problem, unit=unit) for part in states]
+        self._all = [Epoch.from_state(part, policies, problem, unit=unit, railing=railing) for part in states]
         require(since < len(self) and len(self[0].candidates) == field.n_first, "its first epoch must be of all.")
         self.origin = self[since].start
         for k, epoch in enumerate(self._all):

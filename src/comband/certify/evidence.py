@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from comband.certify.epochs import Epoch
 from comband.certify.event_store import EventStore, Propensities
+from comband.certify.guardrails import Guardrails, Lifts
 from comband.page.problem import InputError, Problem
 from comband.page.rounds import Events, events_of_rounds
-from comband.page.storage import Array, Column, Part, State, Whole, check, put_into, require, state_of
+from comband.page.storage import Array, Column, Default, Maybe, Part, State, Whole, check, put_into, require, state_of
 from comband.policies.reading import reading_of
 from comband.statistics.betting import OFFSETS, STAKES, credits_at, enter_bets
 from comband.statistics.grids import grown, log_mean_exp
@@ -46,6 +47,7 @@ class Block:
     inside: NDArray[np.bool_] | NDArray[np.float64]
     weights: NDArray[np.float64]
     kept: Events | None
+    further: tuple[Block, ...] = ()  # what the same rounds say of further metrics
 
     @property
     def decisions(self) -> NDArray[np.int64]:
@@ -56,6 +58,11 @@ class Block:
     def eventful(self) -> bool:
         """Whether the wealths are others afterwards."""
         return len(self.rows) > 0 or len(self.uncovered) > 0
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything that is judged may be another afterwards."""
+        return self.eventful or len(self.further) > 0
 
     @property
     def places(self) -> NDArray[np.int64]:
@@ -96,6 +103,8 @@ class Evidence:
         The epochs so far; the list grows.
     per_reward:
         How many events each reward has: the pairs of an item with all places, where places are examined by factors.
+    guardrails, lifts:
+        What is known of further metrics, and of the lift over production; None where there are none.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -111,13 +120,26 @@ class Evidence:
     True
     """
 
-    def __init__(self, problem: Problem, n_policies: int, epochs: Sequence[Epoch], *, per_reward: int = 1) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_policies: int,
+        epochs: Sequence[Epoch],
+        *,
+        per_reward: int = 1,
+        guardrails: Guardrails | None = None,
+        lifts: Lifts | None = None,
+    ) -> None:
         self.problem, self.epochs, self.per_reward = problem, epochs, per_reward
+        self.guardrails, self.lifts = guardrails, lifts
         self.unit = stake_unit(problem)
         self.log_wealth = np.zeros((n_policies, len(OFFSETS)))
-        # By leader, of all epochs but the open one; those of withdrawn leaders count where they are below 0.
+        # By leader, of all epochs but the open one; those of withdrawn leaders, and of leaders that are not known to be
+        # safe, count where they are below 0.
         self.of_leaders: dict[int, NDArray[np.float64]] = {}
         self.withdrawn: frozenset[int] = frozenset()
+        self.doubted: frozenset[int] = frozenset()
+        self.claimed = -1  # the one whose claims log-wealths are for, where there are guardrails
         self.open = 0
         self.since = 0  # the first epoch that counts; of older ones only the rounds are known
         self.n_first = n_policies  # how many of them were there at the start
@@ -162,12 +184,20 @@ class Evidence:
         return self.n_rounds[k] if k < len(self.n_rounds) else 0
 
     def blocks(
-        self, first_id: int, epochs: NDArray[np.int64], covered: NDArray[np.bool_], events: Events
+        self,
+        first_id: int,
+        epochs: NDArray[np.int64],
+        covered: NDArray[np.bool_],
+        events: Events,
+        further: Sequence[Events] = (),
     ) -> list[Block]:
         """What rounds say, a block for as long as the epoch is the same: `epochs` and `covered` (n,) are those of their
-        decisions, from `first_id` on, and `events` are in the same order. The candidates are asked where rewards were
-        seen, and nothing is changed.
+        decisions, from `first_id` on, and `events`, and `further` ones of each metric, are in the same order. The
+        candidates are asked where rewards were seen, and nothing is changed.
         """
+        if further:
+            main, *others = (self.blocks(first_id, epochs, covered, one) for one in (events, *further))
+            return [replace(block, further=tuple(more)) for block, *more in zip(main, *others, strict=True)]
         single = epochs[0] == epochs[-1] and not (epochs != epochs[0]).any()
         if single:
             return [self._block(int(epochs[0]), first_id, covered, events)]
@@ -197,6 +227,8 @@ class Evidence:
 
     def add(self, block: Block) -> None:
         """Enter the rounds of one epoch."""
+        if self.guardrails is not None and self.rounds_of(block.epoch) == 0 and block.n_rounds:
+            self.guardrails.begin(block.epoch, self.n_rounds)
         while len(self.n_rounds) <= block.epoch:
             self.n_rounds.append(0)
             self.n_uncovered.append(0)
@@ -212,6 +244,10 @@ class Evidence:
                 self._enter(block, self.log_wealth)
             else:
                 self._add_to_leader(self.epochs[block.epoch].leader, block)
+        if self.guardrails is not None:
+            self.guardrails.add(block.epoch, block.further)
+        if self.lifts is not None:
+            self.lifts.add(block.epoch, block)
         _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
         if block.kept is not None:
             self.seen.add(block.kept, block.inside, self.epochs[block.epoch].candidates)
@@ -230,7 +266,7 @@ class Evidence:
         part = self.of_leaders.get(leader)
         if part is None:
             part = self.of_leaders[leader] = np.zeros_like(self.log_wealth)
-        if leader not in self.withdrawn:
+        if leader not in self.discounted:
             self._enter(block, part)
             self._enter(block, self.log_wealth)
             return
@@ -247,11 +283,44 @@ class Evidence:
         """By leader, of all epochs."""
         rest = self.log_wealth.copy()
         for leader, part in sorted(self.of_leaders.items()):  # in one order, for sums must not depend on it
-            rest -= np.minimum(part, 0.0) if leader in self.withdrawn else part
+            rest -= np.minimum(part, 0.0) if leader in self.discounted else part
         if self.open >= len(self.epochs):
             return self.of_leaders
         leader = self.epochs[self.open].leader
         return {**self.of_leaders, leader: self.of_leaders[leader] + rest if leader in self.of_leaders else rest}
+
+    @property
+    def discounted(self) -> frozenset[int]:
+        """The leaders whose epochs count where they speak for a rival."""
+        return self.withdrawn | self.doubted
+
+    def regard(self, claimed: int) -> None:
+        """Log-wealths are for claims about this leader: of all others, those that are known to be safe count in full.
+        Arrays are replaced.
+        """
+        if self.guardrails is None:
+            return
+        of_leaders = self._by_leaders()
+        self.claimed, self.doubted = claimed, frozenset(of_leaders) - self.guardrails.trusted - {claimed}
+        self.log_wealth = self._for_claims(claimed, of_leaders)
+
+    def _for_claims(self, claimed: int, of_leaders: dict[int, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Log-wealths (P, J) as far as they count for claims about one policy."""
+        trusted = frozenset({claimed}) if self.guardrails is None else self.guardrails.trusted | {claimed}
+        total = np.zeros_like(self.log_wealth)
+        for leader, part in sorted(of_leaders.items()):
+            total += part if leader in trusted - self.withdrawn else np.minimum(part, 0.0)
+        return total
+
+    def admit(self, candidates: NDArray[np.int64]) -> None:
+        """Those who are candidates of the epoch that is to begin have a column in what is kept of rounds."""
+        for seen in (self.seen, *(() if self.guardrails is None else self.guardrails.seen)):
+            seen.admit(candidates, len(self.epochs))
+
+    def forget(self, alive: NDArray[np.bool_]) -> None:
+        """Those who are not `alive` (P,) have none."""
+        for seen in (self.seen, *(() if self.guardrails is None else self.guardrails.seen)):
+            seen.forget(alive)
 
     def restart(self) -> None:
         """What rounds so far have said counts no longer, nor what late ones of these epochs say; between two epochs.
@@ -267,12 +336,17 @@ class Evidence:
             self.log_wealth = grown(self.log_wealth, arrivals)
             self.of_leaders = {leader: grown(part, arrivals) for leader, part in self.of_leaders.items()}
             self.values = self.values.grown(arrivals)
+            self.lifts = None if self.lifts is None else self.lifts.grown(arrivals)
         for leader in withdrawn:
             if leader in self.of_leaders:
                 self.log_wealth = self.log_wealth - np.maximum(self.of_leaders[leader], 0.0)
         self.withdrawn = self.withdrawn | frozenset(withdrawn)
 
     def __add__(self, other: Evidence) -> Evidence:
+        if self.guardrails is not None or other.guardrails is not None:
+            raise InputError(
+                "evidence with further metrics does not add: what is known of them follows the lead round by round."
+            )
         same = self.problem == other.problem and self.withdrawn == other.withdrawn and self.since == other.since
         if not same or not _same_epochs(self.epochs, other.epochs):
             raise InputError("evidence to add must be of one problem and of the same epochs, and of one field.")
@@ -303,12 +377,21 @@ class Evidence:
         """Log-evidence against "π exceeds the leader by more than μ", for each rival that is left; from their
         log-wealths, or from others.
         """
-        total = self.log_wealth[rivals] if log_wealth is None else log_wealth.copy()
+        if log_wealth is not None:
+            total = log_wealth.copy()
+        elif self.guardrails is not None and leader != self.claimed:
+            total = self._for_claims(leader, self._by_leaders())[rivals]
+        else:
+            total = self.log_wealth[rivals]
         table = _credits(mu / self.unit)
         for epoch, n_rounds in zip(self.epochs[self.since :], self.n_rounds[self.since :], strict=False):
             if epoch.leader == leader and n_rounds:
                 total += n_rounds * table[levels_of(epoch, rivals)]
-        return log_mean_exp(total) if len(rivals) else np.empty(0)
+        return self._combined(log_mean_exp(total), rivals) if len(rivals) else np.empty(0)
+
+    def _combined(self, against: NDArray[np.float64], which: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Log-evidence against some policies' being the best, with what there is against their being safe."""
+        return against if self.guardrails is None else self.guardrails.combined(against, which, self.n_rounds)
 
     def against_being_best(
         self, alive: NDArray[np.bool_], threshold: float | NDArray[np.float64]
@@ -317,6 +400,10 @@ class Evidence:
         all others.
         """
         against = np.full(len(alive), -np.inf)
+        if self.guardrails is not None:
+            all_of_them = np.flatnonzero(alive)
+            against[all_of_them] = self._combined(log_mean_exp(self.log_wealth[all_of_them]), all_of_them)
+            return against
         # An average is no larger than the largest.
         near = np.flatnonzero(alive & (self.log_wealth >= np.reshape(threshold, (-1, 1))).any(axis=1))
         against[near] = log_mean_exp(self.log_wealth[near])
@@ -366,6 +453,10 @@ class Evidence:
         """
         i = np.array([rival])
         table = _credits(epsilon / self.unit)
+        if self.guardrails is not None:  # what harm says only falls in such rounds
+            harm = float(self.guardrails.harmful(i, self.n_rounds)[0])
+            lacking = threshold + np.log1p(-np.exp(min(harm - threshold, -1e-12)))
+            threshold = float(lacking - self.guardrails.weights[0])
         missing, credit = threshold - self.log_wealth[i], np.zeros((1, len(OFFSETS)))
         for k, epoch in enumerate(self.epochs):
             if epoch.leader == leader and k >= self.since:
@@ -424,6 +515,9 @@ class Evidence:
         "of_leaders": Array("f8", ("L", "P", len(OFFSETS))),
         "values": Part(),
         "seen": EventStore.SCHEMA,
+        "claimed": Default(Whole(-1), lambda sizes: -1),
+        "guardrails": Default(Maybe(Guardrails.SCHEMA)),
+        "lifts": Default(Maybe(Lifts.SCHEMA)),
     }
 
     def state(self) -> State:
@@ -436,6 +530,8 @@ class Evidence:
             "of_leaders": against.reshape(-1, *self.log_wealth.shape),
             "values": self.values.state(),
             "seen": self.seen.state(),
+            **({} if self.guardrails is None else {"claimed": self.claimed, "guardrails": self.guardrails.state()}),
+            **({} if self.lifts is None else {"lifts": self.lifts.state()}),
         }
 
     @classmethod
@@ -449,13 +545,27 @@ class Evidence:
         per_reward: int = 1,
         n_first: int,
         withdrawn: frozenset[int],
+        guardrails: Guardrails | None = None,
+        lifts: Lifts | None = None,
     ) -> Evidence:
         """The inverse of `state`, of which `comband.certify.validate` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
-        evidence = cls(problem, n_policies, epochs, per_reward=per_reward)
+        evidence = cls(problem, n_policies, epochs, per_reward=per_reward, guardrails=guardrails, lifts=lifts)
         put_into(evidence, cls._NUMBERS, state)
         evidence.of_leaders = dict(zip(state["leaders"].tolist(), state["of_leaders"], strict=True))
         evidence.n_first, evidence.withdrawn = n_first, withdrawn
+        require(
+            (guardrails is None) == (state["guardrails"] is None)
+            and (guardrails is None or state["claimed"] == epochs[-1].leader),
+            "what is known of further metrics must be there if there are any, and only then.",
+        )
+        if guardrails is not None:
+            guardrails.restore(state["guardrails"], evidence.n_rounds)
+            evidence.claimed = state["claimed"]
+            others = frozenset(evidence.of_leaders) | {epochs[k].leader for k in range(evidence.open, len(epochs))}
+            evidence.doubted = others - guardrails.trusted - {evidence.claimed}
+        if lifts is not None and state["lifts"] is not None:
+            lifts.restore(state["lifts"])
         evidence.values = (
             TotalValueBets.from_state(state["values"], n_policies, problem, unit=evidence.unit)
             if reading_of(problem).TOTAL

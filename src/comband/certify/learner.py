@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from comband.certify.bundle import write_bundle
 from comband.certify.certifier import Certifier
@@ -21,7 +22,7 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.recording import Recording
-from comband.certify.spec import Spec, exploration_of
+from comband.certify.spec import Spec, check_guarded, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
 from comband.learners.ledger import Admission
@@ -106,6 +107,8 @@ class CertifyingLearner(Selector):
         recorded = None
         if spec.audited is not None:
             recorded = Recording(problem, spec, policies, secret=self._rng.bytes(SECRET_BYTES))
+        if spec.metrics:
+            check_guarded(spec, problem)
         self._all = Parts(
             problem,
             policies,
@@ -318,6 +321,11 @@ class CertifyingLearner(Selector):
                 "a change that may depend on the data must be paid for from the start: make the learner with "
                 "open_field=True, or say planned=True if who comes and goes, and when, was settled without looking."
             )
+        if self.spec.metrics:
+            raise InputError(
+                "candidates cannot come or go where further metrics are guarded (metrics): who is safe is promised of "
+                "those that were there at the start. Make a new learner with the candidates that there are now."
+            )
         if issued % self.spec.period:
             raise InputError(
                 f"the field can change when a period is over, in {-issued % self.spec.period:,} decisions."
@@ -368,13 +376,30 @@ class CertifyingLearner(Selector):
         if self._all.recording is not None:
             self._all.recording.decided(decisions, self.policies, elsewhere=self._drawn is not None)
 
+    def _check_metrics(self, metrics: Mapping[str, ArrayLike], n: int) -> list[NDArray[np.float64]]:
+        declared = self.spec.metrics
+        names = [one.name for one in declared]
+        unknown, lacking = [name for name in metrics if name not in names], [one for one in names if one not in metrics]
+        if unknown:
+            known = f"those that are declared are {', '.join(names)}" if names else "none is declared (metrics=[…])"
+            raise InputError(f"there is no metric {', '.join(unknown)}: {known}.")
+        if lacking:
+            raise InputError(
+                f"an answer holds all metrics, and this one lacks {', '.join(lacking)}: tell them together, as "
+                f"tell(decisions, rewards, {lacking[0]}=…), when the slowest is known (zeros where nothing came)."
+            )
+        return [one.values(metrics[one.name], self.problem, n=n) for one in declared]
+
     def _learn(self, rounds: Rounds) -> None:
+        self._take_in(rounds)
+
+    def _take_in(self, rounds: Rounds, *further: Rounds) -> None:
         parts = self._all
         if parts.recording is not None:
             parts.recording.answered(rounds, self.policies, issued=self._ledger.issued)
         drawn, counted = parts.reading.told(rounds)
         parts.watch.observe(Told(drawn.decisions, parts.epochs, rounds.rewards))
-        settled = parts.queue.settle(counted)
+        settled = parts.queue.settle(counted, [parts.reading.told(one)[1] for one in further])
         if settled is not None:
             self._enter(settled)
 
@@ -383,7 +408,7 @@ class CertifyingLearner(Selector):
         parts, evidence, epochs = self._all, self._all.evidence, self._all.epochs
         if settled.unanswered:
             parts.watch.observe(Unanswered(settled.unanswered, epochs))
-        blocks = evidence.blocks(settled.first_id, settled.epochs, settled.covered, settled.events)
+        blocks = evidence.blocks(settled.first_id, settled.epochs, settled.covered, settled.events, settled.further)
         n_rounds = {block.epoch: evidence.rounds_of(block.epoch) for block in blocks}
         for block in blocks:
             n_rounds[block.epoch] += block.n_rounds
@@ -392,7 +417,7 @@ class CertifyingLearner(Selector):
         self._corrupt = True  # candidates and guards have answered: nothing fails from here on
         for block in blocks:
             evidence.add(block)
-        parts.verdict.note(eventful=any(block.eventful for block in blocks))
+        parts.verdict.note(eventful=any(block.moves for block in blocks))
 
     def _look(self) -> None:
         """See whether there is a certificate, or too much may be lost: at any time."""
@@ -422,7 +447,8 @@ class CertifyingLearner(Selector):
         issued, left = now[0], int(np.count_nonzero(parts.verdict.alive))
         old = self.spec.recent is not None and issued - parts.epochs[parts.evidence.since].first_id >= self.spec.recent
         whole = issued % self.spec.period == 0
-        if parts.verdict.certified is None and whole and (old or parts.epochs.due(now[1], left)):
+        due = parts.epochs.due(now[1], left) or parts.verdict.leader_harms
+        if parts.verdict.certified is None and whole and (old or due):
             before = Checkpoint(self, *parts.changing(epoch=True))
             try:
                 (parts.restart if old else parts.begin_epoch)(first_id=issued)

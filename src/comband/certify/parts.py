@@ -9,9 +9,10 @@ import numpy as np
 
 from comband.certify.beliefs import Beliefs
 from comband.certify.certifier import Certifier
-from comband.certify.epochs import Epoch, Epochs
+from comband.certify.epochs import Epoch, Epochs, Railing
 from comband.certify.evidence import Evidence
 from comband.certify.field import Field
+from comband.certify.guardrails import Guardrails, Lifts
 from comband.certify.notifications import Asked, Began, Watched
 from comband.certify.planner import Planner, scale
 from comband.certify.queue import Queue
@@ -33,6 +34,12 @@ from comband.page.storage import Default, Many, Maybe, Part, State, Text, Whole,
 from comband.page.text import quoted
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
+from comband.statistics.guardrails import Rail
+
+
+def _lifted(spec: Spec, problem: Problem) -> bool:
+    """Whether there is an interval of the lift over production: where all rounds count, and single rewards are told."""
+    return spec.recent is None and not reading_of(problem).TOTAL
 
 
 class Parts:
@@ -68,8 +75,17 @@ class Parts:
         self._policies = reading.drawn(policies)
         traffic, epsilon = Traffic.of(spec, policies), scale(spec, problem)
         self.epochs = Epochs(first_epoch=spec.first_epoch, epoch_growth=spec.epoch_growth)
-        self.queue = Queue(ledger, patience=spec.patience, period=spec.period)
-        self.evidence = Evidence(reading.events, len(policies), self.epochs, per_reward=reading.per_reward)
+        self.queue = Queue(ledger, patience=spec.patience, period=spec.period, n_further=len(spec.metrics))
+        self._metrics, self._lifted = tuple(spec.metrics), traffic.production is not None and _lifted(spec, problem)
+        self._production = traffic.production
+        self.evidence = Evidence(
+            reading.events,
+            len(policies),
+            self.epochs,
+            per_reward=reading.per_reward,
+            guardrails=self._guardrails(),
+            lifts=self._lifts(),
+        )
         field = Field(len(policies), delta=spec.delta, is_open=spec.open_field)
         self.verdict = Certifier(
             self.evidence,
@@ -90,7 +106,36 @@ class Parts:
             objective=spec.objective,
             traffic=traffic,
             tie_seed=tie_seed,
+            railing=self._railing(),
         )
+
+    def _guardrails(self) -> Guardrails | None:
+        if not self._metrics or self._production is None:
+            return None
+        reading = self.reading
+        return Guardrails(
+            self._metrics,
+            reading.events,
+            len(self._policies),
+            self._production,
+            self.epochs,
+            per_reward=reading.per_reward,
+        )
+
+    def _lifts(self) -> Lifts | None:
+        if not self._lifted or self._production is None:
+            return None
+        return Lifts(self._rails()[0], len(self._policies), self._production, self.epochs)
+
+    def _rails(self) -> tuple[Rail, ...]:
+        events = self.reading.events
+        most = events.max_reward
+        return Rail(1.0, 1.0, 0.0, most, min(1.0, most)), *(Rail.of(metric, events) for metric in self._metrics)
+
+    def _railing(self) -> Railing | None:
+        if not self._lifted or self._production is None:
+            return None
+        return Railing(self._rails(), self._production, own_lists=not self._policies.has_gaps)
 
     def begin_epoch(self, first_id: int) -> None:
         """The next epoch, whose first decision will be `first_id`."""
@@ -117,8 +162,8 @@ class Parts:
             self.recording.look(self.verdict)
 
     def _begin(self, first_id: int, *, restart: bool = False) -> None:
-        self.evidence.seen.forget(self.verdict.alive)
-        self.evidence.seen.admit(self.verdict.candidates, len(self.epochs))
+        self.evidence.forget(self.verdict.alive)
+        self.evidence.admit(self.verdict.candidates)
         self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
         self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds(), self.verdict.names))
         if self.recording is not None:
@@ -174,7 +219,9 @@ class Parts:
         candidates, begun at the same decision, led by one that is left, and with nothing drawn by the one planned here.
         """
         mine = self.epochs[number]
-        epoch = Epoch.from_state(published, self._policies, self.reading.lists, unit=self.evidence.unit)
+        epoch = Epoch.from_state(
+            published, self._policies, self.reading.lists, unit=self.evidence.unit, railing=self.planner.railing
+        )
         require(
             np.array_equal(epoch.candidates, mine.candidates)
             and (epoch.start, epoch.first_id) == (mine.start, mine.first_id),
@@ -182,6 +229,12 @@ class Parts:
         )
         require(bool(self.verdict.alive[epoch.leader]), "an epoch that is followed must be led by one who is left.")
         require(self.evidence.rounds_of(number) == 0, "rounds of this epoch have entered already.")
+        if epoch.leader != mine.leader:
+            self.verdict.lead(epoch.leader)
+            require(
+                self.evidence.guardrails is None or np.array_equal(self.verdict.candidates, epoch.candidates),
+                "an epoch that is followed must have the candidates that are left when its leader leads.",
+            )
         self.epochs.replace(number, epoch)
         self.verdict.look_again()
         if self.recording is not None:
@@ -206,7 +259,9 @@ class Parts:
         made (asking; an epoch may begin before if the learner is moving on) and answers taken in. What enters the
         evidence is altered when nothing can fail any more.
         """
-        mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, self.verdict)
+        guardrails = self.evidence.guardrails
+        more = () if guardrails is None else (guardrails, *guardrails.seen)
+        mine = (self, self.planner, self.epochs, self.evidence, self.evidence.seen, *more, self.verdict)
         mine = (*(mine if epoch or moving else ()), *(() if epoch else (self.queue,)))
         recording = () if self.recording is None else (self.recording,)
         return (
@@ -269,6 +324,7 @@ class Parts:
             issued=ledger.issued,
             field=field,
             since=state["evidence"]["since"],
+            railing=self.planner.railing,
         )
         self.evidence = Evidence.from_state(
             state["evidence"],
@@ -278,13 +334,17 @@ class Parts:
             per_reward=per_reward,
             n_first=field.n_first,
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
+            guardrails=self._guardrails(),
+            lifts=self._lifts(),
         )
         check_evidence(self.evidence)
         self.verdict = self.verdict.on(self.evidence, field)
         self.verdict.restore(state["verdict"])
-        self.queue = Queue(ledger, patience=self.queue.patience, period=self.queue.period)
+        period, n_further = self.queue.period, len(self._metrics)
+        self.queue = Queue(ledger, patience=self.queue.patience, period=period, n_further=n_further)
         self.queue.restore(state["queue"])
-        self.queue.check(problem, policies, n_epochs=len(epochs), of_events=self.reading.events, per_reward=per_reward)
+        settings = [self.reading.events, *(metric.problem(self.reading.events) for metric in self._metrics)]
+        self.queue.check(problem, policies, n_epochs=len(epochs), of_events=settings, per_reward=per_reward)
         require(self.queue.front >= epochs.current.start, "its current epoch must have begun.")
         self.watch.restore(state["watch"], epochs, self.evidence.rounds_of(len(epochs) - 1), total=self.queue.front)
         self.recent = RecentContexts.from_state(state["recent"], policies, problem)

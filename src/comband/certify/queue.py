@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from comband.learners.ledger import Ledger
 from comband.page.lists import check_lists, check_propensities
 from comband.page.problem import InputError, Problem
 from comband.page.rounds import Decisions, Events, Rounds, events_of_rounds
-from comband.page.storage import Array, Held, Many, Stored, Whole, require
+from comband.page.storage import Array, Default, Held, Many, Stored, Whole, require
 from comband.policies.policy_set import PolicySet
 
 
@@ -22,8 +23,8 @@ class Settled:
 
     first_id, epochs, covered:
         Of their decisions, from the first on: (n,) epochs, and whether each is covered.
-    events:
-        Their rewards.
+    events, further:
+        Their rewards, and what they say of each further metric.
     unanswered:
         Batches of decisions, and which rows of them were never answered in time.
     """
@@ -32,6 +33,7 @@ class Settled:
     epochs: NDArray[np.int64]
     covered: NDArray[np.bool_]
     events: Events
+    further: tuple[Events, ...]
     unanswered: list[tuple[Decisions, NDArray[np.int64]]]
 
 
@@ -52,9 +54,11 @@ class Queue(Stored):
         How many later decisions a decision waits for its answer; None: for ever.
     period:
         How many decisions enter the evidence together.
+    n_further:
+        How many metrics are told beside the reward, in the same answer: there is one front for all of them.
     """
 
-    def __init__(self, ledger: Ledger, *, patience: int | None, period: int = 1) -> None:
+    def __init__(self, ledger: Ledger, *, patience: int | None, period: int = 1, n_further: int = 0) -> None:
         self.ledger, self.patience, self.period = ledger, patience, period
         self.front = 0  # all decisions below are in the evidence
         self.missing = self.late = 0
@@ -65,6 +69,7 @@ class Queue(Stored):
         self._covered = np.empty(0, dtype=np.bool_)
         self._answered = np.empty(0, dtype=np.bool_)  # in time
         self._held = Events.none()  # answered, but behind an unanswered one; in the order of decisions
+        self._further = [Events.none()] * n_further  # of each metric, the same
         self._open: list[Decisions] = []  # batches with decisions that may stay without answer
 
     @property
@@ -118,12 +123,15 @@ class Queue(Stored):
         if self.patience is not None and len(decisions):
             self._open.append(decisions)
 
-    def settle(self, rounds: Rounds) -> Settled | None:
-        """Take in answers that the ledger is about to note, and let go of what may enter the evidence now."""
+    def settle(self, rounds: Rounds, further: Sequence[Rounds] = ()) -> Settled | None:
+        """Take in answers that the ledger is about to note, `further` with the values of each metric in place of
+        rewards, and let go of what may enter the evidence now.
+        """
         ids = rounds.decisions.ids
-        rewarded = bool(np.count_nonzero(rounds.rewards))
-        if self._is_all(ids) and (not rewarded or len(ids) == 1 or bool((ids[1:] > ids[:-1]).all())):
-            return self._let_go(len(ids), rounds.events() if rewarded else self._held, [])
+        said = [one if np.count_nonzero(one.rewards) else None for one in (rounds, *further)]
+        if self._is_all(ids) and (not any(said) or len(ids) == 1 or bool((ids[1:] > ids[:-1]).all())):
+            events, *others = (self._held if one is None else one.events() for one in said)  # of which none is held
+            return self._let_go(len(ids), events, tuple(others), [])
         in_time = ids >= max(self.front, self.oldest)
         if len(self.failed):  # they came in time, and had to be told again
             in_time |= np.isin(ids, self.failed)
@@ -132,8 +140,11 @@ class Queue(Stored):
         answered = self._answered.copy()
         answered[ids[in_time] - self.front] = True
         self._answered = answered
-        if rewarded:
-            self._held = _in_order(self._held + (rounds if in_time.all() else rounds[in_time]).events())
+        held = [self._held, *self._further]
+        for j, one in enumerate(said):
+            if one is not None:
+                held[j] = _in_order(held[j] + (one if in_time.all() else one[in_time]).events())
+        self._held, *self._further = held
         return self.settle_overdue()
 
     def settle_overdue(self) -> Settled | None:
@@ -143,17 +154,26 @@ class Queue(Stored):
         n -= (self.front + n) % self.period
         if n == 0:
             return None
-        events = self._held
+        events, further = self._held, self._further
         if len(events):
             events, self._held = _split(events, self.front + n)
+        if further:
+            parts = [_split(one, self.front + n) for one in further]
+            further, self._further = [part[0] for part in parts], [part[1] for part in parts]
         answered = self._answered[:n]
         self.missing += n - int(answered.sum())
         unanswered = self._unanswered(self.front + np.flatnonzero(~answered))
         self._open = [batch for batch in self._open if batch.ids[-1] >= self.front + n]
-        return self._let_go(n, events, unanswered)
+        return self._let_go(n, events, tuple(further), unanswered)
 
-    def _let_go(self, n: int, events: Events, unanswered: list[tuple[Decisions, NDArray[np.int64]]]) -> Settled:
-        settled = Settled(self.front, self._epochs[:n], self._covered[:n], events, unanswered)
+    def _let_go(
+        self,
+        n: int,
+        events: Events,
+        further: tuple[Events, ...],
+        unanswered: list[tuple[Decisions, NDArray[np.int64]]],
+    ) -> Settled:
+        settled = Settled(self.front, self._epochs[:n], self._covered[:n], events, further, unanswered)
         self._epochs, self._covered = self._epochs[n:].copy(), self._covered[n:].copy()
         self._answered = self._answered[n:].copy()
         self.front += n
@@ -168,7 +188,7 @@ class Queue(Stored):
             self.patience is None
             and self.period == 1
             and len(ids) == waiting > 0
-            and len(self.failed) == len(self._held) == 0
+            and len(self.failed) == len(self._held) == sum(map(len, self._further)) == 0
             and int(ids[0] if waiting == 1 else ids.min()) >= self.front  # as many as there are, and no number twice
         )
 
@@ -195,7 +215,11 @@ class Queue(Stored):
     @property
     def contexts(self) -> list[Any]:
         """Batches of contexts that are kept here."""
-        return [self._held.contexts, *(decisions.contexts for decisions in self._open)]
+        return [
+            self._held.contexts,
+            *(one.contexts for one in self._further),
+            *(decisions.contexts for decisions in self._open),
+        ]
 
     SCHEMA: ClassVar = {
         "front": Whole(0),
@@ -203,6 +227,7 @@ class Queue(Stored):
         "covered": Array("?", ("n",)),
         "answered": Array("?", ("n",)),
         "held": Held(Events),
+        "further": Default(Many(Held(Events)), lambda sizes: []),
         "open": Many(Held(Decisions)),
         "failed": Array("i8", ("failed",), 0, rising=True),
         "missing": Whole(0),
@@ -224,22 +249,24 @@ class Queue(Stored):
         )
 
     def check(
-        self, problem: Problem, policies: PolicySet, *, n_epochs: int, of_events: Problem, per_reward: int
+        self, problem: Problem, policies: PolicySet, *, n_epochs: int, of_events: Sequence[Problem], per_reward: int
     ) -> None:
         """Refuse decisions and answers, just restored, that cannot be of these epochs: `problem` is the setting of
-        lists, `of_events` that of events, and `per_reward` says how many of them each reward has.
+        lists, `of_events` those of rewards and of each further metric, and `per_reward` says how many events each has.
         """
-        front, issued, answered, held = self.front, self.ledger.issued, self._answered, self._held
-        held.check(of_events, ids=(front, issued), per_item=per_reward)
-        require(
-            int(self._epochs.max(initial=0)) < n_epochs
-            and not (np.diff(held.ids) < 0).any()
-            and int(held.arms.max(initial=-1)) < len(policies)
-            and bool(answered[held.ids - front].all())
-            and np.array_equal(self._epochs[held.ids - front], held.epochs)
-            and np.array_equal(self._covered[held.ids - front], held.covered),
-            "answers that wait must be those of decisions made in these epochs.",
-        )
+        front, issued, answered = self.front, self.ledger.issued, self._answered
+        require(len(self._further) + 1 == len(of_events), "answers must hold what was declared to be told.")
+        for held, setting in zip((self._held, *self._further), of_events, strict=True):
+            held.check(setting, ids=(front, issued), per_item=per_reward)
+            require(
+                int(self._epochs.max(initial=0)) < n_epochs
+                and not (np.diff(held.ids) < 0).any()
+                and int(held.arms.max(initial=-1)) < len(policies)
+                and bool(answered[held.ids - front].all())
+                and np.array_equal(self._epochs[held.ids - front], held.epochs)
+                and np.array_equal(self._covered[held.ids - front], held.covered),
+                "answers that wait must be those of decisions made in these epochs.",
+            )
         for decisions in self._open:
             check_lists(decisions.lists, problem, gaps=policies.has_gaps)
             check_propensities(decisions.propensities, shape=decisions.lists.shape)

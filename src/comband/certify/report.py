@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from comband.certify.certifier import Certified
-from comband.certify.claims import COVER, GUARDS, Run, certificate, claims
+from comband.certify.claims import COVER, FALLBACK, GUARDS, UNLESS_HARMFUL, Run, certificate, claims
 from comband.certify.compared import compared, estimated
 from comband.certify.queue import waiting_for
 from comband.page.text import visible
@@ -13,7 +13,9 @@ from comband.statistics.claims import Claim
 from comband.statistics.results import (
     CertificationStatus,
     Comparison,
+    Guarded,
     Guess,
+    Lift,
     Selection,
     says_something,
     telling,
@@ -39,8 +41,10 @@ class Report(Run):
         others = [int(i) for i in ranked if i != claim.leader][:_RUNNERS_UP]
         best, *runners_up = estimated(verdict, names, [claim.leader, *others], scores, claim.epsilon)
         notes += [*self._notes(), *self.watch.notes]
-        made = claims(self, epsilon=claim.epsilon)
+        lift = self.lift(claim.leader)
+        made = claims(self, claim, lift)
         notes += [one.text for one in made if one.kind == COVER.name]
+        notes += [one.text for one in made if one.kind in (UNLESS_HARMFUL.name, FALLBACK.name) and one.holds]
         return Selection(
             policy=self.policies[claim.leader],
             best=best,
@@ -57,17 +61,61 @@ class Report(Run):
             target=verdict.epsilon or None,
             forecast=self.forecast(),
             max_reward=evidence.problem.max_reward,
+            lift=lift,
+            guarded=self.guarded([claim.leader, *others]),
         )
+
+    def lift(self, one: int) -> Lift | None:
+        """Of a candidate over production; None where there is none, or where an interval has not been proved."""
+        evidence, delta = self.verdict.evidence, self.verdict.field.delta
+        if evidence.lifts is None:
+            return None
+        low, high = evidence.lifts.interval(one, evidence.n_rounds, delta)
+        ends, most = evidence.values.bounds(
+            delta=delta, max_reward=evidence.problem.max_reward, indices=[evidence.lifts.production]
+        )
+        least, largest = float(ends[0]), float(most[0])
+        relative = None
+        if least > 0:
+            shares = [end / value for end in (low, high) for value in (least, largest)]
+            relative = (min(shares[:2]), max(shares[2:]))
+        return Lift(self.policies.names[one], low, high, delta, relative)
+
+    def guarded(self, which: list[int] | None = None) -> tuple[Guarded, ...]:
+        """Candidates by each further metric: some, or all that are left."""
+        verdict, evidence = self.verdict, self.verdict.evidence
+        guardrails, candidates = evidence.guardrails, self.verdict.candidates
+        if guardrails is None:
+            return ()
+        candidates = np.union1d(candidates, self.epochs.current.candidates)
+        wanted = np.intersect1d(candidates, verdict.candidates if which is None else which)
+        known, rounds = len(evidence.seen) > 0, max(evidence.counted, 1)
+        harmful = verdict.harms(wanted)
+        rows = []
+        for j, (metric, rail) in enumerate(zip(guardrails.metrics, guardrails.rails, strict=True)):
+            found = guardrails.estimates(j, candidates, evidence.n_rounds, rounds) if known else None
+            for i, one in enumerate(wanted.tolist()):
+                standing = "safe" if verdict.is_safe(one) else "harmful" if harmful[i] else "not shown"
+                place = int(np.searchsorted(candidates, one))
+                value, error = (0.0, float("inf")) if found is None else (found[0][place], found[1][place])
+                margin = str(metric).partition(": ")[2]
+                size = metric.largest
+                name = self.policies.names[one]
+                rows.append(Guarded(name, metric.name, float(value) * size, float(error) * size, margin, standing))
+            assert rail.most > 0
+        return tuple(rows)
 
     def warnings(self, promise: Claim) -> tuple[str, ...]:
         """What the guards say, and what else takes the certificate away."""
-        others = (one.failure for one in promise.premises if one.failure and one.name != GUARDS.name)
+        others = (
+            one.failure for one in promise.premises if one.failure and not one.pending and one.name != GUARDS.name
+        )
         return (*self.watch.warnings, *others)
 
     def comparison(self, most: int | None = None) -> Comparison:
         """The one that is named beside all others, or the `most` of largest estimated value."""
         claim, _ = self._named(self.guess())
-        promise = certificate(self, epsilon=claim.epsilon)
+        promise = certificate(self, claim)
         return compared(self.verdict, self.policies.names, claim, most, promise=promise)
 
     def _named(self, guess: Guess) -> tuple[Certified, list[str]]:
@@ -76,6 +124,7 @@ class Report(Run):
         most = verdict.claim()
         if (
             verdict.certified is not None
+            or evidence.guardrails is not None  # of a guess it is not known whether it is safe
             or guess.index == most.leader
             or says_something(most.epsilon, float(evidence.values.means[most.leader]))
         ):
@@ -94,6 +143,8 @@ class Report(Run):
         verdict, evidence, names = self.verdict, self.verdict.evidence, self.policies.names
         candidates = verdict.candidates
         thought = self.planner.beliefs.of(evidence, candidates).guesses
+        if evidence.guardrails is not None:
+            thought = np.where(self.planner.safe_to_lead(evidence, verdict, self.epochs), thought, -np.inf)
         # Those who look alike are told apart by what is certified of them.
         i = verdict.claim().leader
         if thought[np.searchsorted(candidates, i)] < thought.max():
@@ -108,7 +159,7 @@ class Report(Run):
         own = int(evidence.values.n_rounds[claim.leader])
         lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
-        promise = certificate(self, epsilon=claim.epsilon)
+        promise, lift = certificate(self, claim), self.lift(claim.leader)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
@@ -125,6 +176,9 @@ class Report(Run):
             missing=self.queue.missing,
             late=self.queue.late,
             warnings=self.warnings(promise),
+            lift_low=None if lift is None else lift.low,
+            lift_high=None if lift is None else lift.high,
+            safe=None if evidence.guardrails is None else verdict.is_safe(claim.leader),
         )
 
     def expected(self) -> float | None:
@@ -166,7 +220,8 @@ class Report(Run):
         growth = epoch.growth[np.searchsorted(epoch.candidates, rivals)]
         with np.errstate(over="ignore"):  # a growth that is next to nothing takes for ever
             rounds = np.divide(missing, growth, out=np.full(len(rivals), np.inf), where=growth > 0)
-        return float(np.max(rounds, where=missing > 0, initial=0.0))
+        slowest = float(np.max(rounds, where=missing > 0, initial=0.0))
+        return max(slowest, self.planner.safe_in(epoch, verdict.evidence, verdict))
 
     def _notes(self) -> list[str]:
         verdict, queue, notes = self.verdict, self.queue, []

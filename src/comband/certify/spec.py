@@ -24,6 +24,7 @@ from comband.explore.explorers.own_lists import OwnListExploration
 from comband.explore.explorers.whole_lists import WholeListExploration
 from comband.learners.base import Seed
 from comband.page.declaring import Checked, Range, Setting, declared, said
+from comband.page.metrics import METRICS, Metric
 from comband.page.problem import (
     COUNT,
     FLAG,
@@ -170,9 +171,23 @@ class Visitors(Checked):
             proved=True,
         ),
     ] = "rounds"
+    metrics: Annotated[
+        Sequence[Metric],
+        Setting(
+            "Further values of shown items, each with a margin: the winner is then the best of those that are "
+            "certified not to be worse than production by more.",
+            METRICS,
+            proved=True,
+        ),
+    ] = ()
 
     def check_together(self) -> None:
-        """Shares and losses are about a candidate that is in production."""
+        """Shares, losses and margins are about a candidate that is in production."""
+        if self.production is None and self.metrics:
+            raise InputError(
+                "metrics have margins against the candidate that visitors see without this experiment: say which one "
+                "that is, production=<its name>."
+            )
         if self.production is None and (self.exposure < 1 or self.max_loss is not None):
             raise InputError(
                 "exposure and max_loss are about the candidate that visitors see without this experiment: say "
@@ -313,6 +328,26 @@ class Spec(Objects, Checking, Exploring, Beforehand, Visitors, Promise):
 def proved(spec: type[Spec]) -> frozenset[str]:
     """The settings with which all claims were proved."""
     return frozenset(name for name, one in declared(spec).items() if one.setting.proved)
+
+
+def check_guarded(spec: Spec, problem: Problem) -> None:
+    """Refuse what has not been proved together with further metrics."""
+    if reading_of(problem).TOTAL:
+        raise InputError(
+            "metrics are values of shown items, and this problem's feedback is the total of a list, of which no item "
+            'tells its part: leave metrics out, or state feedback="items".'
+        )
+    for name, used in (("recent", spec.recent is not None), ("open_field", spec.open_field)):
+        if used:
+            raise InputError(
+                f"{name} has not been proved together with metrics, whose accounts follow the lead from the first "
+                "round on among the candidates of the start: leave one of them out."
+            )
+    if spec.audited is not None:
+        raise InputError(
+            "the record that others check (audited) holds one reward per item, and no further metrics: leave audited "
+            "or metrics out."
+        )
 
 
 # ---- explorations by name --------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from comband.commands.log_options import as_places
 from comband.page.declaring import Declared, declared
+from comband.page.problem import InputError
 
 Command = Callable[..., None]
 
@@ -40,12 +42,17 @@ def with_settings(*specs: type, without: Collection[str] = ()) -> Callable[[Comm
 
 
 def _option(one: Declared) -> Any:
-    kind: Any = str if one.setting.takes.kind is list else one.setting.takes.kind
-    said = f"{one.setting.says} ({one.words})"
+    kind: Any = str if one.setting.takes.kind in (list, dict) else one.setting.takes.kind
+    said = f"{one.setting.says} ({'as JSON: ' if one.setting.takes.of is not None else ''}{one.words})"
     return Annotated[kind | None, typer.Option(help=said, show_default=False)]
 
 
 def _value(one: Declared, given: Any) -> Any:
+    if one.setting.takes.of is not None and given is not None:
+        try:
+            return one.check(json.loads(given))
+        except json.JSONDecodeError as error:
+            raise InputError(f"--{one.name.replace('_', '-')} must be JSON, {one.words}: {error}.") from None
     return as_places(given, f"--{one.name.replace('_', '-')}") if one.setting.takes.kind is list else given
 
 

@@ -40,6 +40,7 @@ from comband.policies.reading import reading_of
 from comband.show import selection_page
 from comband.statistics.results import Selection
 from comband.worlds import SyntheticRecommender
+from comband.worlds.item_metrics import ItemMetrics
 from comband.worlds.running import run
 
 _BATCH = 1000
@@ -112,6 +113,11 @@ class Setting:
         policies = shop.candidates(self.candidates, seed=seed + 1)
         return shop, policies, LEARNERS[self.learner](self, policies, seed + 2)
 
+    def metrics(self, seed: int) -> ItemMetrics | None:
+        """What clicks are worth by further metrics, if there are any."""
+        declared = self.settings.get("metrics")
+        return ItemMetrics(declared, self.problem, seed=seed + 4) if declared else None
+
     def document(self, selection: Selection, world: SyntheticRecommender, policies: PolicySet) -> dict[str, Any]:
         """What was selected, and what is true."""
         truth = world.values(policies, shuffled=reading_of(self.problem).SETS and self.learner != "ab-test")
@@ -124,6 +130,8 @@ class Setting:
             "delta": selection.delta,
             "rounds": selection.rounds,
             "guarantee": selection.guarantee,
+            "lift": None if selection.lift is None else selection.lift.as_dict(),
+            "metrics": [one.as_dict() for one in selection.guarded],
             "claims": [claim.as_dict() for claim in selection.claims],
             "declared": {name: value for name, value, _ in selection.declared},
             "warnings": list(selection.warnings),
@@ -137,7 +145,9 @@ class Setting:
 def simulated(seed: int, setting: Setting) -> dict[str, Any]:
     """One simulation from its beginning to its end."""
     world, policies, agent = setting.world(seed)
-    outcome = run(agent, world, batch_size=_BATCH, max_rounds=setting.rounds, seed=seed + 3)
+    outcome = run(
+        agent, world, batch_size=_BATCH, max_rounds=setting.rounds, seed=seed + 3, metrics=setting.metrics(seed)
+    )
     return {"seed": seed, **setting.document(outcome.result, world, policies)}
 
 
@@ -238,6 +248,7 @@ def simulate(
             progress=not is_quiet(),
             stop=stopped,
             keep=played.append if log is not None or lists is not None else None,
+            metrics=setting.metrics(seed),
         )
         early = stopped()
     if log is not None:

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
@@ -129,23 +130,27 @@ class Learner(Atomic, ABC):
                 raise
         return decisions
 
-    def tell(self, decisions: Decisions, rewards: ArrayLike) -> Receipt:
-        """The rewards (n, m) of the shown actions, or their totals (n,) if feedback is no more than that; decisions not
-        yet answered may be told later, in any order.
+    def tell(self, decisions: Decisions, rewards: ArrayLike, **metrics: ArrayLike) -> Receipt:
+        """The rewards (n, m) of the shown actions, or their totals (n,) if feedback is no more than that, and by their
+        names the values (n, m) of further metrics, if any were declared; decisions not yet answered may be told later,
+        in any order.
 
         All of it is taken in or, if anything fails, nothing.
         """
-        checked = read_only(self._check_rewards(rewards, len(check_decisions(decisions))))
+        n = len(check_decisions(decisions))
+        checked = read_only(self._check_rewards(rewards, n))
+        further = tuple(read_only(values) for values in self._check_metrics(metrics, n))
+        whole_answer = checked if not further else np.concatenate([checked, *further], axis=1)
         with self._lock:
             self._check_whole()
-            admission = self._ledger.admit(decisions, checked)
+            admission = self._ledger.admit(decisions, whole_answer)
             rows = admission.rows
             before = Checkpoint(self, *self._parts())
             try:
                 if len(rows):
                     whole = len(rows) == len(decisions)
-                    told = Rounds._of_checked(decisions, checked)
-                    self._learn(told if whole else told[rows])
+                    told = [Rounds._of_checked(decisions, values) for values in (checked, *further)]
+                    self._take_in(*(told if whole else (one[rows] for one in told)))
                 self._corrupt = True
                 self._ledger.settle(admission)
                 self._corrupt = False
@@ -229,6 +234,15 @@ class Learner(Atomic, ABC):
             return np.repeat(check_totals(rewards, self.problem, n=n)[:, None] / m, m, axis=1)
         return check_rewards(rewards, self.problem, n=n)
 
+    def _check_metrics(self, metrics: Mapping[str, ArrayLike], n: int) -> list[NDArray[np.float64]]:
+        """What is told of further metrics, as floats (n, m), in the order in which they were declared."""
+        if metrics:
+            raise InputError(
+                f"{type(self).__name__} learns from rewards alone, and was told {', '.join(metrics)} too: leave that "
+                "out, or declare metrics=[…] of a certifying learner."
+            )
+        return []
+
     def _issue(self, decisions: Decisions) -> None:
         """Told what is about to be given out."""
 
@@ -258,6 +272,12 @@ class Learner(Atomic, ABC):
 
         Attributes may be replaced but not altered, until `_corrupt` is set; see `Atomic`.
         """
+
+    def _take_in(self, rounds: Rounds, *further: Rounds) -> None:
+        """`_learn`; where metrics were declared there are `further` rounds, of the same decisions with the values of
+        each metric for rewards.
+        """
+        self._learn(rounds)
 
     @abstractmethod
     def _config(self) -> dict[str, Any]:

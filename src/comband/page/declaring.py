@@ -24,13 +24,16 @@ class Range:
     """Which values a setting takes.
 
     kind:
-        int, float, bool, str, list (of numbers), or object (no plain value: no file, request or command can hold it).
+        int, float, bool, str, list (of numbers), dict (tables, a list of them), or object (no plain value: no file,
+        request or command can hold it).
     check:
         Returns a value as it is kept, or raises `InputError`; called with the setting's name and the value.
     least, above, below, most:
         Ends of a range of numbers, those that belong to it and those that do not.
     choices:
         The words of which it is one.
+    of:
+        Of tables: the class that declares what each holds.
 
     >>> Range(int, lambda name, value: value, least=1).words
     'a whole number of at least 1'
@@ -43,6 +46,7 @@ class Range:
     below: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    of: type | None = None
 
     @property
     def words(self) -> str:
@@ -50,12 +54,22 @@ class Range:
         if self.choices:
             words = [f'"{word}"' for word in self.choices]
             return " or ".join([*words, "numbers"] if self.kind is list else words)
+        if self.of is not None:
+            return f"a list of tables with {', '.join(declared(self.of))}"
         ends = {"of at least": self.least, "above": self.above, "below": self.below, "at most": self.most}
         said = [f"{word} {end:g}" for word, end in ends.items() if end is not None]
         return " ".join([_WORDS[self.kind], " and ".join(said)]).strip()
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "numbers", object: ""}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "numbers",
+    dict: "",
+    object: "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +180,7 @@ def plain(spec: Any) -> dict[str, Any]:
     """The settings that a file can hold, by name; one whose value is an object is left out."""
     values = {name: getattr(spec, name) for name, one in declared(type(spec)).items() if one.plain}
     return {
-        name: list(value) if isinstance(value, tuple) else value
+        name: [plain(one) if isinstance(one, Checked) else one for one in value] if isinstance(value, tuple) else value
         for name, value in values.items()
         if value is None or isinstance(value, (bool, int, float, str, tuple))
     }

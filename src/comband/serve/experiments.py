@@ -123,6 +123,11 @@ class Experiments:
                 "the service keeps no record from which others could check a certificate: leave audited out, or let a "
                 "learner in Python decide."
             )
+        if spec.metrics:
+            raise InputError(
+                "metrics are told to learners in Python (tell(decisions, rewards, purchases=…)), and rewards over HTTP "
+                "have no fields for them: leave metrics out."
+            )
         if spec.max_evaluated < most_candidates(spec):
             raise InputError(
                 f"all candidates send their lists with each request: max_evaluated must be at least "

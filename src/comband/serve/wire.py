@@ -13,6 +13,7 @@ from comband.page.declaring import Declared, declared
 
 MAX_CANDIDATES = 1000
 MAX_LIST = 100
+MAX_TABLES = 20  # of one setting
 MAX_BATCH = 256
 MAX_REWARDS = 2000
 MAX_PAGE = 1000
@@ -48,7 +49,10 @@ def field_type(one: Declared) -> Any:
     words: Any = Literal[takes.choices] if takes.choices else None
     numbers: Any = Annotated[list[float], Meta(max_length=MAX_CANDIDATES)]
     kind: Any = takes.kind
-    if kind is list:
+    if takes.of is not None:
+        table: Any = message_of(takes.of, name=takes.of.__name__)
+        kind = Annotated[list[table], Meta(max_length=MAX_TABLES)]
+    elif kind is list:
         kind = words | numbers if takes.choices else numbers
     elif kind is str:
         kind = words or Annotated[str, Meta(max_length=200)]
@@ -63,13 +67,13 @@ def declared_settings(*specs: type) -> dict[str, Declared]:
     return {name: one for name, one in every.items() if one.plain and name != "n_actions"}
 
 
-def message_of(*specs: type) -> Any:
+def message_of(*specs: type, name: str = "Declared") -> Any:
     """A message with these settings as its fields."""
     fields = [
         (name, field_type(one)) if one.required else (name, field_type(one), one.default)
         for name, one in declared_settings(*specs).items()
     ]
-    return msgspec.defstruct("Declared", fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+    return msgspec.defstruct(name, fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 SETTINGS = declared_settings(page.Problem, certifying.Spec)

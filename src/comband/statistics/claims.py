@@ -10,7 +10,7 @@ promises nothing until its name is added where the proof was read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
@@ -186,6 +186,11 @@ def reading_options(problem: Problem, policies: PolicySet | None) -> frozenset[s
 def within(epsilon: float) -> str:
     """The sentence of every certificate."""
     return f"within {epsilon:.4g} of the best candidate"
+
+
+def within_safe(epsilon: float, metrics: Sequence[str]) -> str:
+    """The same where the winner must not harm: of the best of those that do not, and itself one of them."""
+    return f"safe by {', '.join(metrics)}, and within {epsilon:.4g} of the best safe candidate"
 
 
 def nothing(why: str) -> Claim:

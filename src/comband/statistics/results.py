@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from comband.page.frames import Tabular
@@ -207,6 +207,74 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
+class Lift:
+    """How much more than production a candidate collects per round, at any time with probability 1 − delta; and that as
+    a share of production's value, with probability 1 − 2·delta (None while that value may be 0).
+
+    >>> str(Lift("new", 0.01, 0.05, 0.05, (0.1, 0.6)))
+    'new collects 0.01 to 0.05 rewards per round more than production, which is 10% to 60% of its value'
+    >>> str(Lift("new", -0.01, 0.05, 0.05, None))
+    'new collects −0.01 to 0.05 rewards per round more than production'
+    """
+
+    name: str
+    low: float
+    high: float
+    delta: float
+    relative: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        ends = f"{self.low:.3g} to {self.high:.3g}".replace("-", "−")
+        share = ""
+        if self.relative is not None:
+            low, high = (f"{100 * end:.3g}%".replace("-", "−") for end in self.relative)
+            share = f", which is {low} to {high} of its value"
+        return f"{visible(self.name)} collects {ends} rewards per round more than production{share}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {
+            "candidate": self.name,
+            "low": self.low,
+            "high": self.high,
+            "delta": self.delta,
+            "relative": None if self.relative is None else list(self.relative),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A candidate beside production by one metric.
+
+    difference, error:
+        Estimates, in the metric's own unit: how much more of it there is per round than with production, and the
+        standard error of that.
+    margin:
+        As it was declared, in words.
+    standing:
+        "safe" or "harmful" where that is certified, by all metrics together, and "not shown" else.
+
+    >>> str(Guarded("new", "purchases", -0.01, 0.02, "at most 0.03 below production", "not shown"))
+    'new: purchases −0.01 ± 0.02 beside production (at most 0.03 below production): not shown'
+    """
+
+    candidate: str
+    metric: str
+    difference: float
+    error: float
+    margin: str
+    standing: str
+
+    def __str__(self) -> str:
+        beside = f"{self.difference:.3g} ± {self.error:.2g}".replace("-", "−")
+        return f"{visible(self.candidate)}: {self.metric} {beside} beside production ({self.margin}): {self.standing}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Selection(Tabular):
     """The answer: a policy, and what is promised about it.
 
@@ -236,6 +304,10 @@ class Selection(Tabular):
         To say that in days; None where it is not known.
     max_reward:
         The most that one round can bring.
+    lift:
+        Over the candidate in production; None where there is none.
+    guarded:
+        By each further metric, the selected one and the runners-up.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
@@ -271,6 +343,8 @@ class Selection(Tabular):
     forecast: float = math.inf
     rounds_per_day: float | None = None
     max_reward: float = math.inf
+    lift: Lift | None = None
+    guarded: tuple[Guarded, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -289,6 +363,7 @@ class Selection(Tabular):
             guess=guess,
             higher=None if first is None else Standing(first.name, first.value),
             warnings=self.warnings,
+            metrics=list(dict.fromkeys(one.metric for one in self.guarded)),
         )
 
     @property
@@ -357,6 +432,8 @@ class Selection(Tabular):
         if self.guess is not None and not says_something(self.epsilon, self.value):
             lines.append(f"  best guess: {self.guess} (standard error; no promise)")
         lines += [f"  next: {candidate}" for candidate in self.runners_up]
+        lines += [] if self.lift is None else [f"  lift: {self.lift}"]
+        lines += [f"  metric: {one}" for one in self.guarded if one.candidate == self.name]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -537,6 +614,10 @@ class CertificationStatus(Status):
         that came after that.
     warnings:
         Signs that what the promise rests on does not hold.
+    lift_low, lift_high:
+        How much more than production the leader collects per round; None where no candidate is in production.
+    safe:
+        Whether the leader is certified safe by all further metrics; None where there are none.
     survivors:
         How many candidates may still be selected.
     certified:
@@ -570,6 +651,17 @@ class CertificationStatus(Status):
     missing: int = 0
     late: int = 0
     warnings: tuple[str, ...] = ()
+    lift_low: float | None = None
+    lift_high: float | None = None
+    safe: bool | None = None
+
+    def _known(self) -> str:
+        known = Status._known(self)
+        if self.safe is None:
+            return known
+        if self.safe:
+            return known.replace("no candidate is better", "it is safe, and no safe candidate is better")
+        return f"{known}, and its safety is not shown"
 
     def __str__(self) -> str:
         total = self.survivors + len(self.dropped)
@@ -583,6 +675,10 @@ class CertificationStatus(Status):
             lines.append(f"  lost to exploration: about {rough(self.reward_lost)} rewards so far{to_come}")
         if self.loss is not None and self.loss_error is not None:
             lines.append(f"  lost beside production: {self.loss:,.0f} ± {self.loss_error:,.0f} rewards")
+        if self.lift_low is not None and self.lift_high is not None:
+            lines.append(
+                f"  over production: {self.lift_low:.3g} to {self.lift_high:.3g} rewards per round".replace("-", "−")
+            )
         answers = {"waiting": self.waiting, "missing": self.missing, "late": self.late}
         if any(answers.values()):
             lines.append(f"  answers {', '.join(f'{name}: {count:,}' for name, count in answers.items() if count)}")

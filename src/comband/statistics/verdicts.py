@@ -148,6 +148,7 @@ def judge(
     higher: Standing | None = None,
     warnings: Sequence[str] = (),
     obstacles: Sequence[str] = (),
+    metrics: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on the candidate that is named.
 
@@ -169,6 +170,8 @@ def judge(
         What has failed: any of them makes the result not valid.
     obstacles:
         Why no number of rounds like these can tell.
+    metrics:
+        By which the one named is safe, and no other that is is better.
 
     >>> from comband.statistics.claims import Claim
     >>> held = Claim("certificate", "within 0.02 of the best candidate", 0.05, "", ())
@@ -207,6 +210,9 @@ def judge(
     by_more = f" by more than {epsilon:.4g} rewards per round" if epsilon > 0 else ""
     promise = f"With probability {1 - claim.delta:g} no candidate is better{by_more}."
     beside = _beside(leader, guess, higher, decided=epsilon <= enough, by_more=epsilon > 0)
+    if metrics:  # what looks better may not be safe
+        safe = f"it is safe by {', '.join(metrics)}, and no other safe candidate"
+        promise, beside = f"With probability {1 - claim.delta:g} {safe} is better{by_more}.", []
     if epsilon <= enough:
         facts.update(more_rounds=0.0, more_days=0.0 if rounds_per_day else None)
         said = (promise, f"It earns about {earns} rewards per round.", *beside)

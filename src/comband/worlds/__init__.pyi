@@ -11,6 +11,7 @@ from comband.worlds.adversarial import popularity_burst as popularity_burst
 from comband.worlds.adversarial import switching as switching
 from comband.worlds.base import Batch as Batch
 from comband.worlds.base import Environment as Environment
+from comband.worlds.item_metrics import ItemMetrics as ItemMetrics
 from comband.worlds.lower_bound import LowerBoundInstance as LowerBoundInstance
 from comband.worlds.multilabel import MultilabelData as MultilabelData
 from comband.worlds.multilabel import MultilabelWorld as MultilabelWorld

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,6 +65,7 @@ def run(
     progress: bool = False,
     stop: Callable[[], bool] | None = None,
     keep: Callable[[Rounds], None] | None = None,
+    metrics: Callable[[NDArray[np.int32], NDArray[np.float64]], Mapping[str, NDArray[np.float64]]] | None = None,
 ) -> Run:
     """Ask, answer and tell until the learner is done, `max_rounds` rounds have passed, or `stop()` is true, which is
     asked after each batch. A batch is as large as the budget, this one or the learner's own, and its period and
@@ -85,6 +86,8 @@ def run(
         Asked after each batch.
     keep:
         Given each batch's rounds.
+    metrics:
+        What further metrics are, of lists and their rewards, by name; for learners that were declared to have some.
     environment:
         It is asked for contexts and rewards.
     batch_size:
@@ -126,7 +129,7 @@ def run(
             batch = environment.sample(n, rng)
             decisions = learner.ask(batch.contexts)
             rewards = batch.answer(decisions.lists)
-            learner.tell(decisions, rewards)
+            learner.tell(decisions, rewards, **({} if metrics is None else metrics(decisions.lists, rewards)))
             played += n
             if keep is not None:
                 keep(Rounds(decisions, rewards))

@@ -42,6 +42,8 @@ class PacSelection(Selection):
         What only a reader wants who asks how; and what was declared before the first round.
     error, target, forecast, rounds_per_day, max_reward:
         For the verdict: see `Selection`.
+    lift, guarded:
+        Of certifying learners alone: nothing here.
 
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)

@@ -168,8 +168,8 @@ def read_candidates(
         )
     given, everywhere = table, "candidate" in table.names and "context" not in table.names
     if everywhere:
-        known = {"candidate", "item", "position", "score", *(list_columns(table.names, "items", "item") or ())}
-        if not set(table.names) <= known:  # one of the other columns may be the context by another name
+        expected = {"candidate", "item", "position", "score", *(list_columns(table.names, "items", "item") or ())}
+        if not set(table.names) <= expected:  # one of the other columns may be the context by another name
             raise table.lacks("context", part="candidates.")
         table = for_every_context(table)
     if has_items(table):
