@@ -52,6 +52,8 @@ TOTALS = "tests/explore/explorers/test_midzuno.py"
 LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
+METRICS = "tests/certify/test_twin_metrics.py::test_all_evidence_is_that_of_the_twin[AdaptiveComband]"
+RAILS = "tests/statistics/test_guardrails.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
@@ -1972,5 +1974,62 @@ MUTANTS: tuple[Mutant, ...] = (
         "own[shared.events] *= inside[:, j] > 0",
         "a candidate that may show an item is credited as if it surely did",
         ("tests/evaluation/test_stochastic.py::test_values_are_the_sums_of_their_formula",),
+    ),
+    # ---- further metrics ---------------------------------------------------------------------------------------------
+    Mutant(
+        "certify/evidence.py::Evidence._for_claims",
+        "part if leader in trusted - self.withdrawn else np.minimum(part, 0.0)",
+        "part",
+        "evidence gathered under an unsafe leader excludes the best safe candidate",
+        (METRICS,),
+    ),
+    Mutant(
+        "certify/guardrails.py::Guardrails.begin",
+        "min(float(np.exp(min(whole.min(), 0.0))), float(self.deposits[old]))",
+        "float(self.deposits[old])",
+        "what was lost by bets moves along with the lead all the same",
+        (METRICS,),
+    ),
+    Mutant(
+        "certify/guardrails.py::Guardrails.begin",
+        "self.deposits[old] -= part",
+        "self.deposits[old] -= 0 * part",
+        "a deposit moves along and stays",
+        (METRICS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "1 / floors.disputed",
+        "1 / floors.rivals",
+        "items of the leader's list are rarer than the bound of bets on harm allows for",
+        (RAILS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "max(floors.rivals, floors.production) if leader else floors.production",
+        "floors.rivals",
+        "items of production's list that the leader shows too are rarer than bets on safety allow for",
+        (RAILS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.credit",
+        "-np.log1p(stakes * self.margin)",
+        "np.log1p(stakes * self.margin)",
+        "bets on harm grow without any harm",
+        (RAILS,),
+    ),
+    Mutant(
+        "certify/verdict.py::Verdict._certify",
+        "not self.is_safe(leader)",
+        "False",
+        "a winner that is not known to be safe",
+        (METRICS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py",
+        "MAIN_SHARE = 0.7",
+        "MAIN_SHARE = 0.75",
+        "the halves of the promise are wrong more often together than stated",
+        (METRICS,),
     ),
 )
