@@ -236,8 +236,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/report.py::Report.forecast",
-        "return float(np.max(rounds, where=missing > 0, initial=0.0))",
-        "return float(10 * np.max(rounds, where=missing > 0, initial=0.0))",
+        "slowest = float(np.max(rounds, where=missing > 0, initial=0.0))",
+        "slowest = float(10 * np.max(rounds, where=missing > 0, initial=0.0))",
         "forecast × 10",
         (LISTS,),
     ),
@@ -751,7 +751,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/verdict.py::Verdict._levels_at",
-        "return self.field.thresholds(against, share=self.share)",
+        "return self.field.thresholds(against, share=share)",
         "return self.field.thresholds(against)",
         "every stretch drops and certifies at all of delta",
         ("tests/certify/test_twin.py::test_all_evidence_is_that_of_the_twin_when_it_begins_anew",),
