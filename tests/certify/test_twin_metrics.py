@@ -166,11 +166,10 @@ def test_with_relative_margins_and_part_of_the_visitors(tmp_path: Path) -> None:
     assert happened >= {"the lead changed", "dropped"}
 
 
-def test_with_gaps_periods_and_budgets(tmp_path: Path) -> None:
+def test_with_gaps_and_with_little_to_lose(tmp_path: Path) -> None:
     rng, lists = np.random.default_rng(13), LISTS.copy()
     lists[rng.random(lists.shape) < 0.1] = -1
     follow("AdaptiveComband", 5, METRICS, tmp_path, lists=lists, exposure=0.7)
-    follow("AdaptiveComband", 6, METRICS[:1], tmp_path, period=20)
     follow("AdaptiveComband", 7, METRICS[1:], tmp_path, objective="reward", worth=WORTH[1:])
 
 

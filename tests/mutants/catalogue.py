@@ -57,6 +57,8 @@ PLACEMENTS = "tests/evaluation/test_placements.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
 VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
+METRICS = "tests/certify/test_twin_metrics.py::test_all_evidence_is_that_of_the_twin[AdaptiveComband]"
+RAILS = "tests/statistics/test_guardrails.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- certificates that others can check --------------------------------------------------------------------------
@@ -324,8 +326,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/report.py::Report.forecast",
-        "return float(np.max(rounds, where=missing > 0, initial=0.0))",
-        "return float(10 * np.max(rounds, where=missing > 0, initial=0.0))",
+        "slowest = float(np.max(rounds, where=missing > 0, initial=0.0))",
+        "slowest = float(10 * np.max(rounds, where=missing > 0, initial=0.0))",
         "forecast × 10",
         (LISTS,),
     ),
@@ -839,7 +841,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/certifier.py::Certifier._levels_at",
-        "return self.field.thresholds(against, share=self.share)",
+        "return self.field.thresholds(against, share=share)",
         "return self.field.thresholds(against)",
         "every stretch drops and certifies at all of delta",
         ("tests/certify/test_twin.py::test_all_evidence_is_that_of_the_twin_when_it_begins_anew",),
@@ -2188,5 +2190,62 @@ MUTANTS: tuple[Mutant, ...] = (
         "own[shared.events] *= inside[:, j] > 0",
         "a candidate that may show an item is credited as if it surely did",
         ("tests/evaluation/test_stochastic.py::test_values_are_the_sums_of_their_formula",),
+    ),
+    # ---- further metrics ---------------------------------------------------------------------------------------------
+    Mutant(
+        "certify/evidence.py::Evidence._for_claims",
+        "part if leader in trusted - self.withdrawn else np.minimum(part, 0.0)",
+        "part",
+        "evidence gathered under an unsafe leader excludes the best safe candidate",
+        (METRICS,),
+    ),
+    Mutant(
+        "certify/guardrails.py::Guardrails.begin",
+        "min(float(np.exp(min(whole.min(), 0.0))), float(self.deposits[old]))",
+        "float(self.deposits[old])",
+        "what was lost by bets moves along with the lead all the same",
+        (METRICS,),
+    ),
+    Mutant(
+        "certify/guardrails.py::Guardrails.begin",
+        "self.deposits[old] -= part",
+        "self.deposits[old] -= 0 * part",
+        "a deposit moves along and stays",
+        (METRICS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "1 / floors.disputed",
+        "1 / floors.rivals",
+        "items of the leader's list are rarer than the bound of bets on harm allows for",
+        (RAILS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "max(floors.rivals, floors.production) if leader else floors.production",
+        "floors.rivals",
+        "items of production's list that the leader shows too are rarer than bets on safety allow for",
+        (RAILS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.credit",
+        "-np.log1p(stakes * self.margin)",
+        "np.log1p(stakes * self.margin)",
+        "bets on harm grow without any harm",
+        (RAILS,),
+    ),
+    Mutant(
+        "certify/certifier.py::Certifier._certify",
+        "not self.is_safe(leader)",
+        "False",
+        "a winner that is not known to be safe",
+        (METRICS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py",
+        "MAIN_SHARE = 0.7",
+        "MAIN_SHARE = 0.75",
+        "the halves of the promise are wrong more often together than stated",
+        (METRICS,),
     ),
 )

@@ -40,9 +40,9 @@ way on every candidate from the first round on, and Σ_{π unsafe} U_{j(π)}(π)
 safe where ½U_j(π)/(P − 1) + ½A_j(π) ≥ 1/δ₂ for *all* j declares anything unsafe so ever with probability δ₂ at most.
 
 **Bounds.** 1 − λG needs G ≤ c, 1 + λG needs G ≥ −c. Of a round's values, which sum to ρ_j at most, an item in one of
-the two lists alone adds at most its value over the floor of such items, one in both |1 − s| times that of all items.
-Where a context does not keep the floors (`uncovered`), G is what it can be at worst, ρ_j for the candidate or −sρ_j for
-production, given that context.
+the two lists alone adds at most its value over the floor of such items, one in both |1 − s| times its value over that
+of all items of production's list. Where a context does not keep the floors (`uncovered`), G is what it can be at worst,
+ρ_j for the candidate or −sρ_j for production, given that context.
 
 Splits: δ₁ = .7δ, w_0 = .7, the rest of w in equal parts.
 """
@@ -71,13 +71,13 @@ Floats = NDArray[np.float64]
 class Floors:
     """The smallest propensities of an epoch, in covered rounds: of items that only the leader's list lacks (`rivals`),
     of any item that some candidates show and others do not (`disputed`), of such items of production's list
-    (`production`) and of all (`all`).
+    (`production`) and of all items of that list (`shared`).
     """
 
     rivals: float
     disputed: float
     production: float
-    all: float
+    shared: float
 
     @classmethod
     def of(cls, explorer: Any, *, leads: bool, production: int, own_lists: bool) -> Floors:
@@ -92,7 +92,7 @@ class Floors:
             rivals=float(explorer.smallest_disputed) + (0.0 if leads else shown),
             disputed=disputed,
             production=(of_leader if leads else disputed) + shown,
-            all=float(explorer.smallest),
+            shared=float(explorer.smallest) + shown,
         )
 
 
@@ -127,10 +127,10 @@ class Rail:
         margin, which is what a round without values brings.
         """
         if (self.sign > 0) != safety:  # 1 − λ(X − sX_p): the candidate's gains count
-            c = self.most * max(1 / floors.disputed, max(1 - self.share, 0.0) / floors.all)
+            c = self.most * max(1 / floors.disputed, max(1 - self.share, 0.0) / floors.shared)
         else:
             own = max(floors.rivals, floors.production) if leader else floors.production
-            c = self.most * max(self.share / own, max(self.share - 1, 0.0) / floors.all)
+            c = self.most * max(self.share / own, max(self.share - 1, 0.0) / floors.shared)
         return max(c, self.margin) if safety else c
 
     def enter(
