@@ -39,14 +39,16 @@ PROCESSORS = (
     {"OPENBLAS_CORETYPE": "Haswell"},
     {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": "AVX512_ICL X86_V4 X86_V3"},
 )
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = os.environ.get("COMBAND_OTHER_PYTHON", "")  # an interpreter with other versions of numpy, scipy and numba
 CANDIDATES = [f"candidate {i}" for i in range(20)]
 
 
-def goes_on(folder: Path, **processor: str) -> list[int]:
+def goes_on(folder: Path, python: str = sys.executable, **processor: str) -> list[int]:
     """How many plans a process with such a processor follows, how far it comes, and its epochs."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(folder)],
-        env={**os.environ, **processor},
+        [python, "-W", "ignore", "-c", ELSEWHERE, str(folder)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT))), **processor},
         capture_output=True,
         text=True,
         timeout=4 * LIMIT,
@@ -82,18 +84,38 @@ async def compared(made: Service, n: int) -> None:
         await caught_up(made)
 
 
+async def learnt_here(folder: Path) -> None:
+    """A journal with some plans, and no snapshot."""
+    folder.mkdir()
+    with service(folder) as made:
+        await made.create(spec(candidates=CANDIDATES, list_size=5, epsilon=1e-4, first_epoch=16, block=16))
+        await compared(made, 1536)
+    forget_snapshots(folder)
+
+
+@pytest.mark.skipif(not OTHER, reason="COMBAND_OTHER_PYTHON names no Python with other libraries")
+@pytest.mark.parametrize("processor", [{}, *PROCESSORS])
+def test_a_process_with_other_libraries_goes_on(tmp_path: Path, processor: dict[str, str]) -> None:
+    """And one with these goes on after it, from what the other one saved."""
+
+    async def state(folder: Path) -> dict[str, object]:
+        with service(folder) as made:
+            await caught_up(made)
+            return state_of(made)
+
+    folder = tmp_path / "first"
+    asyncio.run(learnt_here(folder))
+    followed, position, epochs = goes_on(folder, OTHER, **processor)
+    print(f"{processor}: {followed} of {epochs} plans were others")
+    assert (position, epochs > 10) == (1536, True)
+    back = asyncio.run(state(folder))  # from the snapshot that the other one left
+    assert back["position"] == 1536
+
+
 def test_a_process_on_another_processor_goes_on(tmp_path: Path) -> None:
     """With the loops of an older one for sums and products, and for logarithms."""
-
-    async def run() -> None:
-        with service(first) as made:
-            await made.create(spec(candidates=CANDIDATES, list_size=5, epsilon=1e-4, first_epoch=16, block=16))
-            await compared(made, 1536)
-
     first = tmp_path / "first"
-    first.mkdir()
-    asyncio.run(run())
-    forget_snapshots(first)
+    asyncio.run(learnt_here(first))
     for i, processor in enumerate(PROCESSORS):
         folder = tmp_path / str(i)
         shutil.copytree(first, folder)
