@@ -203,8 +203,8 @@ def fit_examination(rounds: Rounds, *, least: int = 10) -> Factors:
 def fit_factors(rewards: NDArray[np.float64], placements: NDArray[np.float64] | None) -> Factors:
     """As `fit_examination`, of rewards (n, m) by place, each place with some, and placements (n, m, m).
 
-    >>> fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))
-    (1.0, 0.5)
+    >>> [round(factor, 6) for factor in fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))]
+    [1.0, 0.5]
     """
     m = rewards.shape[1]
     i, j = np.nonzero(rewards)
