@@ -47,6 +47,15 @@ def unplaced(decisions: Decisions) -> Decisions:
     return Decisions._of_checked(**{**columns, "lists": item_lists(decisions.lists)})
 
 
+def without_placements(rounds: Rounds) -> Rounds:
+    """The same rounds, of which places say nothing more."""
+    decisions = rounds.decisions
+    if decisions.placements is None:
+        return rounds
+    columns = {name: getattr(decisions, name) for name in Decisions.SCHEMA if name != "placements"}
+    return Rounds._of_checked(Decisions._of_checked(**columns), rounds.rewards)
+
+
 def pair_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
     """Lists (…, m) of items as numbers of pairs."""
     m = lists.shape[-1]
