@@ -1,6 +1,6 @@
 """How far values are off where rewards depend on the other items of the list, in natural and in random order.
 
-python -m benchmarks.company [--worlds N] [--clicks C ...] [--readers NAME ...] [--json FILE]
+python -m benchmarks.company [--worlds N] [--clicks C ...] [--readers NAME ...] [--quick] [--json FILE]
 
 Every reading takes an item's reward for its own, and for that of its place. Here it is not: a *cascade* is read from
 the top until the first click, and *rivals* take each other's clicks (one at most; each item draws by its odds, and
@@ -148,8 +148,11 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=40)
     parser.add_argument("--clicks", type=float, nargs="+", default=[0.1, 0.3, 0.6])
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
+    parser.add_argument("--quick", action="store_true", help="3 worlds")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    if args.quick:
+        args.worlds = 3
     results = []
     for reader in args.readers:
         for clicks in args.clicks:

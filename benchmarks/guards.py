@@ -12,7 +12,9 @@ the candidates' own order.
 No more runs are begun when `seconds` are over. A second table has the drift guard alone, in one stretch of rounds that
 is long enough: after how many rounds, and rewards, a change in the middle is noticed. A third has the place guard
 alone: after how many rewarded rounds it notices what places do, in natural order (that of `benchmarks.company`), with
-a share of lists in random order and with all, with 120 candidates and with 8; and false alarms where all is well.
+a share of lists in random order and with all, with 120 candidates and with 8; and false alarms where all is well. A
+fourth has how well factors 1, .6, .3 are known after so many rewards: the band that holds at all times (`FactorBand`),
+and the standard errors of a fit; the larger of the two factors' relative errors.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from numpy.typing import NDArray
 
 import comband as cb
 from benchmarks._natural import natural_law
+from comband.page.places import fit_factors
+from comband.statistics.factor_band import FactorBand
 
 Array = NDArray[np.float64]
 N, P, M, BATCH = 60, 8, 3, 100
@@ -276,6 +280,31 @@ def place_table(runs: int, most: int) -> None:
                 )
 
 
+def band_table(runs: int, largest: int) -> None:
+    """Print the fourth table."""
+    print(f"\n{'in random order':16s} rewarded rounds  half-width of the band at level .005  1.96 standard errors")
+    theta, (natural, relevance) = PLACES, place_rows(8, M, 0)
+    for share in (0.05, 0.2, 1.0):
+        rows = (1 - share) * natural + share * natural.mean(axis=2, keepdims=True)
+        chances = (rows * relevance[:, :, None] * theta).ravel()
+        n = 500
+        while n <= largest:
+            widths, errors = [], []
+            for run in range(runs):
+                rng = np.random.default_rng([run, 17])
+                x, y, k = np.unravel_index(rng.choice(chances.size, size=n, p=chances / chances.sum()), rows.shape)
+                placements = np.zeros((n, M, M))
+                placements[np.arange(n), k] = rows[x, y]
+                band = FactorBand(list_size=M, max_reward=1, level=0.005)
+                band.update(np.eye(M)[k], placements)
+                low, high = band.bounds()
+                widths.append(np.log(high / low)[1:].max() / 2)
+                fitted = fit_factors(np.eye(M)[k], placements)
+                errors.append(1.96 * max(e / f for e, f in zip(fitted.standard_errors[1:], fitted[1:], strict=True)))
+            print(f"{share:15.0%} {n:16,d} {np.median(widths):38.1%} {np.median(errors):20.1%}", flush=True)
+            n *= 4
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -317,6 +346,7 @@ def main() -> None:
         )
     drift_table(20 if arguments.quick else 100, 10_000)
     place_table(20 if arguments.quick else 200, 2000 if arguments.quick else 8000)
+    band_table(2 if arguments.quick else 9, 2000 if arguments.quick else 32_000)
     if arguments.json:
         arguments.json.write_text(json.dumps(found), encoding="utf-8")
 

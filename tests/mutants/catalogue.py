@@ -53,7 +53,7 @@ LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
-PLACEMENTS = "tests/evaluation/test_placements.py"
+PLACEMENTS, BAND = "tests/evaluation/test_placements.py", "tests/statistics/test_factor_band.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
 VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
@@ -1400,6 +1400,27 @@ MUTANTS: tuple[Mutant, ...] = (
         "propensities <= np.inf",
         "placements of other items than those that were shown are believed",
         (f"{PLACEMENTS}::test_placements_that_cannot_be_are_told_by_row",),
+    ),
+    Mutant(
+        "statistics/factor_band.py::FactorBand._evidence",
+        "ratio = self._bets * due / theta[self._places]",
+        "ratio = self._bets / theta[self._places]",
+        "the band for factors forgets where an item could have been",
+        (f"{BAND}::test_bets_against_the_true_factors_have_mean_one",),
+    ),
+    Mutant(
+        "statistics/factor_band.py::FactorBand.update",
+        "bets[e] = fitted[k[e]] / due",
+        "bets[e] = (fitted[k[e]] + 1) / due",
+        "the band for factors bets on a place that it has seen, and loses the true ones",
+        (f"{BAND}::test_bets_against_the_true_factors_have_mean_one",),
+    ),
+    Mutant(
+        "statistics/factor_band.py::FactorBand.bounds",
+        "limit = np.log(1 / self.level) + _SLACK",
+        "limit = np.log(1 / self.level) / 2",
+        "bounds of factors leave out what is possible",
+        (f"{BAND}::test_bounds_are_the_ends_of_what_is_possible",),
     ),
     Mutant(
         "page/places.py::examined_events",

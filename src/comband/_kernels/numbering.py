@@ -12,6 +12,7 @@ from comband._kernels.inputs import as_input
 
 FEW_ITEMS = 1 << 12  # up to so many, room for all of them costs less than new numbers
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_NO_NAMES = np.empty((0, 0), dtype=np.int32)
 
 
 class Numbered:
@@ -33,6 +34,11 @@ class Numbered:
             given = as_input(np.ascontiguousarray(lists)), as_input(np.ascontiguousarray(asked))
             self.lists, numbers, self._items = number_items(*given, n_actions, places)
             self.asked, self.n_actions = as_input(numbers), lists.shape[1] * lists.shape[2] + 1
+
+    @property
+    def names(self) -> NDArray[np.int32]:
+        """(n, n_actions − 1) which item each number of a context stands for; (0, 0) where numbers are items."""
+        return _NO_NAMES if self._items is None else self._items
 
     def items_of(self, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Lists (n, m) of numbers as lists of items; the first dimension may be empty."""

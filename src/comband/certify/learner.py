@@ -81,6 +81,7 @@ class CertifyingLearner(Selector):
 
     FROM_TOTALS = True  # with an exploration for them
     KNOWS_PLACES = True
+    KNOWS_ORDER = True
     KNOWS_GAPS = True
 
     EXPLORATION: ClassVar[str] = "adaptive"

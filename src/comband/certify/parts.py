@@ -206,6 +206,7 @@ class Parts:
             contexts=X,
             covered=drawn.covered.copy(),
             arms=check_arms(drawn.arms, self.epochs[number].explorer).copy(),
+            placements=None if drawn.placements is None else drawn.placements.copy(),
         )
         self.queue.check_batch(len(decisions), first_id, number)
         epoch = self.epochs[number]

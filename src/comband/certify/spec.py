@@ -399,12 +399,13 @@ def exploration_of(spec: Spec, problem: Problem, usual: str) -> Exploration:
         raise InputError(f"{one} is for the exploration {able}, and this one is {here}: leave it out, or explore so.")
     if not isinstance(name, str):
         return name
-    if not reading_of(problem).OWN_LISTS:
+    if not reading_of(problem).own_lists:
         for one in ("objective", "exposure"):
             if one in asked:
                 value = f'"{asked[one]}"' if one == "objective" else f"{asked[one]:g}"
                 raise InputError(
-                    f"{one}={value} is for rewards of single items whose places do not matter; leave it out, or state "
-                    "the problem without places and with its items' rewards."
+                    f"{one}={value} is for rewards of single items whose places do not matter, or for factors of "
+                    'places in natural order; leave it out, or state order="natural", or the problem without places '
+                    "and with its items' rewards."
                 )
     return EXPLORATIONS[name].make(spec, problem)

@@ -64,12 +64,20 @@ class Learner(Atomic, ABC):
     KNOWS_PLACES: ClassVar[bool] = False
     """Whether the learner takes problems in which places matter."""
 
+    KNOWS_ORDER: ClassVar[bool] = False
+    """Whether the learner can show lists in natural order."""
+
     FROM_TOTALS: ClassVar[bool] = False
     """Whether the learner can learn where only the total of a list is seen."""
 
     def __init__(self, problem: Problem, *, seed: Seed = 0) -> None:
         super().__init__()
         self.problem = check_problem(problem, places=self.KNOWS_PLACES)
+        if reading_of(problem).natural and not self.KNOWS_ORDER:
+            raise InputError(
+                f"{type(self).__name__} does not show lists in natural order: its promise was proved for other ones; "
+                "leave order out, or use AdaptiveComband, UniformMixture, UniformLists or TwoPhaseComband."
+            )
         if not self.FROM_TOTALS:
             check_itemised(problem, type(self).__name__)
         self._rng = learner_generator(seed)

@@ -47,6 +47,15 @@ def unplaced(decisions: Decisions) -> Decisions:
     return Decisions._of_checked(**{**columns, "lists": item_lists(decisions.lists)})
 
 
+def without_placements(rounds: Rounds) -> Rounds:
+    """The same rounds, of which places say nothing more."""
+    decisions = rounds.decisions
+    if decisions.placements is None:
+        return rounds
+    columns = {name: getattr(decisions, name) for name in Decisions.SCHEMA if name != "placements"}
+    return Rounds._of_checked(Decisions._of_checked(**columns), rounds.rewards)
+
+
 def pair_lists(lists: NDArray[np.int32]) -> NDArray[np.int32]:
     """Lists (…, m) of items as numbers of pairs."""
     m = lists.shape[-1]
@@ -203,8 +212,8 @@ def fit_examination(rounds: Rounds, *, least: int = 10) -> Factors:
 def fit_factors(rewards: NDArray[np.float64], placements: NDArray[np.float64] | None) -> Factors:
     """As `fit_examination`, of rewards (n, m) by place, each place with some, and placements (n, m, m).
 
-    >>> fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))
-    (1.0, 0.5)
+    >>> [round(factor, 6) for factor in fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))]
+    [1.0, 0.5]
     """
     m = rewards.shape[1]
     i, j = np.nonzero(rewards)

@@ -110,6 +110,10 @@ class Problem:
         lists in random order. Factors θ (m,), one per place: the reward in place k is θ_k/θ_0 times what it is in the
         first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "pairs": it depends on item and place in
         any way. Parts of comband that read a list as a set refuse problems with places.
+    order:
+        In which order lists are shown. "random": given the set, all orders are alike. "natural": as a ranker would,
+        each item where candidates show it or near it, and candidates' own lists as they are; decisions then state the
+        probability of each item in each place. None: "random"; pairs have their places, and no order beside.
 
     >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
     1.0
@@ -133,6 +137,14 @@ class Problem:
             "How the place of an item bears on its reward: one factor for each place, or in any way (pairs); left out: "
             "not at all.",
             PLACES,
+        ),
+    ] = None
+    order: Annotated[
+        str | None,
+        Setting(
+            "In which order lists are shown: random, or natural (as a ranker would, with the exact probability of each "
+            "item in each place).",
+            one_of("natural", "random"),
         ),
     ] = None
 
@@ -165,7 +177,19 @@ class Problem:
         if check_choice("feedback", self.feedback, ("items", "total")) == "total":
             check_some_left(self)
         object.__setattr__(self, "places", check_places(self.places, self.list_size))
-        if self.places is not None:
+        if self.order is not None:
+            check_choice("order", self.order, ("natural", "random"))
+            if self.places == "pairs":
+                raise InputError(
+                    f"pairs are items in their places, which have no order beside: leave order={self.order!r} out, or "
+                    "state factors of places."
+                )
+            if self.order == "natural" and self.feedback == "total":
+                raise InputError(
+                    'order="natural" is for rewards of single items: totals are of lists whose order does not matter, '
+                    "so leave it out."
+                )
+        if self.places is not None or self.order == "natural":
             if self.feedback == "total":
                 raise InputError('totals do not tell which place was answered: leave places out with feedback="total".')
             if self.n_actions * self.list_size >= 2**31:
@@ -252,6 +276,10 @@ def check_problem(value: Any, *, places: bool = False) -> Problem:
         raise InputError(
             f"places={value.places!r} cannot be taken into account here: this part of comband reads a list as a set. "
             "Give a problem without places; values are then those of lists in random order."
+        )
+    if value.order == "natural" and not places:
+        raise InputError(
+            'order="natural" cannot be kept here: this part of comband shows lists in random order. Leave order out.'
         )
     return value
 

@@ -561,6 +561,7 @@ PROBLEM = {
     "sparsity": Default(Maybe(Real(0))),
     "feedback": Default(Text(("items", "total")), lambda sizes: "items"),
     "places": Default(Places()),
+    "order": Default(Maybe(Text(("natural", "random")))),
 }
 """The schema of `asdict(problem)`; `Problem` itself checks the rest."""
 

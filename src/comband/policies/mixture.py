@@ -144,28 +144,32 @@ class Mixture:
     ) -> Decisions:
         """Draw a list for each context.
 
-        They are shown in random order: given the set, all orders are alike; but where pairs of item and place matter, a
-        policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in order: other batches of the
-        same contexts change nothing. A seed in its place gives the same lists at every call.
+        They are shown in random order: given the set, all orders are alike; but where pairs of item and place matter,
+        and in natural order, a policy's list is shown as it is. Uses exactly 2 + m numbers of `rng` per context, in
+        order: other batches of the same contexts change nothing. A seed in its place gives the same lists at every
+        call.
         """
         rng = as_generator(rng)
         check_count("first_id", first_id, least=0)
         check_count("epoch", epoch, least=0)
         blocks = self._row_blocks(n_contexts(X))
         if len(blocks) == 1:
-            lists, propensities = self._draw_block(X, blocks[0].stop, rng)
+            lists, propensities, placements = self._draw_block(X, blocks[0].stop, rng)
         else:
             lists = np.empty((n_contexts(X), self.problem.list_size), dtype=np.int32)
             propensities = np.empty(lists.shape)
+            placements = np.empty((*lists.shape, lists.shape[1])) if self._reading.natural else None
             for rows in blocks:
                 drawn = self._draw_block(take_contexts(X, rows), rows.stop - rows.start, rng)
-                lists[rows], propensities[rows] = drawn
-        decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X)
+                lists[rows], propensities[rows] = drawn[:2]
+                if placements is not None:
+                    placements[rows] = drawn[2]
+        decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X, placements=placements)
         return self._reading.shown(decisions)
 
     def _draw_block(
         self, X: Contexts, n: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64] | None]:
         K, m = self._of_lists.n_actions, self.problem.list_size
         predicted = None if self.floor == 1 else self._predict(X)
         u = rng.random((n, 2 + m))
@@ -173,18 +177,19 @@ class Mixture:
         numbers, order = np.ascontiguousarray(u[:, 1 : 1 + m]), np.ascontiguousarray(u[:, 1 + m])
         shown = uniform_lists(numbers, K // m if placed else K)
         propensities = np.full(shown.shape, self._uniform)
-        if placed:
+        as_they_are = placed or self._reading.natural
+        if as_they_are:
             shuffle_lists(shown, propensities, order)
-            shown = pair_lists(shown)
+            shown = pair_lists(shown) if placed else shown
         if predicted is not None:
             followers = np.flatnonzero(u[:, 0] >= self.floor)
             v = (u[followers, 0] - self.floor) / (1 - self.floor)
             component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
             shown[followers] = predicted[followers, component]
             propensities = self._propensities(predicted, shown)
-        if not placed:
+        if not as_they_are:
             shuffle_lists(shown, propensities, order)
-        return shown, propensities
+        return shown, propensities, self._placements(predicted, shown) if self._reading.natural else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights, by the policies' names, with K, m, s, the floor and the items' names to one npz file; not
@@ -249,6 +254,36 @@ class Mixture:
         if self.policies.has_gaps:
             mixed[shown < 0] = 1.0
         return np.minimum(mixed, 1.0)  # rounding may pass 1 by an ulp when all policies agree
+
+    def placements_of(self, X: Contexts, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Q^γ of some items (n, k) of each context in each place, (n, k, m), in natural order."""
+        m = self.problem.list_size
+        result = np.empty((*items.shape, m))
+        for rows in self._row_blocks(n_contexts(X)):
+            predicted = None if self.floor == 1 else self._predict(take_contexts(X, rows))
+            result[rows] = self._placements(predicted, items[rows])
+        return result
+
+    def _placements(self, predicted: NDArray[np.int32] | None, items: NDArray[np.int32]) -> NDArray[np.float64]:
+        """A policy's list is shown as it is, and a uniform one in random order."""
+        (n, k), m, K = items.shape, self.problem.list_size, self.problem.n_actions
+        even = np.full((n, k, m), self.floor / K)
+        if predicted is not None:
+            places = np.arange(m, dtype=np.int32)
+            wanted = np.where(items[:, :, None] < 0, -1, items[:, :, None] * np.int32(m) + places)
+            pairs = np.where(predicted < 0, -1, predicted * np.int32(m) + places)
+            weights = self.weights[self.support[: predicted.shape[1]]]
+            shares = inclusion(
+                np.ascontiguousarray(pairs, dtype=np.int32),
+                weights,
+                np.ascontiguousarray(wanted.reshape(n, k * m), dtype=np.int32),
+                K * m,
+            )
+            even += (1 - self.floor) * shares.reshape(n, k, m)
+        if k == m:
+            even[items < 0] = 0.0
+            even += (items < 0)[:, :, None] * np.eye(m)  # a place that is empty
+        return np.asarray(np.minimum(even, 1.0))
 
 
 def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:

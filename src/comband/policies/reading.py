@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.page.places import (
+    examinations,
     examined_events,
     factors_of,
     item_lists,
@@ -28,6 +29,7 @@ from comband.page.places import (
     pair_problem,
     placed_rounds,
     unplaced,
+    without_placements,
 )
 from comband.page.problem import InputError, Problem
 from comband.page.rounds import Decisions, Events, Rounds
@@ -56,7 +58,7 @@ class Reading:
     TOTAL: ClassVar[bool] = False
     """Whether only the sum of a list's rewards is told."""
     OWN_LISTS: ClassVar[bool] = True
-    """Whether a candidate's own list can be a part of how lists are drawn."""
+    """Whether a candidate's own list can be a part of how lists are drawn in random order."""
     SETS: ClassVar[bool] = True
     """Whether values depend on the set of items alone."""
     GAPS: ClassVar[bool] = True
@@ -66,9 +68,19 @@ class Reading:
         self.problem = problem
 
     @property
+    def natural(self) -> bool:
+        """Whether lists are shown in an order of their own, with stated probabilities of places."""
+        return self.problem.order == "natural"
+
+    @property
+    def own_lists(self) -> bool:
+        """Whether a candidate's own list can be a part of how lists are drawn."""
+        return self.OWN_LISTS or self.natural
+
+    @property
     def options(self) -> frozenset[str]:
         """What a claim must know of."""
-        return frozenset({self.KIND} - {"items"})
+        return frozenset({self.KIND, *(("natural order",) if self.natural else ())} - {"items"})
 
     @property
     def lists(self) -> Problem:
@@ -131,7 +143,7 @@ class Reading:
 
     def told(self, rounds: Rounds) -> tuple[Rounds, Rounds]:
         """Rounds of items as they were drawn, and as their rewards count."""
-        return rounds, rounds
+        return rounds, without_placements(rounds)
 
     def seen(self, rounds: Rounds) -> Events:
         """What rounds say of the actions that lists are designed of."""
@@ -156,6 +168,15 @@ class Reading:
 
     def check_explorer(self, explorer: object) -> None:
         """Refuse an explorer that does not read rewards so."""
+        self._check_order(explorer)
+
+    def _check_order(self, explorer: object) -> None:
+        """In natural order an explorer must state where items can stand."""
+        if self.natural and not getattr(explorer, "natural_order", False):
+            raise InputError(
+                f"{type(explorer).__name__} does not state the probability of each item in each place, which "
+                'order="natural" needs: explore adaptively or by a mixture, or leave order out.'
+            )
 
 
 class Examined(Reading):
@@ -176,7 +197,7 @@ class Examined(Reading):
 
     @property
     def design(self) -> Problem:
-        """Of sets, which are shown in random order."""
+        """Of sets."""
         return replace(self.problem, places=None)
 
     @property
@@ -208,6 +229,13 @@ class Examined(Reading):
         """Items, and the pairs of each with all places, which share its reward."""
         return rounds, placed_rounds(rounds, self.problem.places, share=True)
 
+    def seen(self, rounds: Rounds) -> Events:
+        """What rounds say of items, as if they had been in random order: y with the propensity e(x, y)·m/Θ."""
+        events, theta = super().seen(rounds), factors_of(self.problem)
+        if events.placements is None:
+            return events
+        return replace(events, propensities=examinations(events, theta) / theta.mean(), placements=None)
+
     def estimating(self, events: Events, policies: PolicySet) -> tuple[Events, PolicySet]:
         """Pairs, with weights by factors."""
         return examined_events(events, self.problem.places), self.counted(policies)
@@ -219,6 +247,7 @@ class Examined(Reading):
                 f"{type(explorer).__name__} reads the rewards of items and cannot use factors of places: plan one that "
                 "can (ExaminedMixture, say), or leave places out of the problem."
             )
+        self._check_order(explorer)
 
 
 class Pairs(Reading):

@@ -182,14 +182,17 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
     tables, digests = requests.tables(P, fallback), digests_of(experiment.seed, requests.ids)
     if plan.explorer is None:
         lists, propensities = np.ascontiguousarray(tables[:, plan.winner]), np.ones((len(requests), m))
-        covered = [True] * len(requests)
+        covered, placements = [True] * len(requests), None
     else:
         drawn = plan.explorer.draw(tables, GivenNumbers(uniform(digests)), epoch=plan.epoch).decisions
         lists, propensities, covered = drawn.lists, drawn.propensities, drawn.covered.tolist()
+        placements = drawn.placements
         lists = plan.reading.items(lists)
     if fallback == NOTHING:  # places that are empty come last
         order = np.argsort(lists < 0, axis=1, kind="stable")
         lists, propensities = np.take_along_axis(lists, order, 1), np.take_along_axis(propensities, order, 1)
+        if placements is not None:  # they were last already, in every list that states them
+            placements = np.take_along_axis(placements, order[:, :, None], 1)
     lists.setflags(write=False)  # as explorers give them: one loop is compiled for both
     begins, text = lists_text(lists, requests.edges[:, 1], requests.spans, requests.text)
     return NewDecisions(
@@ -201,5 +204,6 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
         text.tobytes(),
         begins.tolist(),
         propensities,
-        pack_bodies(sent, requests, lists, propensities, covered),
+        pack_bodies(sent, requests, lists, propensities, covered, placements),
+        placements,
     )

@@ -74,6 +74,7 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
             for given, lists in {(body.given, len(body.table) // body.width // m) for body in bodies}:
                 there = range(lists) if given is None else np.frombuffer(given, np.uint16).tolist()
                 chosen = [i for i in chosen if i in there]
+    stated: bool | None = None  # whether the first rounds, and so all, say where items could have been
     for start, stop, rows, bodies in blocks():
         keys = [np.array([str(key) for key in body.all_keys()], dtype=object) for body in bodies]
         numbers = np.array([row.number for row in rows])
@@ -81,7 +82,7 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
             rewards = np.zeros((stop - start, m))
             for number, place, value in journal.rewards(experiment.id, start, stop):
                 rewards[number - start, place] = value
-            yield {
+            columns = {
                 "id": numbers,
                 "epoch": np.array([row.epoch for row in rows]),
                 "context": numbers,
@@ -91,12 +92,23 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
                 "rewards": list(rewards[numbers - start]),
                 "propensities": [np.frombuffer(body.propensities, np.float64) for body in bodies],
             }
+            stated = any(body.placements for body in bodies) if stated is None else stated
+            yield {**columns, **(_placements(bodies) if stated else {})}
         else:
             tables = [
                 mine[filled(*body.rows(m), len(running.reader.names), running.reader.fallback)[chosen]]
                 for body, mine in zip(bodies, keys, strict=True)
             ]
             yield _wide(numbers, [spec.candidates[i] for i in chosen], tables)
+
+
+def _placements(bodies: list[Body]) -> dict[str, Any]:
+    """Of each shown item, one after the other, the probability of each place."""
+    found = []
+    for body in bodies:
+        q = np.frombuffer(body.propensities, np.float64)
+        found.append(body.of_places().ravel() if body.placements else np.repeat(q / len(q), len(q)))
+    return {"placements": found}
 
 
 def _wide(numbers: NDArray[np.int64], names: list[str], tables: list[NDArray[Any]]) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class NewDecisions:
         (n, m), of which the first ones are for the items.
     bodies:
         What else is kept; see `comband.serve.requests`.
+    placements:
+        (n, m, m) of each shown item, the probability of each place; None where lists are in random order.
     """
 
     experiment: int
@@ -93,6 +95,7 @@ class NewDecisions:
     begins: Sequence[int]
     propensities: NDArray[np.float64]
     bodies: Sequence[bytes]
+    placements: NDArray[np.float64] | None = None
 
     def some(self, chosen: Sequence[int]) -> NewDecisions:
         """Some of them."""
@@ -107,6 +110,7 @@ class NewDecisions:
             [0, *accumulate(map(len, texts))],
             self.propensities[list(chosen)],
             [self.bodies[i] for i in chosen],
+            None if self.placements is None else self.placements[list(chosen)],
         )
 
     def runs(self, key: int, now: int) -> Iterator[tuple[Any, ...]]:

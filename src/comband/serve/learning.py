@@ -357,6 +357,7 @@ def learn_block(
             epochs=np.full(len(here), epoch),
             contexts=np.array([rows[i].number for i in here]),
             covered=np.array([bodies[i].covered for i in here]),
+            placements=np.stack([bodies[i].of_places() for i in here]) if bodies[here[0]].placements else None,
         )
         learner.tell(learner.adopt(drawn), rewards[here])
     at_the_end = lists[-_SHARES:]

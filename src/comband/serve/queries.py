@@ -134,6 +134,7 @@ class Queries:
             "epoch": found[0].epoch,
             "items": items,
             "propensities": np.frombuffer(body.propensities, np.float64)[: len(items)].tolist(),
+            "placements": body.of_places(len(items)).tolist(),
             "rewards": [(items[place], value) for _, place, value in rewards],
             "settled": number < self._journal.counts(experiment.id)[1],
         }

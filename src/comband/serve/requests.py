@@ -389,6 +389,7 @@ class Body(msgspec.Struct, array_like=True):
     given: bytes | None  # (G,) uint16 of the candidates whose lists follow; None: the first G
     width: int  # bytes for the number of a key
     table: bytes  # (G, m)
+    placements: bytes = b""  # (m, m) float64, of each shown item in each place; empty: in random order
 
     def all_keys(self) -> list[str | int]:
         """What the numbers stand for."""
@@ -398,6 +399,13 @@ class Body(msgspec.Struct, array_like=True):
         """What was shown."""
         keys = self.all_keys()
         return [keys[i] for i in np.frombuffer(self.shown, np.int32).tolist() if i >= 0]
+
+    def of_places(self, n: int | None = None) -> NDArray[np.float64]:
+        """Of the first n shown items (all of them), the probability of each place, (n, m); (0, 0) if none is stated."""
+        m = len(self.propensities) // 8
+        if not self.placements:
+            return np.empty((0, 0))
+        return np.frombuffer(self.placements, np.float64).reshape(m, m)[:n]
 
     def rows(self, list_size: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int32]]:
         """Candidates (None: the first ones) and their lists, as far as the plan looked at them."""
@@ -417,12 +425,14 @@ def pack_bodies(
     shown: NDArray[np.int32],
     propensities: NDArray[np.float64],
     covered: Sequence[bool],
+    placements: NDArray[np.float64] | None = None,
 ) -> list[bytes]:
-    """What is kept of each decision, with shown (n, m) and propensities (n, m): of the requests that were sent, those
-    lists that the plan looked at.
+    """What is kept of each decision, with shown (n, m), propensities (n, m) and, if they are stated, those of all
+    places (n, m, m): of the requests that were sent, those lists that the plan looked at.
     """
     m = requests.rows.shape[1]
     lists, weights = shown.tobytes(), propensities.tobytes()
+    square, of_places = 8 * m * m, b"" if placements is None else placements.tobytes()
     text, edges = requests.text.tobytes(), requests.edges.tolist()
     narrow: dict[int, bytes] = {}  # rows in so many bytes for each number
     given, bodies = requests.given, []
@@ -435,7 +445,8 @@ def pack_bodies(
         table = narrow[width][width * m * row : width * m * next_row]
         mine = (lists[4 * m * i : 4 * m * (i + 1)], weights[8 * m * i : 8 * m * (i + 1)])
         print_ = b"" if requests is sent else sent.print(i)
-        bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table)))
+        where = of_places[square * i : square * (i + 1)]
+        bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table, where)))
     return bodies
 
 

@@ -293,7 +293,14 @@ class Service:
         made = await self._decide(running, plan, self._read(running, plan, asked))
         return [
             Decision(
-                one.decision, one.request, keys_of(one.items), one.propensities, one.epoch, one.ticket, one.not_needed
+                one.decision,
+                one.request,
+                keys_of(one.items),
+                one.propensities,
+                one.epoch,
+                one.ticket,
+                one.not_needed,
+                one.placements,
             )
             for one in map(_given, made)
         ]
@@ -374,9 +381,10 @@ class Service:
         ):
             if number >= 0:
                 items = Raw(drawn.shown[drawn.begins[i] : drawn.begins[i + 1] - 1])
-                decisions.append(
-                    RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, ticket, names)
-                )
+                one = RawDecision(number, drawn.requests[i], items, weights[:sizes], drawn.epoch, ticket, names)
+                if drawn.placements is not None:
+                    one.placements = drawn.placements[i, :sizes].tolist()
+                decisions.append(one)
             else:
                 decisions.append(self._known(others[i], requests, i - first, names, seed))
         self.counts["decisions"] += n
@@ -401,7 +409,9 @@ class Service:
         items = body.items()
         propensities = np.frombuffer(body.propensities, np.float64)[: len(items)].tolist()
         [ticket] = tickets_of(seed, [made.number])
-        return RawDecision(made.number, made.request, Raw(as_json(items)), propensities, made.epoch, ticket, idle)
+        placements = body.of_places(len(items)).tolist()
+        text = Raw(as_json(items))
+        return RawDecision(made.number, made.request, text, propensities, made.epoch, ticket, idle, placements)
 
     async def reward(self, name: str, posts: Sequence[RewardPost]) -> RewardReceipt:
         """Rewards; durable when this returns."""

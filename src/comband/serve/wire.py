@@ -138,7 +138,8 @@ DecisionRequests = DecisionRequest | Annotated[list[DecisionRequest], Meta(min_l
 
 class Decision(Struct, omit_defaults=True):
     """What to show, in this order, and with what probability each item came to be in the list; in an experiment whose
-    places are pairs, to be in its place. `ticket` may stand for the number when rewards are posted.
+    places are pairs, to be in its place. `placements`, of each item the probability of each place, are there where
+    lists are not in random order. `ticket` may stand for the number when rewards are posted.
     """
 
     decision: int
@@ -148,6 +149,7 @@ class Decision(Struct, omit_defaults=True):
     epoch: int
     ticket: str
     not_needed: list[str] = []
+    placements: list[list[float]] = []
 
 
 class RefusedRequest(Struct):
@@ -177,6 +179,7 @@ class RawDecision(Struct, omit_defaults=True):
     epoch: int
     ticket: str
     not_needed: list[str] = []
+    placements: list[list[float]] = []
 
 
 class RawDecisions(Struct, omit_defaults=True):
@@ -513,6 +516,7 @@ class Shown(Struct, kw_only=True):
     propensities: list[float]
     rewards: list[tuple[str | int, float]]
     settled: bool
+    placements: list[list[float]] = []
 
 
 class FieldChanged(Struct, kw_only=True):

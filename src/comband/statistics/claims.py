@@ -20,7 +20,7 @@ from comband.policies.reading import reading_of
 
 Run = TypeVar("Run")
 HOLDS = ""
-READINGS = frozenset({"factors", "pairs", "totals", "gaps", "cover"})  # see `reading_options`
+READINGS = frozenset({"factors", "pairs", "totals", "gaps", "cover", "natural order"})  # see `reading_options`
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from comband.explore.explorers.mixture import (
     UniformListsExploration,
     UniformMixtureExploration,
 )
+from comband.explore.explorers.natural import NaturalExamination, NaturalExplorer
 from comband.explore.explorers.own_lists import OwnListExploration, OwnListExplorer
 from comband.explore.explorers.placed import ExaminationExplorer, PairExplorer
 from comband.explore.explorers.recent import RecentContexts
@@ -38,6 +39,8 @@ __all__ = [
     "MidzunoExploration",
     "MidzunoExplorer",
     "MixtureExplorer",
+    "NaturalExamination",
+    "NaturalExplorer",
     "OwnListExploration",
     "OwnListExplorer",
     "PairExplorer",

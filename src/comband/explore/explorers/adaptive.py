@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,16 @@ from numpy.typing import NDArray
 from comband.explore.explorers.base import Explorer, Standing
 from comband.explore.explorers.disagreement import DisagreementExplorer
 from comband.explore.explorers.mixture import mixture_explorer
+from comband.explore.explorers.natural import NaturalExamination, NaturalExplorer
 from comband.explore.explorers.placed import ExaminationExplorer, PairExplorer
 from comband.page.problem import check_count
 
 _SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
 _LOWER_SHARES = (0.5, 0.35)  # with places, where few candidates are left: stakes are far below what that allows
 _FEW = 16  # candidates for which these are weighed; among more the bound on the stakes decides
+_NATURAL_SHARE, _OWN_SHARE = 0.75, 0.85  # in natural order, without and with own lists
+# The share of lists in random order, by which it is seen what places do: more of them at first.
+_SHUFFLED_AT_FIRST, _SHUFFLED_ROUNDS, _SHUFFLED = 0.2, 2000, 0.05
 _UNCOVERED_COST = 0.05  # uncovered contexts may cost this share of epsilon
 _FRONT_RUNNERS = 64  # candidates whose lists are mixed in while there are too many to ask them all
 _LISTS_AT_FIRST = 0.5  # share of uniform lists in that time
@@ -64,8 +69,10 @@ class DisagreementExploration:
             floor = standing.exposure * _LISTS_AT_FIRST
             weights /= 1 - floor
             return mixture_explorer(standing.policies, candidates, weights=weights, floor=floor, problem=problem)
+        own = _own_lists(standing) if standing.reading.own_lists else None
+        if standing.reading.natural and own is not None:
+            return _natural(standing, _NATURAL[standing.reading.KIND], own)
         reading = _EXPLORERS.get(standing.reading.KIND, DisagreementExplorer)
-        own = _own_lists(standing) if standing.reading.OWN_LISTS else None
         room, needed = reading.room(standing)[0], room_needed(standing, reading)
 
         def explorer(share: float) -> DisagreementExplorer:
@@ -80,11 +87,47 @@ class DisagreementExploration:
                 memory=standing.recent.events,
             )
 
-        usual = explorer(_SHARE)
-        if standing.forecast is None or standing.reading.SETS or len(candidates) > _FEW:
-            return usual
-        return min([usual, *(explorer(share) for share in _LOWER_SHARES)], key=standing.forecast)
+        return _best(standing, explorer, _SHARE)
 
+
+def _best(standing: Standing, explorer: Callable[[float], DisagreementExplorer], usual: float) -> DisagreementExplorer:
+    """The explorer with the usual share of the largest floor, or, where few candidates are left and places matter, with
+    the one that is forecast to take the fewest rounds.
+    """
+    first = explorer(usual)
+    if standing.forecast is None or standing.reading.SETS or len(standing.candidates) > _FEW:
+        return first
+    return min([first, *(explorer(share) for share in _LOWER_SHARES)], key=standing.forecast)
+
+
+def _natural(standing: Standing, kind: type[NaturalExplorer], own: NDArray[np.float64]) -> DisagreementExplorer:
+    """Lists in natural order, but for a share in random order."""
+    shuffled = _SHUFFLED_AT_FIRST if standing.rounds < _SHUFFLED_ROUNDS else _SHUFFLED
+    needed = room_needed(
+        standing,
+        kind,
+        lambda lists: kind.needed_with(lists, standing.leader, standing.problem, own=own, shuffled=shuffled),
+        drawn=1 - float(own.sum()),
+    )
+
+    def explorer(share: float) -> DisagreementExplorer:
+        return kind(
+            standing.policies,
+            standing.candidates,
+            leader=standing.leader,
+            attention=standing.need / (standing.epsilon + standing.gaps) ** 2,
+            smallest_disputed=smallest_disputed(1.0, needed, share),
+            problem=standing.problem,
+            own=own,
+            shuffled=shuffled,
+            key=standing.rounds,
+            memory=standing.recent.events,
+        )
+
+    return _best(standing, explorer, _SHARE if standing.reading.SETS else (_OWN_SHARE if own.any() else _NATURAL_SHARE))
+
+
+_NATURAL: dict[str, type[NaturalExplorer]] = {"items": NaturalExplorer, "factors": NaturalExamination}
 
 _EXPLORERS: dict[str, type[DisagreementExplorer]] = {
     "factors": ExaminationExplorer,
@@ -111,14 +154,24 @@ def smallest_disputed(room: float, needed: float, share: float = _SHARE) -> floa
     return min(share * room / needed, room / (needed + min(needed, room)), 1.0)
 
 
-def room_needed(standing: Standing, reading: type[DisagreementExplorer] = DisagreementExplorer) -> float:
-    """For how much a context must have room, so that nearly all have."""
+def room_needed(
+    standing: Standing,
+    reading: type[DisagreementExplorer] = DisagreementExplorer,
+    needed: Callable[[NDArray[np.int32]], NDArray[np.float64]] | None = None,
+    *,
+    drawn: float = 1.0,
+) -> float:
+    """For how much a context must have room, so that nearly all have; `drawn` is the share of rounds that have any."""
     least, certain = reading.room(standing)
+    certain /= drawn
+    if needed is None:
+
+        def needed(lists: NDArray[np.int32]) -> NDArray[np.float64]:
+            return reading.needed(lists, standing.leader, standing.problem)
+
     if len(standing.recent) == 0 or certain <= 0:
         return max(certain, least)
-    counts = standing.recent.counts(
-        standing.candidates, lambda lists: reading.needed(lists, standing.leader, standing.problem)
-    )
+    counts = standing.recent.counts(standing.candidates, needed)
     # An uncovered round counts as if the rival had earned ρ.
     share = _UNCOVERED_COST * standing.epsilon / standing.problem.max_reward
     if len(counts) * share > 1:

@@ -30,7 +30,7 @@ from comband.policies.sparse import SparsePropensities, sorted_actions
 # the leader falls behind (six tenths took as many rounds to a certificate as three), the second so that values can be
 # estimated.
 _LEADER_SHARE = 0.6
-_UNDISPUTED = 0.05
+UNDISPUTED = 0.05
 
 
 @register
@@ -108,7 +108,7 @@ class DisagreementExplorer(StoredExplorer):
         drawn = 1 - float(self.own.sum())
         self._smallest_disputed, self.smallest_disputed = smallest_disputed, drawn * smallest_disputed
         self.random_order = True
-        of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(_UNDISPUTED, smallest_disputed)
+        of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
         self.smallest = drawn * float(self._lowest.min())
         self.smallest_of_leader = drawn * of_leader
@@ -131,9 +131,9 @@ class DisagreementExplorer(StoredExplorer):
             covered = np.concatenate([x[2] for x in parts])
         if not self.policies.has_gaps and (lists < 0).any():
             raise InputError("some lists came out too short: the candidates' lists must hold different actions.")
-        if not propensities.all():
-            refuse_propensities(propensities)
-        decisions = Decisions.unsigned(first_id, lists, propensities, epoch=epoch, contexts=X, covered=covered)
+        decisions = self._decisions(first_id, lists, propensities, epoch=epoch, contexts=X, covered=covered)
+        if not decisions.propensities.all():
+            refuse_propensities(decisions.propensities)
         return Drawn(decisions, (kept[0] if len(kept) == 1 else np.concatenate(kept)) if kept else None)
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -153,7 +153,7 @@ class DisagreementExplorer(StoredExplorer):
         for mine, places, predicted in self._lists_of(events, chosen, keep=False):
             actions = events.actions[chosen[mine], None]
             rows = predicted if len(places) == len(predicted) else predicted[places]  # one event in each context
-            result[mine] = self._kernel(rows, None, actions)[3][:, 0]
+            result[mine] = self._of_asked(self._kernel(rows, None, actions)[3])[:, 0]
         return result
 
     def propensities_of(self, X: Contexts, items: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -168,7 +168,7 @@ class DisagreementExplorer(StoredExplorer):
         result = np.empty(asked.shape)
         for rows in self._row_blocks(n):
             block = asked[rows]
-            result[rows] = self._kernel(self._predict(take_contexts(X, rows)), None, block)[3]
+            result[rows] = self._of_asked(self._kernel(self._predict(take_contexts(X, rows)), None, block)[3])
         return result
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
@@ -177,7 +177,7 @@ class DisagreementExplorer(StoredExplorer):
         for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
             predicted = self._predict(take_contexts(X, rows))
             listed = self._listed(predicted)
-            values, nothing = self._kernel(predicted, None, listed)[3], np.zeros(len(predicted))
+            values, nothing = self._of_asked(self._kernel(predicted, None, listed)[3]), np.zeros(len(predicted))
             parts.append(SparsePropensities.of_sorted(self.problem.n_actions, listed, values, nothing))
         return SparsePropensities.concat(parts)
 
@@ -228,6 +228,23 @@ class DisagreementExplorer(StoredExplorer):
         """How much each context of lists (n, S, m) needs."""
         few = Numbered(lists, nothing_asked(len(lists)), problem.n_actions)
         return np.asarray(disputed_counts(few.lists, leader, few.n_actions), dtype=np.float64)
+
+    def _decisions(
+        self,
+        first_id: int,
+        lists: NDArray[np.int32],
+        drawn_with: NDArray[np.float64],
+        *,
+        epoch: int,
+        contexts: Contexts,
+        covered: NDArray[np.bool_],
+    ) -> Decisions:
+        """What was drawn; `drawn_with` is the second part of what `_kernel` gives."""
+        return Decisions.unsigned(first_id, lists, drawn_with, epoch=epoch, contexts=contexts, covered=covered)
+
+    def _of_asked(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Propensities (n, k) in the last part of what `_kernel` gives."""
+        return found
 
     def _row_blocks(self, n: int) -> list[slice]:
         return row_blocks(n, len(self.candidates), self.problem.list_size)

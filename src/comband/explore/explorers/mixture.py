@@ -65,7 +65,8 @@ class MixtureExplorer:
         self._given = np.asarray(weights, dtype=np.float64)
         self.mixture = mixture = Mixture(policies, self._given, problem=problem, floor=floor)
         self.candidates = candidates
-        self.random_order = not isinstance(policies, PlacedPolicies)
+        self.random_order = not (isinstance(policies, PlacedPolicies) or reading_of(problem).natural)
+        self.natural_order = reading_of(problem).natural
         self._own = bool(np.isin(mixture.support, candidates).all())
         self._weights = mixture.weights[candidates]
         share = (1 - mixture.floor) * float(self._weights.min())
@@ -141,10 +142,10 @@ class MixtureExplorer:
 
 @register
 class ExaminedMixture:
-    """The lists of a `Mixture` in random order, where places are examined by factors θ.
+    """The lists of a `Mixture`, where places are examined by factors θ.
 
-    Rewards speak of pairs of item and place, see `comband.page.places`: (y, k) has the "propensity" Q(x, y)·(Θ/m)/θ_k,
-    and an m-th of it for each of the m pairs that share a reward.
+    Rewards speak of pairs of item and place, see `comband.page.places`: (y, k) has the "propensity" e(x, y)/θ_k, which
+    is Q(x, y)·(Θ/m)/θ_k in random order, and an m-th of it for each of the m pairs that share a reward.
 
     Parameters
     ----------
@@ -168,19 +169,22 @@ class ExaminedMixture:
 
     KIND: ClassVar[str] = "examined mixture"
     FROM_FACTORS: ClassVar[bool] = True
-    random_order = True
 
     def __init__(self, mixture: MixtureExplorer, *, problem: Problem) -> None:
         self._sets = mixture
         self.candidates = mixture.candidates
         self._m = problem.list_size
         theta = factors_of(problem)
-        self._per_place = theta.mean() / theta
+        self._theta, self._per_place = theta, theta.mean() / theta
         self._pairs = PlacedPolicies(mixture.mixture.policies, self._m)
-        self.smallest = self.smallest_disputed = mixture.smallest * float(self._per_place.min())
+        self.random_order, self.natural_order = mixture.random_order, mixture.natural_order
+        # Of a list in random order; one that is shown as it is has every item where its candidate has it.
+        even = mixture.smallest if self.random_order else mixture.mixture.floor * problem.uniform_propensity
+        least = mixture.smallest - even + even * float(self._per_place.min())
+        self.smallest = self.smallest_disputed = least
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
-        """A list for each context, in random order."""
+        """A list for each context."""
         return self._sets.draw(X, rng, first_id=first_id, epoch=epoch)
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -195,6 +199,9 @@ class ExaminedMixture:
         """As for `divisors`, computed anew."""
         X, actions = take_contexts(events.contexts, events.rows[chosen]), events.actions[chosen]
         listed = np.ascontiguousarray(actions[:, None] // self._m)
+        if not self.random_order:
+            e = self._sets.mixture.placements_of(X, listed)[:, 0] @ self._theta
+            return np.asarray(e / self._theta[actions % self._m] / self._m)
         q = self._sets.mixture.inclusion(X, listed)[:, 0]
         return np.asarray(q * self._per_place[actions % self._m] / self._m)
 
