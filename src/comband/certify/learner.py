@@ -22,7 +22,7 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.recording import Recording
-from comband.certify.spec import Spec, check_guarded, exploration_of
+from comband.certify.spec import Spec, check_guarded, check_recorded, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
 from comband.learners.ledger import Admission
@@ -107,6 +107,7 @@ class CertifyingLearner(Selector):
         CERTIFICATE.check(self.options())
         recorded = None
         if spec.audited is not None:
+            check_recorded(spec, problem)
             recorded = Recording(problem, spec, policies, secret=self._rng.bytes(SECRET_BYTES))
         if spec.metrics:
             check_guarded(spec, problem)

@@ -337,13 +337,27 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
             "metrics are values of shown items, and this problem's feedback is the total of a list, of which no item "
             'tells its part: leave metrics out, or state feedback="items".'
         )
+    if reading_of(problem).natural:
+        raise InputError(
+            'order="natural" has not been proved together with metrics, whose bounds are those of lists in random '
+            "order: leave one of them out."
+        )
     for name, used in (("recent", spec.recent is not None), ("open_field", spec.open_field)):
         if used:
             raise InputError(
                 f"{name} has not been proved together with metrics, whose accounts follow the lead from the first "
                 "round on among the candidates of the start: leave one of them out."
             )
-    if spec.audited is not None:
+
+
+def check_recorded(spec: Spec, problem: Problem) -> None:
+    """Refuse what the record that others check does not hold."""
+    if reading_of(problem).natural:
+        raise InputError(
+            'the record that others check (audited) holds no probabilities of places, which order="natural" needs: '
+            "leave audited or order out."
+        )
+    if spec.metrics:
         raise InputError(
             "the record that others check (audited) holds one reward per item, and no further metrics: leave audited "
             "or metrics out."
