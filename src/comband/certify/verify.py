@@ -2,7 +2,7 @@
 """Checks a certificate with the standard library and numpy alone: `python verify.py CERTIFICATE.zip [--head HASH …]`.
 
 HASH are heads of the chain that were published while the experiment ran: nothing before them was changed since.
-Written from docs/certificate_format.md, whose letters it uses; shares no code with what writes certificates.
+docs/certificate_format.md defines what it checks, in the same letters; it shares no code with what writes certificates.
 """
 
 import argparse
