@@ -9,6 +9,7 @@ from functools import reduce
 from itertools import pairwise
 from operator import add
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.certify.guardrails import Guardrails
 from comband.page.metrics import Metric
 from tests.certify.test_twin import BATCH, LEARNERS, LISTS, PROBLEM, RARE, K, M, assert_same, contexts, rewards_for
 from tests.certify.twin_metrics import GuardedTwin
@@ -140,6 +142,22 @@ def compare(learner: cb.certify.CertifyingLearner, twin: GuardedTwin) -> None:
         for v, which in ((low, 0), (high, 1)):
             if abs(v) < twin.rho:
                 np.testing.assert_allclose(twin.lift_wealths(one, v)[which], threshold, rtol=1e-9)
+
+
+def test_no_more_moves_along_than_is_left_and_was_paid_in() -> None:
+    leaders: Any = [SimpleNamespace(leader=1), SimpleNamespace(leader=2), SimpleNamespace(leader=1)]
+    guardrails = Guardrails(METRICS, PROBLEM, 3, 0, leaders)
+    guardrails.begin(0, [])
+    assert_same(guardrails.deposits, [0, 1 / 2, 0])
+    guardrails.accounts[0, 1] -= np.log(4)  # by one metric three quarters are lost, by the other nothing
+    guardrails.begin(1, [0])
+    assert_same(guardrails.deposits, [0, 1 / 2 - 1 / 8, 1 / 6 + 1 / 8])
+    assert_same(np.exp(guardrails.accounts[:, 1]).sum(axis=1), [0, 3 / 8])
+    assert_same(np.exp(guardrails.accounts[:, 2]).sum(axis=1), [1 / 6 + 1 / 8] * 2)
+    guardrails.accounts[:, 2] += np.log(100)  # what was won stays
+    guardrails.begin(2, [0, 0])
+    assert_same(guardrails.deposits, [0, 1 / 2 + 1 / 6, 0])
+    assert_same(np.exp(guardrails.accounts[:, 2]).sum(axis=1), [99 * (1 / 6 + 1 / 8)] * 2)
 
 
 FAST = ("AdaptiveComband", "ABTest")

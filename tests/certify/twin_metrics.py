@@ -192,6 +192,8 @@ class GuardedTwin(Twin):
         for old in self.order:
             if old != new and self.deposit.get(old, 0.0) > 0:
                 y = min(float(self.A[old].sum(axis=1).min()), self.deposit[old])
+                if y == 0:
+                    continue
                 self.A[old] *= 1 - y / self.A[old].sum(axis=1, keepdims=True)
                 self.deposit[old] -= y
                 paid += y

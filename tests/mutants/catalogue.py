@@ -59,6 +59,7 @@ BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_th
 VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
 METRICS = "tests/certify/test_twin_metrics.py::test_all_evidence_is_that_of_the_twin[AdaptiveComband]"
 RAILS = "tests/statistics/test_guardrails.py"
+PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- certificates that others can check --------------------------------------------------------------------------
@@ -2225,14 +2226,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "min(float(np.exp(min(whole.min(), 0.0))), float(self.deposits[old]))",
         "float(self.deposits[old])",
         "what was lost by bets moves along with the lead all the same",
-        (METRICS,),
+        (PURSE,),
     ),
     Mutant(
         "certify/guardrails.py::Guardrails.begin",
         "self.deposits[old] -= part",
         "self.deposits[old] -= 0 * part",
         "a deposit moves along and stays",
-        (METRICS,),
+        (PURSE,),
     ),
     Mutant(
         "statistics/guardrails.py::Rail.bound",
