@@ -58,13 +58,17 @@ def given(learner: cb.Learner) -> tuple[cb.PolicySet, ...]:
 
 
 def says(state: storage.State) -> str:
-    """All but the number that every copy draws anew for the decisions it will make, and which guards began anew."""
+    """All but the number that every copy draws anew for the decisions it will make, and which guards began anew. Files
+    from before 18 November 2026 have rewarded rounds in the order in which they were told.
+    """
     ledger, learnt = state["ledger"], state["learnt"]
     if "watch" in learnt:
         state = {**state, "learnt": {**learnt, "watch": {**learnt["watch"], "anew": []}}}
     made = ledger["makers"]["starts"] < ledger["issued"]
     makers = {name: part[made] for name, part in ledger["makers"].items()}
-    return text({**state, "ledger": {**ledger, "makers": makers}})
+    order = np.argsort(ledger["rewarded"]["ids"], kind="stable")
+    rewarded = {name: part[order] for name, part in ledger["rewarded"].items()}
+    return text({**state, "ledger": {**ledger, "makers": makers, "rewarded": rewarded}})
 
 
 def use(learner: cb.Learner) -> None:
