@@ -45,7 +45,7 @@ def test_lists_state_their_places_and_a_saved_learner_goes_on(
     X = world.sample(50, rng).contexts
     one, other = learner.ask(X), again.ask(X)
     np.testing.assert_array_equal(one.lists, other.lists)
-    np.testing.assert_array_equal(one.placements, other.placements)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.placements, other.placements)
 
 
 def test_visitors_who_do_not_take_part_see_the_page_of_production() -> None:
@@ -101,13 +101,14 @@ def test_estimates_are_unbiased_by_enumeration(places: Any, share: float) -> Non
 
 
 def test_what_does_not_go_with_natural_order_is_refused() -> None:
-    for words, stated in (
+    wrong: Any
+    for words, wrong in (
         ("leave order='natural' out", {"places": "pairs"}),
         ("rewards of single items", {"feedback": "total"}),
         ("order must be", {"order": "sorted"}),
     ):
         with pytest.raises(cb.InputError, match=words):
-            cb.Problem(20, 3, **{"order": "natural", **stated})  # type: ignore[arg-type]
+            cb.Problem(20, 3, **{"order": "natural", **wrong})
     problem, _, policies = shop(None)
     for make in (
         lambda: cb.PacComband(problem, policies, n_explore=9, n_estimate=9),
