@@ -101,13 +101,14 @@ def test_estimates_are_unbiased_by_enumeration(places: Any, share: float) -> Non
 
 
 def test_what_does_not_go_with_natural_order_is_refused() -> None:
-    for words, stated in (
+    wrong: Any
+    for words, wrong in (
         ("leave order='natural' out", {"places": "pairs"}),
         ("rewards of single items", {"feedback": "total"}),
         ("order must be", {"order": "sorted"}),
     ):
         with pytest.raises(cb.InputError, match=words):
-            cb.Problem(20, 3, **{"order": "natural", **stated})  # type: ignore[arg-type]
+            cb.Problem(20, 3, **{"order": "natural", **wrong})
     problem, _, policies = shop(None)
     for make in (
         lambda: cb.PacComband(problem, policies, n_explore=9, n_estimate=9),
