@@ -45,7 +45,7 @@ def test_lists_state_their_places_and_a_saved_learner_goes_on(
     X = world.sample(50, rng).contexts
     one, other = learner.ask(X), again.ask(X)
     np.testing.assert_array_equal(one.lists, other.lists)
-    np.testing.assert_array_equal(one.placements, other.placements)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.placements, other.placements)
 
 
 def test_visitors_who_do_not_take_part_see_the_page_of_production() -> None:
