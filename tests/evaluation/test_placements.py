@@ -292,3 +292,33 @@ def test_events_carry_placements_too() -> None:
     whole = cb.evaluate(rounds, policies, max_reward=M, min_propensity=0.05, places=FACTORS)
     events = cb.evaluate(rounds.events(), policies, max_reward=M, min_propensity=0.05, places=FACTORS)
     assert [c.value for c in events.candidates] == [c.value for c in whole.candidates]
+
+
+@pytest.mark.parametrize("places", [None, FACTORS])
+def test_an_exported_log_says_what_the_learner_says(places: Any, tmp_path: Path) -> None:
+    """A run in natural order: values by `evaluate`, from memory and from a file, are the learner's own."""
+    rng = np.random.default_rng(0)
+    relevance = rng.dirichlet(np.full(12, 0.5), size=20) * 0.9
+    scores = np.log(relevance + 0.01) + rng.standard_normal((5, 20, 12))
+    lists = np.argsort(-scores, axis=2)[:, :, :M].astype(np.int32)
+    problem = cb.Problem(12, M, 1, places=places, order="natural")
+    policies = cb.PolicySet.from_lists(lists, problem)
+    learner = cb.AdaptiveComband(problem, policies, epsilon=1e-3, first_epoch=200, seed=1)
+    parts = []
+    for _ in range(12):
+        x = rng.integers(20, size=100)
+        decisions = learner.ask(x)
+        wanted = (rng.random(100)[:, None] >= np.cumsum(relevance, axis=1)[x]).sum(axis=1)
+        rewards = (decisions.lists == wanted[:, None]) * (rng.random((100, M)) < np.array(FACTORS))
+        parts.append(cb.Rounds(decisions, rewards.astype(float)))
+        learner.tell(decisions, parts[-1].rewards)
+    log = parts[0]
+    for part in parts[1:]:
+        log = log + part
+    found, own = cb.evaluate(log, policies, max_reward=1, places=places), learner.result()
+    assert {c.name: c.value for c in found.candidates}[own.name] == pytest.approx(own.value, rel=1e-12)
+    cb.write_rounds(log, tmp_path / "log.parquet")
+    cb.write_candidates(policies, np.arange(20), tmp_path / "lists.parquet")
+    candidates = cb.read_candidates(tmp_path / "lists.parquet")
+    read = cb.evaluate_log(cb.read_log(tmp_path / "log.parquet", candidates, sparsity=1, places=places)).evaluation
+    assert {c.name: c.value for c in read.candidates} == pytest.approx({c.name: c.value for c in found.candidates})
