@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 import comband as cb
+from comband.certify.blocks import Block
 from comband.certify.epochs import Epochs
-from comband.certify.evidence import Block, Evidence
+from comband.certify.evidence import Evidence
 from tests.learners.small_worlds import small_world
 from tests.states import plain
 

@@ -56,8 +56,8 @@ class TwoShops:
         return np.asarray(np.array([0.15, 0.20]) / 3 * THETA.sum())
 
 
-def play(places: Any, kind: Any, seed: int, **options: Any) -> tuple[cb.Selection, Any]:
-    world = TwoShops(cb.Problem(20, 3, 1, places=places))
+def play(places: Any, kind: Any, seed: int, order: Any = None, **options: Any) -> tuple[cb.Selection, Any]:
+    world = TwoShops(cb.Problem(20, 3, 1, places=places, order=order))
     policies = cb.PolicySet.from_lists(world.lists, cb.Problem(20, 3, 1), names=["A", "B"])
     learner = kind(world.problem, policies, epsilon=0.01, max_rounds=100_000, seed=seed, **options)
     return cb.run(learner, world, batch_size=200, seed=seed + 10_000).result, learner
@@ -90,6 +90,13 @@ def test_the_better_shop_is_certified_in_a_thousand_runs(reading: str) -> None:
         silent += reading == "shuffled" and not result.warnings
     print(f"{reading}: {wrong} wrong of 1,000, without an alarm {silent}")
     assert wrong <= most_allowed(1000)
+
+
+@pytest.mark.parametrize("seeds", [8, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_better_shop_is_certified_in_natural_order(seeds: int) -> None:
+    wrong = sum(play(tuple(THETA), cb.AdaptiveComband, seed, "natural")[0].best.name != "B" for seed in range(seeds))
+    print(f"natural order, factors: {wrong} wrong of {seeds:,}")
+    assert wrong <= most_allowed(seeds)
 
 
 def test_a_guard_that_comes_late_says_what_it_could_have_seen_and_goes_on() -> None:
@@ -320,6 +327,13 @@ def test_the_place_guard_looks_at_what_decisions_state(reading: str) -> None:
     assert silent.places.n_rounds == 0
 
 
+NATURAL: dict[str, dict[str, Any]] = {  # lists in natural order, by factors or where places do not matter
+    "natural": {},
+    "natural, own lists": {"objective": "reward"},
+    "natural, production's page": {"exposure": 0.5},
+}
+
+
 def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> bool | None:
     """Whether any claim after any batch was wrong in a small world with places; None if nothing was certified."""
     rng = np.random.default_rng([seed, 78])
@@ -334,13 +348,21 @@ def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> boo
     if places == "pairs" and kind == "pairs":
         chances = relevance[:, :, None] * rng.uniform(0.2, 1.0, size=(contexts, K, m))
     values = np.stack([chances[np.arange(contexts)[:, None], rows, np.arange(m)].sum(axis=1) for rows in lists]).mean(1)
-    stated = tuple(theta) if places == "factors" else places
-    problem = cb.Problem(K, m, 1, places=stated)
+    natural = places in NATURAL
+    stated = tuple(theta) if places == "factors" or natural else places
+    if natural and kind == "flat":
+        stated = None  # places do not matter, and that is said
+    problem = cb.Problem(K, m, 1, places=stated, order="natural" if natural else None)
     policies = cb.PolicySet.from_lists(lists, problem)
+    options = dict(NATURAL.get(places, {}))
+    if "exposure" in options:
+        options["production"] = policies.names[0]
     # So that most runs end with a certificate. What is checked after every batch is the epsilon claimed by then,
     # whatever epsilon was asked for.
     epsilon = 0.1 if places == "pairs" else 0.05
-    learner = cb.AdaptiveComband(problem, policies, epsilon=epsilon, first_epoch=100, max_rounds=max_rounds, seed=seed)
+    learner = cb.AdaptiveComband(
+        problem, policies, epsilon=epsilon, first_epoch=100, max_rounds=max_rounds, seed=seed, **options
+    )
     while not learner.done:
         n = max(50, learner.rounds // 8)
         x = rng.integers(contexts, size=n)
@@ -360,17 +382,17 @@ def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> boo
 WORLDS = ["good", "random", "orders", "flat"]
 
 
-@pytest.mark.parametrize("places", ["factors", "pairs"])
+@pytest.mark.parametrize("places", ["factors", "pairs", *NATURAL])
 def test_claims_with_places_are_rarely_wrong(places: str) -> None:
     runs = [ever_wrong(places, kind, seed, max_rounds=1500) for kind in WORLDS for seed in range(8)]
     assert runs.count(True) <= most_allowed(len(runs))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("places", ["factors", "pairs"])
+@pytest.mark.parametrize("places", ["factors", "pairs", *NATURAL])
 @pytest.mark.parametrize("kind", [*WORLDS, "pairs"])
 def test_wrong_claims_with_places_stay_below_delta(places: str, kind: str) -> None:
-    if (places, kind) == ("factors", "pairs"):
+    if places != "pairs" and kind == "pairs":
         pytest.skip("no factors hold there")
     runs = [ever_wrong(places, kind, seed) for seed in range(1000)]
     print(f"{places}, {kind}: {runs.count(True)} of 1,000 ever wrong, {runs.count(False)} certified and right")

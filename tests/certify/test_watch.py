@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import comband as cb
 from comband.certify import CertifyingLearner
-from comband.certify.evidence import Block
+from comband.certify.blocks import Block
 from comband.certify.notifications import Asked, Began, BuiltInGuard, Entered, Guard, Moment, Told, Unanswered, Watched
 from comband.certify.watch import BUILT_IN, ChangeGuard, Watch, watch_schema
 from comband.explore.explorers import ArmsExploration, UniformListsExploration

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.certify.blocks import Block
+from comband.certify.epochs import Epoch
 from comband.certify.event_store import EventStore, Propensities
 from comband.page.metrics import Metric
 from comband.page.problem import Problem
@@ -19,10 +21,6 @@ from comband.page.storage import Array, Column, Many, State, check, put_into, re
 from comband.statistics.betting import OFFSETS, STAKES, Bets
 from comband.statistics.grids import bisect, grown, log_mean_exp
 from comband.statistics.guardrails import REWARD_WEIGHT, Rail
-
-if TYPE_CHECKING:
-    from comband.certify.epochs import Epoch
-    from comband.certify.evidence import Block
 
 Floats = NDArray[np.float64]
 _BETS = len(OFFSETS)

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from comband.certify.blocks import Block
 from comband.certify.epochs import Epoch, Epochs
-from comband.certify.evidence import Block
 from comband.page.problem import Problem
 from comband.page.rounds import Decisions
 from comband.page.storage import State, Stored
