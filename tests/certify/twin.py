@@ -3,7 +3,8 @@ rewards; of the library it uses only what an epoch states before its first conte
 
     D_t(π) = X_t(π) − X_t(ℓ), or ρ where the floor was not kept;
     X_t(π) = Σ r_t(y)/Q_t(y) over items that both showed (where pairs matter: in the same place, and Q_t is that of the
-    item there), or Σ r_t(y)·θ_{k_π(y)}/(Q_t(y)·Θ/m) where places are examined;
+    item there), or Σ r_t(y)·θ_{k_π(y)}/(Q_t(y)·Θ/m) where places are examined
+    (in natural order θ_{k_π(y)}/Σ_k Q_t(y, k)·θ_k);
     log-wealth against "π exceeds ℓ by μ": log mean_j Π_t (1 − λ_j D_t) / Π_{t led by ℓ} (1 − λ_j μ).
 
 A decision counts when it and all before it are answered or overdue; an answer to one that is overdue is late. π is
@@ -195,7 +196,16 @@ class Twin:
             assert (decisions.arms[i] >= 0) == self.ab_test
             x, shown = int(np.asarray(decisions.contexts)[i]), decisions.lists[i].tolist()
             covered, arm = bool(decisions.covered[i]), int(decisions.arms[i])
-            self.asked.append(Asked(epoch, covered, arm, x, shown, decisions.propensities[i].tolist()))
+            self.asked.append(Asked(epoch, covered, arm, x, shown, self.propensities(decisions, i)))
+
+    def propensities(self, decisions: cb.Decisions, i: int) -> list[float]:
+        """Q of what was shown; where its places are stated and examined, the Q that random order would need for the same
+        examination: Σ_k Q(x, y, k)·θ_k, over the mean of θ.
+        """
+        if decisions.placements is None or self.places is None:
+            return decisions.propensities[i].tolist()
+        theta = np.array(self.places)
+        return [float(row @ theta / theta.mean()) for row in decisions.placements[i]]
 
     def tell(self, learner: cb.certify.CertifyingLearner, ids: NDArray[np.int64], rewards: Floats) -> None:
         """Answers, after which somebody looks."""

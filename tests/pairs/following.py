@@ -75,7 +75,7 @@ class PairsTwin(Twin):
                 int(decisions.arms[i]),
                 x,
                 decisions.lists[i].tolist(),
-                decisions.propensities[i].tolist(),
+                self.propensities(decisions, i),
             )
             assert (asked.arm >= 0) == self.ab_test
             self.asked.append(asked)

@@ -44,7 +44,7 @@ PREMISES: dict[str, Callable[[Run], bool]] = {
     "field": lambda run: run.plan.changes != "chosen" or run.learner.spec.open_field or not (run.came or run.withdrawn),
     "delta": _levels,
     "guards": lambda run: not run.learner.watch.warnings,
-    "places": lambda run: run.case.reading in ("items", "total"),
+    "places": lambda run: run.case.reading in ("items", "total", "natural"),
     "present": lambda run: not any(i < len(run.world.policies) for i in run.withdrawn),
     "stretches": lambda run: run.stretches == 1,
     "options": lambda run: True,

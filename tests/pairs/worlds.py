@@ -22,6 +22,8 @@ READINGS: dict[str, dict[str, Any]] = {
     "factors": {"places": (1.0, 0.5)},
     "pairs": {"places": "pairs"},
     "total": {"feedback": "total"},
+    "natural": {"order": "natural"},
+    "natural factors": {"places": (1.0, 0.5), "order": "natural"},
 }
 SLOW_ITEMS = np.arange(K) < K // 2  # whose clicks may come late, or never
 
@@ -79,7 +81,7 @@ class World:
         self.chances: Floats = rng.dirichlet(np.full(K, 0.6), size=N) * 0.8  # (N, K) of being wanted
         # (K, M): how likely an item that is wanted is clicked in a place.
         by_reading = {"factors": np.tile([1.0, 0.5], (K, 1)), "pairs": rng.random((K, M))}
-        self.seen: Floats = by_reading.get(reading, np.ones((K, M)))
+        self.seen: Floats = by_reading.get(reading.removeprefix("natural "), np.ones((K, M)))
         noise = np.geomspace(0.05, 2, FIRST + LATER)[rng.permutation(FIRST + LATER)]
         scores = self.chances + noise[:, None, None] * rng.random((FIRST + LATER, N, K))
         self._raw: Ints = np.argsort(-scores, axis=2)[:, :, :M]

@@ -368,7 +368,7 @@ def natural_lists(
                     placements[i, j, j] = 1.0
                     continue
                 a = position[shown[i, j]]
-                width = right[a] - left[a]
+                width = max(right[a] - left[a], 0.0)  # rounding may cross the ends of an empty cell
                 for k in range(wanted):
                     placements[i, j, by_place[k]] = drawn * shuffled * width / wanted
                 r = min(np.int64(left[a]), m - 1)
@@ -394,7 +394,7 @@ def natural_lists(
                 of_asked[i, k, 0], of_asked[i, k, 1] = 1.0, 1.0
             elif of_item[y, 3] > 0.0:
                 a = position[y]
-                of_asked[i, k, 0] = drawn * (right[a] - left[a]) + of_item[y, 7]
+                of_asked[i, k, 0] = drawn * max(right[a] - left[a], 0.0) + of_item[y, 7]
                 of_asked[i, k, 1] = drawn * _mass(left[a], right[a], theta, sums) + mine[a]
         union[size] = none
         for a in range(size + 1):
