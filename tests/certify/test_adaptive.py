@@ -12,7 +12,7 @@ from comband.explore.explorers import DisagreementExplorer, MixtureExplorer
 from comband.page.problem import as_generator
 from comband.statistics.grids import log_mean_exp
 from tests.learners.small_worlds import K, M, SmallWorld, small_world
-from tests.states import plain
+from tests.states import plain, text
 
 WORLD = small_world("clustered", 3)
 
@@ -186,7 +186,7 @@ def test_a_saved_learner_goes_on_watching(tmp_path: Path) -> None:
     learner.save(tmp_path / "learner")
     again = cb.AdaptiveComband.load(tmp_path / "learner", learner.policies)
     assert plain(again.queue.state()) == plain(learner.queue.state())
-    assert plain(again.watch.state()) == plain(learner.watch.state())
+    assert text(again.watch.state()) == text(learner.watch.state())
     assert again.verdict.claim() == learner.verdict.claim()
 
 
@@ -231,11 +231,11 @@ def test_a_higher_estimate_beside_the_winner_is_explained() -> None:
     results = [among_equals(seed, epsilon=0.1).result() for seed in range(12)]
     told = [str(result.verdict) for result in results if result.verdict.decided]
     others = [result for result in results if result.verdict.decided]
-    for text, result in zip(told, others, strict=True):
+    for words, result in zip(told, others, strict=True):
         higher = any(other.value > result.value for other in result.runners_up)
         guessed = result.guess is not None and result.guess.name != result.name
-        assert ("has a higher estimate" in text or "The best guess is another one" in text) == (higher or guessed)
-    assert len({"another one" in text.lower() for text in told}) == 2
+        assert ("has a higher estimate" in words or "The best guess is another one" in words) == (higher or guessed)
+    assert len({"another one" in words.lower() for words in told}) == 2
 
 
 def test_without_patience_it_waits() -> None:

@@ -199,8 +199,8 @@ class Twin:
             self.asked.append(Asked(epoch, covered, arm, x, shown, self.propensities(decisions, i)))
 
     def propensities(self, decisions: cb.Decisions, i: int) -> list[float]:
-        """Q of what was shown; where its places are stated and examined, the Q that random order would need for the same
-        examination: Σ_k Q(x, y, k)·θ_k, over the mean of θ.
+        """Q of what was shown; where its places are stated and examined, the Q that random order would need for
+        the same examination: Σ_k Q(x, y, k)·θ_k, over the mean of θ.
         """
         if decisions.placements is None or self.places is None:
             return decisions.propensities[i].tolist()

@@ -310,22 +310,22 @@ def test_threads_count_as_if_they_had_come_one_after_the_other(
 ) -> None:
     """Calls are put down in the order in which they got their turn, and made again by one thread."""
     learner, order, batches, faults = make(1), list[Any](), list[Any](), list[BaseException]()
-    decide, learn, save = learner._decide, learner._learn, learner.save
+    decide, take_in, save = learner._decide, learner._take_in, learner.save
 
     def noted_decide(X: Any, first_id: int) -> cb.Decisions:
         order.append(("ask", X))
         return decide(X, first_id)
 
-    def noted_learn(rounds: cb.Rounds) -> None:
+    def noted_take_in(rounds: cb.Rounds, *further: cb.Rounds) -> None:
         order.append(("tell", rounds.decisions.ids, rounds.rewards))
-        learn(rounds)
+        take_in(rounds, *further)
 
     def noted_save(path: Any) -> None:  # which brings weights up to date
         with learner._lock:
             order.append(("save", path))
             save(path)
 
-    learner._decide, learner._learn, learner.save = noted_decide, noted_learn, noted_save  # type: ignore[method-assign]
+    learner._decide, learner._take_in, learner.save = noted_decide, noted_take_in, noted_save  # type: ignore[method-assign]
 
     def work(seed: int) -> None:
         rng, waiting = as_generator(seed), list[Any]()

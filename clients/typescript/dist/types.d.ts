@@ -75,7 +75,7 @@ export interface Created {
     spec: Spec;
     declared: DeclaredSetting[];
 }
-/** What to show, in this order, and with what probability each item came to be in the list; in an experiment whose places are pairs, to be in its place. `ticket` may stand for the number when rewards are posted. */
+/** What to show, in this order, and with what probability each item came to be in the list; in an experiment whose places are pairs, to be in its place. `placements`, of each item the probability of each place, are there where lists are not in random order. `ticket` may stand for the number when rewards are posted. */
 export interface Decision {
     decision: number;
     request: string;
@@ -84,6 +84,7 @@ export interface Decision {
     epoch: number;
     ticket: string;
     not_needed?: string[];
+    placements?: number[][];
 }
 /** One request: what each candidate that is still wanted would show, or the context for models of the service. */
 export interface DecisionRequest {
@@ -154,6 +155,20 @@ export interface Lift {
     high: number;
     relative: number | null;
     text: string;
+}
+/** Metric */
+export interface Metric {
+    /** The name under which it is told. */
+    name: string;
+    /** How much worse than production a safe candidate may be: per round, or as a share of production's value. */
+    margin: number;
+    /** Whether the margin is a share of production's value. */
+    relative?: boolean;
+    /** Whether more of it is better, "benefit", or worse, "cost". */
+    direction?: "benefit" | "cost";
+    /** The largest value of a shown item. */
+    largest?: number;
+    per_round?: number | null;
 }
 /** What happened in the minute that began at `time`; rewards are those above 0 that count. */
 export interface Minute {
@@ -257,6 +272,7 @@ export interface Shown {
     propensities: number[];
     rewards: ((string | number | number)[])[];
     settled: boolean;
+    placements?: number[][];
 }
 /** An experiment: who competes, what is shown, and what is to be promised; and how the service runs it. */
 export interface Spec {
@@ -266,6 +282,7 @@ export interface Spec {
     /** What is seen of a list: the reward of each of its items, or their total. */
     feedback?: "items" | "total";
     places?: "pairs" | number[] | null;
+    order?: "natural" | "random" | null;
     epsilon: number | null;
     /** Probability allowed for a wrong statement. */
     delta?: number;
@@ -282,6 +299,8 @@ export interface Spec {
     max_loss?: number | null;
     /** What is to be small: "rounds" until the certificate, or the "reward" that is lost meanwhile, in more rounds: then most of them show a candidate's own list, drawn by how likely it is to be the best. */
     objective?: "reward" | "rounds";
+    /** Further values of shown items, each with a margin: the one that is chosen is the best of those that are certified not to be worse than production by more. */
+    metrics?: Metric[];
     prior_scores?: number[] | null;
     prior_error?: number | null;
     exploration?: "ab-test" | "adaptive" | "lists" | "mixture" | "two-phase" | null;
@@ -295,6 +314,7 @@ export interface Spec {
     weighting?: "lists" | "pseudo-inverse";
     /** Whether an A/B/n test no longer shows dropped candidates. */
     eliminate?: boolean;
+    audited?: number | null;
     /** Letters, digits, dots, dashes and underscores. */
     name: string;
     /** Distinct names. */

@@ -174,7 +174,7 @@ class Visitors(Checked):
     metrics: Annotated[
         Sequence[Metric],
         Setting(
-            "Further values of shown items, each with a margin: the winner is then the best of those that are "
+            "Further values of shown items, each with a margin: the one that is chosen is the best of those that are "
             "certified not to be worse than production by more.",
             METRICS,
             proved=True,

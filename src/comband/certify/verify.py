@@ -568,7 +568,8 @@ def check(path: str, heads: list[str], report: Report) -> None:
     found |= {"decisions": len(run.told), "missing": run.missing, "warnings": run.warnings}
     for name, value in found.items():
         need(claim[name] == value, f"{name} is stated as {claim[name]!r}, and is {value!r}")
-    named = [*about, *claim, *run.spec, *run.problem, *(name for name in columns if not name.startswith("lists."))]
+    stated = [name for name, value in [*run.spec.items(), *run.problem.items()] if value not in (None, [])]
+    named = [*about, *claim, *stated, *(name for name in columns if not name.startswith("lists."))]
     unknown += [name for name in named if name not in {*KNOWN.split(), *TYPES}]
     report.checked.append(
         f"a chain of {len(records):,} records: plans stand before their decisions, stakes within bounds"

@@ -142,7 +142,7 @@ class Problem:
     order: Annotated[
         str | None,
         Setting(
-            "In which order lists are shown: random, or natural (as a ranker would, with the exact probability of each "
+            "In which order lists are shown: random, or natural (as a page would, with the exact probability of each "
             "item in each place).",
             one_of("natural", "random"),
         ),

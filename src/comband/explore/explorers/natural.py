@@ -158,6 +158,11 @@ class NaturalExamination(NaturalExplorer):
     """The same where places are examined by stated factors. Events are pairs of item and place; see
     `comband.page.places`.
 
+    Parameters
+    ----------
+    policies, candidates, problem:
+        As for `NaturalExplorer`, and so is all that follows by name.
+
     >>> import comband as cb
     >>> problem = cb.Problem(n_actions=6, list_size=2, places=[1, 0.5], order="natural")
     >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 0]], [[0, 3]]], problem)
