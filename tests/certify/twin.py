@@ -203,7 +203,7 @@ class Twin:
         the same examination: Σ_k Q(x, y, k)·θ_k, over the mean of θ.
         """
         if decisions.placements is None or self.places is None:
-            return decisions.propensities[i].tolist()
+            return [float(q) for q in decisions.propensities[i]]
         theta = np.array(self.places)
         return [float(row @ theta / theta.mean()) for row in decisions.placements[i]]
 
