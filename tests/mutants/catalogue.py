@@ -61,7 +61,31 @@ METRICS = "tests/certify/test_twin_metrics.py::test_all_evidence_is_that_of_the_
 RAILS = "tests/statistics/test_guardrails.py"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
+NATURAL = "tests/test_kernels_natural.py"
+
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- lists in natural order --------------------------------------------------------------------------------------
+    Mutant(
+        "_kernels/natural.py::natural_lists",
+        "drawn * (1.0 - shuffled) * max(part, 0.0)",
+        "drawn * max(part, 0.0)",
+        "what is said of the places of an item leaves out the lists in random order",
+        (NATURAL,),
+    ),
+    Mutant(
+        "_kernels/natural.py::natural_lists",
+        "e < floor[a] * (1.0 - 1e-9)",
+        "e < 0.0",
+        "rounds in which a floor is not kept are said to keep it",
+        (NATURAL,),
+    ),
+    Mutant(
+        "_kernels/natural.py::natural_lists",
+        "placements[i, -1 - at, k] += whole[p]",
+        "placements[i, -1 - at, k] += 0.0",
+        "own lists are not in the probabilities of places",
+        (NATURAL,),
+    ),
     # ---- certificates that others can check --------------------------------------------------------------------------
     Mutant(
         "page/keyed.py::keyed_numbers",
