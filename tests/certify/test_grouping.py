@@ -129,7 +129,10 @@ def test_the_order_and_the_parts_in_which_answers_are_told_change_nothing(seed: 
         tell(mixed, other, due, rng)
         assert learnt(whole) == learnt(mixed)
     assert whole.done == mixed.done
-    assert replace(whole.status(), warnings=()) == replace(mixed.status(), warnings=())
+    one, other_one = whole.status(), mixed.status()
+    # What a guard has seen when it speaks, and the verdict that then says so, depend on when it looks.
+    assert replace(one, warnings=(), verdict=None) == replace(other_one, warnings=(), verdict=None)
+    assert one.warnings or other_one.warnings or one.verdict == other_one.verdict
     assert learnt(whole) == learnt(mixed)
 
 
