@@ -129,10 +129,10 @@ def test_the_order_and_the_parts_in_which_answers_are_told_change_nothing(seed: 
         tell(mixed, other, due, rng)
         assert learnt(whole) == learnt(mixed)
     assert whole.done == mixed.done
-    one, other_one = whole.status(), mixed.status()
+    at_once, in_parts = whole.status(), mixed.status()
     # What a guard has seen when it speaks, and the verdict that then says so, depend on when it looks.
-    assert replace(one, warnings=(), verdict=None) == replace(other_one, warnings=(), verdict=None)
-    assert one.warnings or other_one.warnings or one.verdict == other_one.verdict
+    assert replace(at_once, warnings=(), verdict=None) == replace(in_parts, warnings=(), verdict=None)
+    assert at_once.warnings or in_parts.warnings or at_once.verdict == in_parts.verdict
     assert learnt(whole) == learnt(mixed)
 
 
