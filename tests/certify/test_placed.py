@@ -30,6 +30,11 @@ READINGS = {"shuffled": None, "factors": tuple(THETA), "pairs": "pairs"}
 N = 50  # contexts
 
 
+def in_random_order(places: Any) -> dict[str, Any]:
+    """A reading, with lists in random order where they would be in natural order."""
+    return {"places": places, "order": "random" if isinstance(places, tuple) else None}
+
+
 @dataclass(frozen=True)
 class TwoShops:
     """A shows items 0 … 9 and B items 10 … 19, in the order of their numbers; one item per round is wanted, by A's
@@ -57,7 +62,8 @@ class TwoShops:
 
 
 def play(places: Any, kind: Any, seed: int, order: Any = None, **options: Any) -> tuple[cb.Selection, Any]:
-    world = TwoShops(cb.Problem(20, 3, 1, places=places, order=order))
+    stated = in_random_order(places) | ({"order": order} if order else {})
+    world = TwoShops(cb.Problem(20, 3, 1, **stated))
     policies = cb.PolicySet.from_lists(world.lists, cb.Problem(20, 3, 1), names=["A", "B"])
     learner = kind(world.problem, policies, epsilon=0.01, max_rounds=100_000, seed=seed, **options)
     return cb.run(learner, world, batch_size=200, seed=seed + 10_000).result, learner
@@ -171,7 +177,7 @@ def test_factors_fitted_on_a_learners_rounds_fit_the_world() -> None:
 @pytest.mark.parametrize("reading", ["factors", "pairs"])
 def test_explorers_draw_the_same_lists_elsewhere(reading: str) -> None:
     rng = np.random.default_rng(4)
-    problem = cb.Problem(12, 3, 1, places=READINGS[reading])
+    problem = cb.Problem(12, 3, 1, **in_random_order(READINGS[reading]))
     policies = random_policies(6, 9, problem, rng)
     options: dict[str, Any] = {"leader": 2, "attention": rng.random(5), "smallest_disputed": 0.15}
     shown: Any
@@ -200,7 +206,7 @@ def test_explorers_draw_the_same_lists_elsewhere(reading: str) -> None:
 def test_explorers_say_what_rewards_are_divided_by(reading: str) -> None:
     """Propensities of events under the explorer that drew them are those that they came with."""
     rng = np.random.default_rng(5)
-    problem = cb.Problem(12, 3, 2, places=READINGS[reading])
+    problem = cb.Problem(12, 3, 2, **in_random_order(READINGS[reading]))
     policies = random_policies(6, 9, problem, rng)
     for kind in (cb.AdaptiveComband, cb.UniformMixture, cb.UniformLists):
         learner = kind(problem, policies, epsilon=0.05, first_epoch=10_000)
@@ -234,7 +240,7 @@ def test_second_moments_are_those_of_whole_rewards() -> None:
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_learners_are_saved_with_their_reading(reading: str, tmp_path: Path) -> None:
-    world = TwoShops(cb.Problem(20, 3, 1, places=READINGS[reading]))
+    world = TwoShops(cb.Problem(20, 3, 1, **in_random_order(READINGS[reading])))
     policies = cb.PolicySet.from_lists(world.lists, cb.Problem(20, 3, 1))
     learner: Any = cb.AdaptiveComband(world.problem, policies, epsilon=1e-3, patience=500)
     rng = np.random.default_rng(2)
@@ -282,7 +288,7 @@ def test_rewards_enter_the_place_guard_in_the_order_of_decisions() -> None:
 @pytest.mark.parametrize("reading", READINGS)
 def test_the_place_guard_looks_at_what_decisions_state(reading: str) -> None:
     """Whatever was told first, rounds enter in their order, with the probabilities of places of their decisions."""
-    problem = cb.Problem(20, 3, 1, places=READINGS[reading])
+    problem = cb.Problem(20, 3, 1, **in_random_order(READINGS[reading]))
     rng = np.random.default_rng(6)
     n = 200
     rewards = np.eye(3)[rng.integers(3, size=n)] * (rng.random((n, 1)) < 0.5)
@@ -352,7 +358,7 @@ def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> boo
     stated = tuple(theta) if places == "factors" or natural else places
     if natural and kind == "flat":
         stated = None  # places do not matter, and that is said
-    problem = cb.Problem(K, m, 1, places=stated, order="natural" if natural else None)
+    problem = cb.Problem(K, m, 1, **(in_random_order(stated) | ({"order": "natural"} if natural else {})))
     policies = cb.PolicySet.from_lists(lists, problem)
     options = dict(NATURAL.get(places, {}))
     if "exposure" in options:

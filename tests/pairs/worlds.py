@@ -19,11 +19,11 @@ Ints = NDArray[np.int64]
 
 READINGS: dict[str, dict[str, Any]] = {
     "items": {},
-    "factors": {"places": (1.0, 0.5)},
+    "factors": {"places": (1.0, 0.5), "order": "random"},
     "pairs": {"places": "pairs"},
     "total": {"feedback": "total"},
     "natural": {"order": "natural"},
-    "natural factors": {"places": (1.0, 0.5), "order": "natural"},
+    "natural factors": {"places": (1.0, 0.5)},
 }
 SLOW_ITEMS = np.arange(K) < K // 2  # whose clicks may come late, or never
 

@@ -340,8 +340,8 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
         )
     if reading_of(problem).natural:
         raise InputError(
-            'order="natural" has not been proved together with metrics, whose bounds are those of lists in random '
-            "order: leave one of them out."
+            'order="natural", which factors of places mean by themselves, has not been proved together with metrics, '
+            'whose bounds are those of lists in random order: leave metrics out, or state order="random".'
         )
     for name, used in (("recent", spec.recent is not None), ("open_field", spec.open_field)):
         if used:
@@ -365,8 +365,8 @@ def check_recorded(spec: Spec, problem: Problem) -> None:
     """Refuse what the record that others check does not hold."""
     if reading_of(problem).natural:
         raise InputError(
-            'the record that others check (audited) holds no probabilities of places, which order="natural" needs: '
-            "leave audited or order out."
+            'the record that others check (audited) holds no probabilities of places, which order="natural" (factors '
+            'of places mean it by themselves) needs: leave audited out, or state order="random".'
         )
     if spec.metrics:
         raise InputError(

@@ -159,12 +159,15 @@ def in_setting(
 ) -> tuple[Events, Oracle, Problem]:
     """Events, class and setting as a design sees them: of pairs, where each item has its place; of sets otherwise.
 
-    By examination sets are shown in random order, and a design sees rewards as they came: see `Reading.stretch`.
+    By examination a design sees rewards of sets as they came in random order, or as they would have come in it where
+    the probabilities of places are stated: see `Reading.stretch`.
     Events that are given for a problem with pairs must be of pairs, and then the class is of `PlacedPolicies`.
     """
     reading = reading_of(problem)
     setting = reading.design
     if not reading.PLACED:
+        if isinstance(rounds, Rounds) and rounds.decisions.placements is not None and not reading.TOTAL:
+            return reading.seen(rounds), oracle, setting
         return events_of(rounds, setting), oracle, setting
     if not isinstance(oracle, EnumerationOracle):
         raise InputError(

@@ -23,11 +23,12 @@ from comband.page.problem import (
     check_floor,
     check_problem,
     check_weights,
+    saved_problem,
 )
 from comband.page.rounds import Decisions
 from comband.page.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 from comband.policies.available import check_shown
-from comband.policies.placed import PlacedPolicies
+from comband.policies.placed import PlacedPolicies, places_in
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
@@ -242,7 +243,7 @@ class Mixture:
                 weights[place[name]] = weight
             elif weight > 0:
                 raise InputError(f"it needs a policy named {name!r} (weight {weight:.4g}), which is not in the set.")
-        problem = Problem(**state["problem"])
+        problem = saved_problem(state["problem"])
         return cls(policies, weights, problem=problem, floor=state["floor"], items=state["items"])
 
     def _row_blocks(self, n: int) -> list[slice]:
@@ -282,17 +283,8 @@ class Mixture:
         (n, k), m, K = items.shape, self.problem.list_size, self.problem.n_actions
         even = np.full((n, k, m), self.floor / K)
         if predicted is not None:
-            places = np.arange(m, dtype=np.int32)
-            wanted = np.where(items[:, :, None] < 0, -1, items[:, :, None] * np.int32(m) + places)
-            pairs = np.where(predicted < 0, -1, predicted * np.int32(m) + places)
             weights = self.weights[self.support[: predicted.shape[1]]]
-            shares = inclusion(
-                np.ascontiguousarray(pairs, dtype=np.int32),
-                weights,
-                np.ascontiguousarray(wanted.reshape(n, k * m), dtype=np.int32),
-                K * m,
-            )
-            even += (1 - self.floor) * shares.reshape(n, k, m)
+            even += (1 - self.floor) * places_in(predicted, weights, items, K)
         if k == m:
             even[items < 0] = 0.0
             even += (items < 0)[:, :, None] * np.eye(m)  # a place that is empty

@@ -176,7 +176,7 @@ def reading_options(problem: Problem, policies: PolicySet | None) -> frozenset[s
     """How page and candidates are read, where that is not the usual way: options that a claim must know of.
 
     >>> sorted(reading_options(Problem(9, 3, sparsity=1, places=[1, 0.5, 0.2]), None))
-    ['factors']
+    ['factors', 'natural order']
     """
     used = {
         "gaps": policies is not None and policies.has_gaps,

@@ -116,8 +116,12 @@ class Rail:
     @classmethod
     def of(cls, metric: Metric, problem: Problem) -> Rail:
         """Of a metric, in the setting in which rewards count."""
+        return cls.within(metric, metric.problem(problem).max_reward)
+
+    @classmethod
+    def within(cls, metric: Metric, most: float) -> Rail:
+        """Of a metric of which a round has at most so much."""
         sign = 1.0 if metric.direction == "benefit" else -1.0
-        most = metric.problem(problem).max_reward
         if metric.relative:
             return cls(sign, 1.0 - sign * metric.margin, 0.0, most, min(1.0, most))
         return cls(sign, 1.0, metric.margin / metric.largest, most, min(1.0, most))

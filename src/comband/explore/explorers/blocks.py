@@ -16,7 +16,9 @@ from comband.page.problem import InputError, Problem, as_generator
 from comband.page.rounds import Decisions, Events, no_arms
 from comband.page.storage import Array, State, Text, check, objects_of, require, state_of
 from comband.page.totals import first_of_rounds
+from comband.policies.placed import places_in
 from comband.policies.policy_set import PolicySet
+from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
 from comband.policies.stochastic import StochasticPolicies
@@ -100,6 +102,7 @@ class WholeLists(StoredExplorer):
     def __init__(self, policies: PolicySet, shown: NDArray[np.int64], problem: Problem) -> None:
         self.shown = shown
         self._policies, self._problem = policies, problem
+        self._states_places = reading_of(problem).natural
         self.smallest = self.smallest_disputed = 1 / len(shown)
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
@@ -109,10 +112,15 @@ class WholeLists(StoredExplorer):
             return self._draw_by_chance(self._policies, X, as_generator(rng), first_id, epoch)
         who = np.minimum((as_generator(rng).random(n) * A).astype(np.int64), A - 1)
         lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
+        placements = np.empty((n, m, m)) if self._states_places else None
         for rows in row_blocks(n, A, m):
             predicted = self._predict(take_contexts(X, rows))
             lists[rows] = predicted[np.arange(len(predicted)), who[rows]]
             propensities[rows] = self._shares(predicted, lists[rows])
+            if placements is not None:
+                placements[rows] = np.minimum(
+                    places_in(predicted, np.full(A, 1 / A), lists[rows], self._problem.n_actions), 1.0
+                )
         decisions = Decisions(
             ids=np.arange(first_id, first_id + n),
             lists=lists,
@@ -120,6 +128,7 @@ class WholeLists(StoredExplorer):
             epochs=np.full(n, epoch),
             contexts=X,
             arms=self.shown[who] if self.ONE_CREDITED else no_arms(n),
+            placements=placements,
         )
         return Drawn(decisions)
 

@@ -229,7 +229,7 @@ class ExaminedMixture:
     def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> ExaminedMixture:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA)
-        sets = MixtureExplorer.from_state(state["mixture"], policies, reading_of(problem).design)
+        sets = MixtureExplorer.from_state(state["mixture"], policies, reading_of(problem).sets)
         return cls(sets, problem=problem)
 
 
@@ -238,7 +238,7 @@ def mixture_explorer(
 ) -> Explorer:
     """A `MixtureExplorer`, for whichever reading of places the problem has."""
     reading = reading_of(problem)
-    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.design)
+    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.sets)
     return explorer if reading.factors is None else ExaminedMixture(explorer, problem=problem)
 
 
