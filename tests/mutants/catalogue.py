@@ -65,6 +65,21 @@ PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_le
 NATURAL = "tests/test_kernels_natural.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- candidates given by probabilities ---------------------------------------------------------------------------
+    Mutant(
+        "statistics/grids.py::by_round",
+        "np.add.reduceat(worth, starts, axis=0)",
+        "np.maximum.reduceat(worth, starts, axis=0)",
+        "of several rewards of a round the largest alone is bet on",
+        ("tests/policies/test_by_chance.py::test_certain_lists_bring_the_evidence_that_lists_bring",),
+    ),
+    Mutant(
+        "policies/stochastic.py::StochasticPolicies.drawn",
+        "(ends <= u[mine, None] + k).sum(axis=1)",
+        "(ends <= u[mine, None] ** 2 + k).sum(axis=1)",
+        "items are drawn with other probabilities than those that are stated",
+        ("tests/policies/test_by_chance.py::test_lists_are_drawn_with_exactly_the_probabilities_of_items",),
+    ),
     # ---- lists in natural order --------------------------------------------------------------------------------------
     Mutant(
         "_kernels/natural.py::natural_lists",

@@ -153,6 +153,7 @@ OPTIONS = (
     Option("dense contexts", run={"contexts": "dense"}),
     Option("sparse contexts", run={"contexts": "sparse"}),
     Option("cover", run={"contexts": "cover", "lists": "full"}),
+    Option("probabilities", run={"contexts": "probabilities", "lists": "full"}),
     Option("unknown sparsity", run={"sparsity": None}),
 )
 BY_NAME = {option.name: option for option in OPTIONS}

@@ -41,6 +41,7 @@ from comband.page.problem import (
 )
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
+from comband.policies.stochastic import check_drawable
 from comband.statistics.claims import reading_options
 
 
@@ -348,6 +349,16 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
                 f"{name} has not been proved together with metrics, whose accounts follow the lead from the first "
                 "round on among the candidates of the start: leave one of them out."
             )
+
+
+def check_by_chance(spec: Spec, problem: Problem, policies: PolicySet) -> None:
+    """Refuse what does not go with candidates that are given by the probabilities of items."""
+    check_drawable(problem, policies)
+    if spec.audited is not None:
+        raise InputError(
+            "the record that others check (audited) holds candidates' lists, and these are given by the probabilities "
+            "of items: leave audited out."
+        )
 
 
 def check_recorded(spec: Spec, problem: Problem) -> None:
