@@ -434,9 +434,9 @@ def test_objectives_that_cannot_be() -> None:
     policies = cb.SyntheticRecommender(problem, seed=1).candidates(4, seed=2)
     with pytest.raises(cb.InputError, match="objective must be 'rounds' or 'reward'"):
         cb.AdaptiveComband(problem, policies, epsilon=0.1, objective="clicks")
-    placed = cb.Problem(n_actions=30, list_size=3, sparsity=1, places=[1, 0.5, 0.3])
-    with pytest.raises(cb.InputError, match="places do not matter"):
-        cb.AdaptiveComband(placed, policies, epsilon=0.1, objective="reward")
+    totals = cb.Problem(n_actions=30, list_size=3, sparsity=1, feedback="total")
+    with pytest.raises(cb.InputError, match="rewards of single items"):
+        cb.AdaptiveComband(totals, policies, epsilon=0.1, objective="reward")
 
 
 def test_many_candidates_and_rewards_that_come_one_by_one() -> None:

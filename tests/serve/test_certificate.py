@@ -46,7 +46,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "as usual": {},
     "undecided": {"epsilon": 0.001, "best": 0.04},
     "all lists": {"audited": 1.0},
-    "places": {"places": [1.0, 0.6, 0.3]},
+    "places": {"places": [1.0, 0.6, 0.3], "order": "random"},
     "pairs": {"places": "pairs"},
     "fallback": {"fallback": "second"},
     "nothing": {"fallback": "nothing"},
@@ -170,7 +170,7 @@ def test_no_chain_where_none_is_wanted_or_possible(tmp_path: Path) -> None:
     async def run() -> None:
         with service(tmp_path) as made:
             await made.create(spec("without", audited=None))
-            await made.create(spec("natural", places=[1.0, 0.6, 0.3], order="natural"))
+            await made.create(spec("natural", places=[1.0, 0.6, 0.3]))
             for name in ("without", "natural"):
                 await play(made, World(), 0, 32, name=name)
                 with pytest.raises(InputError, match="no chain is kept"):

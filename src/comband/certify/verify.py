@@ -32,7 +32,7 @@ TYPES |= {"answers.ids": "<i8", "answers.told": "<i8", "answers.rewards": "<f8"}
 KNOWN = "format version head seed claim leader epsilon rounds name delta decisions missing late warnings max_rounds "
 KNOWN += "patience period recent open_field production exposure max_loss objective prior_scores prior_error "
 KNOWN += "exploration first_epoch epoch_growth max_evaluated weighting eliminate audited n_actions list_size sparsity "
-KNOWN += "places feedback max_reward decisions.leaves"
+KNOWN += "places order feedback max_reward decisions.leaves"
 TRUSTED = [
     "that rewards are what visitors did",
     "that the lists given here are what the candidates answered: ask them again, if they and the contexts are at hand",
@@ -322,6 +322,9 @@ class Experiment:
         self.empty_last = self.of_service and begin["service"]["order"] != "as drawn"
         if self.of_service:
             self.open_leaves()
+        need(
+            self.problem.get("order") in (None, "random"), "lists in another order than a random one are not known here"
+        )
         n, a = len(columns["decisions.lists"]), len(columns["answers.ids"])
         for name, kind in TYPES.items():
             wide = (self.m,) if name.endswith(("lists", "propensities", "rewards")) else ()

@@ -80,10 +80,10 @@ def write_certificate(path: str, journal: Journal, experiment: Experiment) -> No
     """
     if not experiment.spec.is_recorded:
         raise InputError(NO_CHAIN)
-    head, _, n, ended = chain.head_of(journal, experiment.id)
+    head, _, n, ended = chain.head_of(journal.database, experiment.id)
     if not ended:
         raise UnfinishedError
-    lines = list(chain.lines(journal, experiment.id))
+    lines = list(chain.lines(journal.database, experiment.id))
     records = [json.loads(line) for line in lines if not line.startswith(b'{"kind":"decisions"')]
     parts, missing = _facts(journal, experiment, records, n)
     about = {

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # which writes the records of decisions itself
-    from comband.serve.journal import Journal
+from comband.serve.database import Database
 
 LEAF = 32  # bytes
 INSERT_LINE = "INSERT INTO chain (experiment, number, kind, line) VALUES (?, ?, ?, ?)"
@@ -134,27 +133,29 @@ def answers_of(rewards: Iterable[tuple[int, int, float]], told: int, m: int) -> 
 # ---- inside a transaction --------------------------------------------------------------------------------------------
 
 
-def begin(journal: Journal, experiment: int, record: Record) -> None:
+def begin(database: Database, experiment: int, record: Record) -> None:
     """The first record of a new experiment, which has a chain from then on."""
     links = Links(experiment, "0" * 64, 0)
     links.add({"kind": "begin", **record})
-    _write(journal, links)
+    _write(database, links)
 
 
-def settle(journal: Journal, experiment: int, front: int, upto: int, m: int) -> None:
-    """Decisions from the front on, below `upto`, are settled, with the rewards that they have now."""
-    next_, links = _locked(journal, experiment)
+def settle(
+    database: Database, experiment: int, rewards: Sequence[tuple[int, int, float]], front: int, upto: int, m: int
+) -> None:
+    """Decisions from the front on, below `upto`, are settled, with these rewards."""
+    next_, links = _locked(database, experiment)
     if links is not None:
-        links.add(rewards_record(journal.rewards_here(experiment, front, upto), front, upto, next_, m))
-        _write(journal, links)
+        links.add(rewards_record(rewards, front, upto, next_, m))
+        _write(database, links)
 
 
-def tell(journal: Journal, experiment: int, news: Iterable[Record]) -> None:
+def tell(database: Database, experiment: int, news: Iterable[Record]) -> None:
     """What a learner says, but for what stands there already."""
-    next_, links = _locked(journal, experiment)
+    next_, links = _locked(database, experiment)
     if links is None:
         return
-    known = _Known(told(journal, experiment))
+    known = _Known(told(database, experiment))
     if known.ended:
         return
     for record in news:
@@ -165,22 +166,22 @@ def tell(journal: Journal, experiment: int, news: Iterable[Record]) -> None:
                 record = {**record, "rounds": max(record["rounds"], known.rounds)}
             known.take(record)
             links.add(record)
-    _write(journal, links)
+    _write(database, links)
 
 
-def told(journal: Journal, experiment: int) -> list[Record]:
+def told(database: Database, experiment: int) -> list[Record]:
     """All records but those of decisions and rewards, in order."""
-    rows = journal.database.run(
+    rows = database.run(
         f"SELECT line FROM chain WHERE experiment = ? AND kind NOT IN {_FACTS} ORDER BY number", [experiment]
     )
     return [_read(bytes(row[0])) for row in rows]
 
 
-def lines(journal: Journal, experiment: int) -> Iterator[bytes]:
+def lines(database: Database, experiment: int) -> Iterator[bytes]:
     """All records, as they stand."""
     first, step = 0, 5000
     while True:
-        rows = journal.database.read(
+        rows = database.read(
             "SELECT line FROM chain WHERE experiment = ? AND number >= ? AND number < ? ORDER BY number",
             [experiment, first, first + step],
         )
@@ -190,11 +191,11 @@ def lines(journal: Journal, experiment: int) -> Iterator[bytes]:
         first += step
 
 
-def head_of(journal: Journal, experiment: int) -> tuple[str, int, int, bool]:
+def head_of(database: Database, experiment: int) -> tuple[str, int, int, bool]:
     """The head, how many records and how many decisions stand before it, and whether the chain has ended; an empty head
     where an experiment has no chain.
     """
-    rows = journal.database.read(
+    rows = database.read(
         "SELECT c.head, c.records, c.next, (SELECT COUNT(*) FROM chain h WHERE h.experiment = c.experiment "
         f"AND h.kind = 'end' AND h.kind NOT IN {_FACTS}) FROM counters c WHERE c.experiment = ?",
         [experiment],
@@ -202,17 +203,17 @@ def head_of(journal: Journal, experiment: int) -> tuple[str, int, int, bool]:
     return (rows[0][0], int(rows[0][1]), int(rows[0][2]), bool(rows[0][3])) if rows else ("", 0, 0, False)
 
 
-def _locked(journal: Journal, experiment: int) -> tuple[int, Links | None]:
+def _locked(database: Database, experiment: int) -> tuple[int, Links | None]:
     """How many decisions there are, and the chain to be added to, if there is one."""
-    [(next_, head, records)] = journal.database.run(
-        f"SELECT next, head, records FROM counters c WHERE experiment = ?{journal.database.FOR_UPDATE}", [experiment]
+    [(next_, head, records)] = database.run(
+        f"SELECT next, head, records FROM counters c WHERE experiment = ?{database.FOR_UPDATE}", [experiment]
     )
     return int(next_), Links(experiment, head, int(records)) if head else None
 
 
-def _write(journal: Journal, links: Links) -> None:
-    journal.database.run_many(INSERT_LINE, links.rows)
-    journal.database.run(
+def _write(database: Database, links: Links) -> None:
+    database.run_many(INSERT_LINE, links.rows)
+    database.run(
         "UPDATE counters SET head = ?, records = ? WHERE experiment = ?", [links.head, links.number, links.experiment]
     )
 

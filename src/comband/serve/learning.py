@@ -183,11 +183,12 @@ class Learning:
         """Settle what has waited long enough, and learn from some of it; whether there may be more to do at once."""
         next_, front, clock = self._journal.counts(self.experiment.id)
         upto = self._settled_upto(front, next_, clock, ended)
-        if upto > front:
-            m = self.experiment.spec.list_size
-            self._write(lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence, m))
-            front = upto
-        self.front = front
+        m = self.experiment.spec.list_size
+        if upto > front and not self._write(
+            lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence, m)
+        ):
+            return True
+        self.front = front = upto
         if self.learner.done:
             self.position = front
             return upto - front > 0

@@ -43,17 +43,23 @@ class Progress:
         )
         return {row[0] - base: int(row[1]) for row in rows}
 
-    def advance(self, experiment: int, front: int, clock: int, fence: int, list_size: int) -> None:
-        """Settle all decisions below `front`, which had waited long enough by `clock`."""
+    def advance(self, experiment: int, front: int, clock: int, fence: int, list_size: int) -> bool:
+        """Settle all decisions below `front`, which had waited long enough by `clock`; False, and nothing is settled,
+        if the journal's clock was set back since then (`repair_clock`).
+        """
         self._check_fence(experiment, fence)
         run = self.database.run
-        # The counters before the front, as where decisions and rewards are written together.
-        run(f"SELECT next FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        rows = run(f"SELECT clock FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        if clock > max(rows[0][0], self.wall()):
+            return False
         run("UPDATE counters SET clock = ? WHERE experiment = ? AND clock < ?", [clock, experiment, clock])
+        # The counters before the front, as where decisions and rewards are written together.
         [(before,)] = run(f"SELECT front FROM fronts c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
         if before < front:
             run("UPDATE fronts SET front = ? WHERE experiment = ?", [front, experiment])
-            chain.settle(self._journal, experiment, before, front, list_size)  # no reward comes in between
+            rewards = self._journal.rewards_here(experiment, before, front)  # no reward comes in between
+            chain.settle(self.database, experiment, rewards, before, front, list_size)
+        return True
 
     def publish(
         self, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int, news: Iterable[chain.Record]
@@ -69,14 +75,14 @@ class Progress:
             "INSERT INTO plans (experiment, epoch, made_after, time, plan) VALUES (?, ?, ?, ?, ?)",
             [experiment, epoch, made_after, self.wall(), plan],
         )
-        chain.tell(self._journal, experiment, news)
+        chain.tell(self.database, experiment, news)
         self.database.notify()
         return plan
 
     def tell(self, experiment: int, news: Iterable[chain.Record], fence: int) -> None:
         """What the chain is to hold, but for what stands there already."""
         self._check_fence(experiment, fence)
-        chain.tell(self._journal, experiment, news)
+        chain.tell(self.database, experiment, news)
 
     def snapshot(self, experiment: int, position: int, state: bytes, fence: int) -> None:
         """Keep the learner's state after `position` decisions, and the one before."""

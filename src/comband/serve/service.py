@@ -194,7 +194,7 @@ class Service:
         def write(journal: Journal) -> Experiment:
             made = journal.create(spec, seed)
             if declared is not None:
-                chain.begin(journal, made.id, declared)
+                chain.begin(journal.database, made.id, declared)
             detail = {"spec": spec} if like is None else {"like": like, "spec": spec}
             audit.record(journal, by, "created", experiment=made.id, name=made.name, detail=detail)
             return made
@@ -293,7 +293,7 @@ class Service:
     def head(self, name: str) -> Head:
         """The hash of all that is recorded so far; `InputError` where no chain is kept."""
         running = self.experiments.find(name)
-        head, records, decisions, ended = chain.head_of(self.journal, running.experiment.id)
+        head, records, decisions, ended = chain.head_of(self.database, running.experiment.id)
         if not head:
             raise InputError(NO_CHAIN)
         return Head(name, head, records, decisions, ended)
