@@ -57,7 +57,9 @@ def _found(file: str, token: str | None, path: Path) -> Path:
     try:
         from comband.serve.client import Client, ServiceError
     except ImportError:
-        raise InputError("addresses need comband with its service: pip install 'comband[serve]'.") from None
+        raise InputError(
+            "addresses need comband with its service: pip install 'comband[serve]' (pip install -e '.[serve]' in a clone)."
+        ) from None
     import httpx
 
     address, marked, name = file.removesuffix("/certificate").rpartition("/v1/experiments/")
