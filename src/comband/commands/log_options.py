@@ -31,6 +31,7 @@ from comband.evaluation.logs.registry import describe_formats
 from comband.evaluation.logs.runs import is_run
 from comband.page.metrics import Metric
 from comband.page.problem import InputError
+from comband.page.segments import Segments
 from comband.page.text import visible
 
 LogArgument = Annotated[
@@ -190,6 +191,7 @@ class LogOptions:
         rounds: bool = False,
         said: Path | None = None,
         metrics: Sequence[Metric] = (),
+        segments: Segments | None = None,
     ) -> tuple[LogReading, Predictions | None]:
         """Read one file of each, telling on standard error how far it is; and the predictions, if there are any."""
         names = column_names(self.column or (), self.columns)
@@ -207,6 +209,7 @@ class LogOptions:
                 law=law,
                 rounds=rounds,
                 metrics=metrics,
+                segments=segments,
                 on_error=self.on_error,
                 progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
             )
