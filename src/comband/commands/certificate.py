@@ -58,7 +58,8 @@ def _found(file: str, token: str | None, path: Path) -> Path:
         from comband.serve.client import Client, ServiceError
     except ImportError:
         raise InputError(
-            "addresses need comband with its service: pip install 'comband[serve]' (pip install -e '.[serve]' in a clone)."
+            "addresses need comband with its service: pip install 'comband[serve]' "
+            "(pip install -e '.[serve]' in a clone)."
         ) from None
     import httpx
 
