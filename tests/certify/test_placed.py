@@ -388,6 +388,7 @@ def ever_wrong(places: Any, kind: str, seed: int, max_rounds: int = 4000) -> boo
 WORLDS = ["good", "random", "orders", "flat"]
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("places", ["factors", "pairs", *NATURAL])
 def test_claims_with_places_are_rarely_wrong(places: str) -> None:
     runs = [ever_wrong(places, kind, seed, max_rounds=1500) for kind in WORLDS for seed in range(8)]
