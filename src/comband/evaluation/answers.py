@@ -157,8 +157,8 @@ class Hint:
         names = {"sparsity": "sparsity, max_reward"}
         options = [f"{names.get(option, option)}, --{option.replace('_', '-')}" for option in known if known[option]]
         return (
-            f"epsilon would be {self.epsilon:.4g} if you knew, not from this log, that {' and that '.join(told)}: "
-            f"state what you know ({'; '.join(options)})"
+            f"if you know from elsewhere that {' and that '.join(told)}, say so ({'; '.join(options)}): epsilon would "
+            f"then be {self.epsilon:.4g}"
         )
 
 
@@ -813,7 +813,8 @@ class LogEvaluation(Tabular):
     @property
     def explained(self) -> tuple[str, ...]:
         """What only a reader wants who asks how."""
-        return (self.meaning, *self.evaluation.explained)
+        alike = (self._repetition,) if self.repeated and self._look_alike else ()
+        return (self.meaning, *self.evaluation.explained, *alike)
 
     def asked(self, *, epsilon: float | None = None, rounds_per_day: float | None = None) -> LogEvaluation:
         """The same with the ε that would be small enough, and how many rounds a day has: the verdict minds both."""
@@ -822,14 +823,23 @@ class LogEvaluation(Tabular):
         return replace(self, evaluation=replace(self.evaluation, target=target, rounds_per_day=rate))
 
     @property
+    def _look_alike(self) -> bool:
+        """Whether most rewarded rounds are like an earlier one: then contexts say too little to tell any apart."""
+        return 2 * self.repeated > self.evaluation.rewarded_rounds
+
+    @property
+    def _repetition(self) -> str:
+        return (
+            f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an earlier "
+            "one, and without an id nothing tells whether they were logged twice: log an id"
+        )
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """All that a reader must know besides the numbers; the first is the alarm, if propensities do not fit."""
         notes = list(self.evaluation.notes)
-        if self.repeated:
-            notes.append(
-                f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an "
-                "earlier one, and without an id nothing tells whether they were logged twice: log an id"
-            )
+        if self.repeated and not self._look_alike:
+            notes.append(self._repetition)
         if self.skipped:
             total = sum(self.skipped.values())
             notes.append(
