@@ -276,6 +276,7 @@ def rhythm_is_wrong(seed: int, period: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_rhythms_cannot_pass_for_differences() -> None:
     runs = 20
     assert sum(rhythm_is_wrong(seed, 1) for seed in range(runs)) > most_allowed(runs)
@@ -406,6 +407,7 @@ def ever_wrong(name: str, kind: str, seed: int) -> bool:
     return wrong
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_claims_about_a_changing_field_are_rarely_wrong(name: str) -> None:
     runs = 12
@@ -469,6 +471,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize(("when", "fallback"), CASES)
 def test_candidates_without_answers_are_judged_by_what_is_shown(when: str, fallback: str) -> None:
     runs = 12

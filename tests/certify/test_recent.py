@@ -213,6 +213,7 @@ def ever_wrong_at_rest(seed: int, rounds: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_wrong_claims_in_stretches_stay_below_delta() -> None:
     runs = 16
     assert sum(ever_wrong_at_rest(seed, 9_000) for seed in range(runs)) <= most_allowed(runs)
@@ -322,6 +323,7 @@ def test_the_winner_may_be_behind_on_average_over_the_run() -> None:
     assert (total[2] - total[result.index]) / n > 10 * result.epsilon
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("kind", ["step", "days", "night falls"])
 def test_claims_about_averages_hold_in_a_world_that_moves(kind: str) -> None:
     runs = 24

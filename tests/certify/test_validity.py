@@ -91,6 +91,7 @@ def test_the_bound_is_the_one_of_the_promise() -> None:
     assert most_allowed(1000) == 86
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("method", ["AdaptiveComband", "AdaptiveComband, reward"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_adaptive_is_rarely_wrong(kind: str, method: str) -> None:
@@ -119,6 +120,7 @@ def test_wrong_claims_of_other_methods_stay_below_delta(method: str) -> None:
     check_counts(method, KINDS, wrong_as_usual(method), runs=250)
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("scores", ["honest", "random", "reversed"])
 def test_scores_known_beforehand_cannot_bend_the_promise(scores: str) -> None:
     runs, maker = 15, METHODS["AdaptiveComband"]
@@ -159,6 +161,7 @@ def test_guards_change_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said() == watched
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_a_bet_on_the_own_list_is_caught() -> None:
     """The same test, on a variant whose stakes depend on the round's own list, fails."""
     runs = 60

@@ -24,6 +24,7 @@ def wrong_from_totals(method: str, kind: str, seed: int) -> bool:
     return ever_wrong(METHODS[method], kind, seed, epsilon=0.15, max_rounds=1500, feedback="total")
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("kind", KINDS)
 def test_adaptive_is_rarely_wrong_from_totals(kind: str) -> None:
     runs = 12

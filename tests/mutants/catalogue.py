@@ -54,6 +54,7 @@ MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explore
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
 BESIDE = "tests/evaluation/test_beside.py"
+BY_SEGMENT = "tests/evaluation/test_segments.py"
 PLACEMENTS, BAND = "tests/evaluation/test_placements.py", "tests/statistics/test_factor_band.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
@@ -63,8 +64,25 @@ RAILS = "tests/statistics/test_guardrails.py"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
 NATURAL = "tests/test_kernels_natural.py"
+OWN_ORDERS = "tests/explore/explorers/test_own_lists_in_order.py"
+DRAWN_PLACES = "tests/statistics/test_drawn_places.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- candidates given by probabilities ---------------------------------------------------------------------------
+    Mutant(
+        "statistics/grids.py::by_round",
+        "np.add.reduceat(worth, starts, axis=0)",
+        "np.maximum.reduceat(worth, starts, axis=0)",
+        "of several rewards of a round the largest alone is bet on",
+        ("tests/policies/test_by_chance.py::test_certain_lists_bring_the_evidence_that_lists_bring",),
+    ),
+    Mutant(
+        "policies/stochastic.py::StochasticPolicies.drawn",
+        "(ends <= u[mine, None] + k).sum(axis=1)",
+        "(ends <= u[mine, None] ** 2 + k).sum(axis=1)",
+        "items are drawn with other probabilities than those that are stated",
+        ("tests/policies/test_by_chance.py::test_lists_are_drawn_with_exactly_the_probabilities_of_items",),
+    ),
     # ---- lists in natural order --------------------------------------------------------------------------------------
     Mutant(
         "_kernels/natural.py::natural_lists",
@@ -74,9 +92,9 @@ MUTANTS: tuple[Mutant, ...] = (
         (NATURAL,),
     ),
     Mutant(
-        "_kernels/natural.py::natural_lists",
-        "e < floor[a] * (1.0 - 1e-9)",
-        "e < 0.0",
+        "_kernels/natural.py::_fill",
+        "drawn * (then - mass) + own[a] >= floor[a] * (1.0 - 1e-9)",
+        "drawn > 0.0",
         "rounds in which a floor is not kept are said to keep it",
         (NATURAL,),
     ),
@@ -86,6 +104,48 @@ MUTANTS: tuple[Mutant, ...] = (
         "placements[i, -1 - at, k] += 0.0",
         "own lists are not in the probabilities of places",
         (NATURAL,),
+    ),
+    Mutant(
+        "explore/explorers/disagreement.py::DisagreementExplorer._page_as_it_is",
+        "share[:, :, None] * here",
+        "0.0 * here",
+        "production's page is not in the probabilities of places",
+        (OWN_ORDERS,),
+    ),
+    Mutant(
+        "explore/explorers/placed.py::PairExplorer._with_own",
+        "(1 - float(self.own.sum())) * q + shares",
+        "q + shares",
+        "own lists are added to the pairs of all rounds",
+        (OWN_ORDERS,),
+    ),
+    Mutant(
+        "certify/claims.py::basis_of",
+        "reading.SETS and any(",
+        "reading.TOTAL and any(",
+        "a promise does not say that it rests on places not mattering",
+        (f"{OWN_ORDERS}::test_a_promise_with_a_page_as_it_is_says_what_is_believed",),
+    ),
+    Mutant(
+        "policies/reading.py::Examined.spread",
+        "theta.min() if self.natural else theta.mean()",
+        "theta.mean()",
+        "the theorem's parameters in natural order are those of random order",
+        ("tests/explore/test_design_places.py::test_variances_in_natural_order_grow_by_the_square_of_the_spread",),
+    ),
+    Mutant(
+        "page/problem.py::saved_order",
+        "order is None and usual_order(places) is not None",
+        "places is None",
+        "what was saved in random order is loaded in natural order",
+        ("tests/certify/test_natural.py",),
+    ),
+    Mutant(
+        "statistics/guards.py::DrawnPlaceGuard.update",
+        "np.maximum(placements.sum(axis=2), 1e-300)",
+        "1.0",
+        "an item that is seldom shown is expected in the first place",
+        (f"{DRAWN_PLACES}::test_the_bets_are_fair_by_enumeration",),
     ),
     # ---- certificates that others can check --------------------------------------------------------------------------
     Mutant(
@@ -991,6 +1051,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "safe &= not_worse >= -rail.margin",
         "evaluate says that candidates are safe whose items the log could not show",
         (f"{BESIDE}::test_nothing_is_said_of_a_candidate_that_the_log_could_not_show",),
+    ),
+    Mutant(
+        "evaluation/segments.py::segmented",
+        "[judge(s, delta / S, None) for s in range(S)]",
+        "[judge(s, delta, None) for s in range(S)]",
+        "the winners of segments without the union over segments",
+        (f"{BY_SEGMENT}::test_each_segment_is_a_log_of_its_own_at_its_part_of_delta",),
+    ),
+    Mutant(
+        "evaluation/segments.py::segmented",
+        "judge(s, delta / S, chosen).epsilon",
+        "judge(s, delta, chosen).epsilon",
+        "the one for all segments without the union over segments",
+        (f"{BY_SEGMENT}::test_one_for_all_is_exceeded_by_no_more_than_is_said_in_any_segment",),
+    ),
+    Mutant(
+        "evaluation/segments.py::_declared",
+        "len(within) >= R",
+        "within",
+        "segments are declared one by one at the level of all",
+        (f"{BY_SEGMENT}::test_a_share_of_those_declared_may_be_wrong",),
+    ),
+    Mutant(
+        "evaluation/segments.py::_for_all",
+        "allowed &= [one.name in safe for one in sorted(each.candidates, key=lambda c: c.index)]",
+        "allowed |= [one.name in safe for one in sorted(each.candidates, key=lambda c: c.index)]",
+        "the one for all segments is safe in some",
+        (f"{BY_SEGMENT}::test_one_for_all_is_safe_in_every_segment",),
     ),
     Mutant(
         "statistics/histograms.py::ValueHistograms.signed_lower_bounds",

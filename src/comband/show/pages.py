@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
+from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation, Segmented
 from comband.evaluation.ips import APPROXIMATE
 from comband.page.problem import Problem
 from comband.page.text import visible
@@ -30,7 +30,7 @@ from comband.statistics.verdicts import DECIDED, LEADING, Verdict
 _PLOTTED = 40  # rows of a chart, as in charts.js
 _HOW_TO_READ = (
     "A dot is the estimated difference, the end of its line the most that the candidate can be better if it is the "
-    "best of all; the dashed line is ε, which none can pass."
+    "best of all; the dashed line is ε, which {} can pass."
 )
 _ROLES = {DECIDED: "the winner", LEADING: "the leader"}
 
@@ -91,9 +91,14 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
         body += [f"<li>{_text(line)}</li>" for line in answer.skipped_examples]
         body.append("</ul>")
     comparison, comparable = result.comparison(), answer.trusted and result.has_best
-    body += _comparison(comparison, verdict, comparable=comparable)
+    body += _comparison(comparison, verdict, comparable=comparable, safe=bool(result.metrics))
     body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, verdict, comparable=comparable)]
     body += _beside_table([one.name for one in result.candidates], result.lifts, result.guarded)
+    data = {"comparison": _drawn(comparison, verdict)}
+    if result.segmented is not None:
+        body += _segments(result, result.segmented)
+        forest = result.segmented.forest(result)
+        data |= {} if forest is None else {"forest": forest}
     if result.usual is not None:
         body += ["<h2>The usual estimates</h2>", _usual_table(result), f'<p class="soft">They are {APPROXIMATE}.</p>']
     how = [
@@ -103,7 +108,7 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
         *answer.explained,
     ]
     body += _explained(how)
-    return page(f"comband: {source}", body, {"comparison": _drawn(comparison, verdict)})
+    return page(f"comband: {source}", body, data)
 
 
 def _said(verdict: Verdict) -> list[str]:
@@ -136,14 +141,14 @@ def _drawn(comparison: Comparison, verdict: Verdict) -> dict[str, Any]:
     return data
 
 
-def _comparison(comparison: Comparison, verdict: Verdict, *, comparable: bool = True) -> list[str]:
+def _comparison(comparison: Comparison, verdict: Verdict, *, comparable: bool = True, safe: bool = False) -> list[str]:
     """Differences first: they are what was asked. Where nothing can be compared there are none."""
     n, role = len(comparison.candidates), _ROLES.get(verdict.kind, "the highest estimate")
     more = [f'<p class="soft">The first {_PLOTTED} of {n:,}; the table has all.</p>'] if n > _PLOTTED else []
     differences = [
         f"<h2>Differences to {role}</h2>",
         chart("differences", of="comparison"),
-        f'<p class="soft">{_HOW_TO_READ}</p>',
+        f'<p class="soft">{_HOW_TO_READ.format("no safe one" if safe else "none")}</p>',
     ]
     return [
         *(differences if comparable else []),
@@ -217,7 +222,7 @@ def selection_page(
         "once.</p>",
         *_confirmation(confirmation),
         *_notes(result.notes),
-        *_comparison(comparison, verdict),
+        *_comparison(comparison, verdict, safe=bool(result.guarded)),
     ]
     data: dict[str, Any] = {"comparison": _drawn(comparison, verdict)}
     if len(history["rounds"]) and (comparison.target is not None or _moved(history, n_candidates)):
@@ -354,9 +359,21 @@ def _beside_table(names: Sequence[str], lifts: Sequence[Lift], guarded: Sequence
     what = f" Safe: certified to keep every margin ({_text('; '.join(margins))})." if margins else ""
     return [
         "<h2>Beside production</h2>",
-        f'<p class="soft">How much more per round than with production, with intervals.{what}</p>',
+        f'<p class="soft">More per round than with production, with intervals or (±) standard errors.{what}</p>',
         _table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True),
     ]
+
+
+def _segments(result: Evaluation, found: Segmented) -> list[str]:
+    """Who is named in each segment and in all, and one lift by segment."""
+    columns, rows = found.table(result)
+    body = ["<h2>By segment</h2>"]
+    body += [f"<p>{_text(one.text[:1].upper() + one.text[1:])}.</p>" for one in found.claims(result)]
+    body.append(_table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True))
+    compared = found.compared(result)
+    if compared is not None:
+        body += [f"<h2>Lift of {_text(compared)} by segment</h2>", chart("forest", of="forest")]
+    return body
 
 
 def _usual_table(result: Evaluation) -> str:

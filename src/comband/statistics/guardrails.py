@@ -59,7 +59,7 @@ from comband._kernels.betting import add_shared_log_wealth
 from comband.page.metrics import Metric
 from comband.page.problem import Problem
 from comband.statistics.betting import OFFSETS, Bets
-from comband.statistics.grids import between
+from comband.statistics.grids import between, by_round, one_by_one
 
 MAIN_SHARE = 0.7  # δ₁/δ; the rest is for declaring safe
 REWARD_WEIGHT = 0.7  # w_0
@@ -82,12 +82,14 @@ class Floors:
     @classmethod
     def of(cls, explorer: Any, *, leads: bool, production: int, own_lists: bool) -> Floors:
         """Those of an explorer; `leads` says whether production does, `production` is its position among the
-        candidates, and `own_lists` whether its list is shown as it is, where that is a part of how lists are drawn.
+        candidates, and `own_lists` whether its list is shown whole, where that is a part of how lists are drawn. In
+        natural order floors are those of all parts together: there it adds nothing.
         """
         of_leader = float(getattr(explorer, "smallest_of_leader", explorer.smallest))
         disputed = min(float(explorer.smallest_disputed), of_leader)
         own = getattr(explorer, "own", None)
-        shown = float(own[production]) if own_lists and own is not None else 0.0
+        beside = own_lists and not getattr(explorer, "natural_order", False)
+        shown = float(own[production]) if beside and own is not None else 0.0
         return cls(
             rivals=float(explorer.smallest_disputed) + (0.0 if leads else shown),
             disputed=disputed,
@@ -141,7 +143,7 @@ class Rail:
         self,
         total: Floats,
         bets: Bets,
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | Floats,
         rows: NDArray[np.int64],
         weights: Floats,
         *,
@@ -160,7 +162,13 @@ class Rail:
                     cost = np.log1p(-bets.stakes * worst)
                     cost[bets.leader] = 0.0
                 total += cost
-            if part.start < part.stop:
+            if part.start < part.stop and inside.dtype != np.bool_:
+                worth = by_round(weights[part, None] * inside[part], rows[part])
+                difference = worth - self.share * worth[:, bets.leader, None]
+                difference[:, bets.leader] = 0.0
+                for j, stakes in enumerate(bets.stakes.T):
+                    total[:, j] = one_by_one(total[:, j], np.log1p(-sign * stakes * difference))
+            elif part.start < part.stop:
                 add_shared_log_wealth(
                     np.ascontiguousarray(inside[part]),
                     np.asarray(rows[part], dtype=np.int64),

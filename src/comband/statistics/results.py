@@ -203,6 +203,8 @@ class Guess:
     error: float
 
     def __str__(self) -> str:
+        if math.isinf(self.error):
+            return f"{visible(self.name)}: no reward so far"
         return f"{visible(self.name)}: {self.value:.4g} ± {self.error:.2g}"
 
 
@@ -222,6 +224,11 @@ class Lift:
     high: float
     delta: float
     relative: tuple[float, float] | None = None
+
+    @property
+    def ends(self) -> str:
+        """The interval, as text."""
+        return _between(self.low, self.high)
 
     def __str__(self) -> str:
         ends = f"{self.low:.3g} to {self.high:.3g}".replace("-", "−")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +15,14 @@ from comband.page.contexts import Contexts, take_contexts
 from comband.page.places import factors_of
 from comband.page.problem import SMALLEST_PROPENSITY, Problem
 from comband.page.rounds import Events
-from comband.page.storage import Array, Part, Real, State, Text, check, require
+from comband.page.storage import Array, Default, Flag, Part, Real, State, Text, check, require
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities
+from comband.policies.stochastic import StochasticPolicies
 
 
 @register
@@ -38,6 +39,8 @@ class MixtureExplorer:
         γ, the share of uniform lists.
     problem:
         The setting.
+    as_they_are:
+        Whether candidates' lists are shown so where the setting says random order; uniform ones never are.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -61,12 +64,15 @@ class MixtureExplorer:
         weights: ArrayLike,
         floor: float,
         problem: Problem,
+        as_they_are: bool = False,
     ) -> None:
-        self._given = np.asarray(weights, dtype=np.float64)
+        self._given, self._as_they_are = np.asarray(weights, dtype=np.float64), as_they_are
+        if as_they_are:
+            problem = replace(problem, order="natural")
         self.mixture = mixture = Mixture(policies, self._given, problem=problem, floor=floor)
         self.candidates = candidates
         self.random_order = not (isinstance(policies, PlacedPolicies) or reading_of(problem).natural)
-        self.natural_order = reading_of(problem).natural
+        self.natural_order = self.own_orders = reading_of(problem).natural
         self._own = bool(np.isin(mixture.support, candidates).all())
         self._weights = mixture.weights[candidates]
         share = (1 - mixture.floor) * float(self._weights.min())
@@ -76,9 +82,11 @@ class MixtureExplorer:
         """A list for each context; only the mixture's support is asked, so no candidates' lists are kept."""
         return Drawn(self.mixture.draw(X, rng, first_id=first_id, epoch=epoch))
 
-    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Every list counts for all candidates that share actions with it."""
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_] | NDArray[np.float64]:
+        """Every list counts for all candidates that share actions with it, or by how likely they would show them."""
         rows, actions = events.rows[chosen], events.actions[chosen]
+        if isinstance(self.mixture.policies, StochasticPolicies):
+            return self.mixture.policies.inclusion(events.contexts, rows, actions)[:, self.candidates]
         return self.mixture.policies.contains(events.contexts, rows, actions, self.candidates)
 
     def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -90,6 +98,9 @@ class MixtureExplorer:
         mixture, problem = self.mixture, self.mixture.problem
         if self._own or mixture.floor == 1:
             followed = inside @ self._weights
+        elif mixture.policies.by_chance:
+            X, actions = take_contexts(events.contexts, events.rows[chosen]), events.actions[chosen, None]
+            return mixture.inclusion(X, actions)[:, 0]
         else:
             followed = np.empty(len(chosen))
             step = max(1, BLOCK // (len(mixture.support) * problem.list_size))
@@ -120,6 +131,7 @@ class MixtureExplorer:
             "support": support,
             "weights": self._given[support],
             "floor": self.mixture.floor,
+            "as_they_are": self._as_they_are,
         }
 
     SCHEMA: ClassVar = {
@@ -128,6 +140,7 @@ class MixtureExplorer:
         "support": Array("i8", ("W",), 0, "P-1", rising=True),
         "weights": Array("f8", ("W",), 0, 1),
         "floor": Real(0, 1),
+        "as_they_are": Default(Flag(), lambda sizes: False),
     }
 
     @classmethod
@@ -137,7 +150,8 @@ class MixtureExplorer:
         require(len(state["candidates"]) > 0, "an explorer must have candidates.")
         weights = np.zeros(len(policies))
         weights[state["support"]] = state["weights"]
-        return cls(policies, state["candidates"], weights=weights, floor=float(state["floor"]), problem=problem)
+        given = {"floor": float(state["floor"]), "as_they_are": state["as_they_are"]}
+        return cls(policies, state["candidates"], weights=weights, problem=problem, **given)
 
 
 @register
@@ -228,12 +242,26 @@ class ExaminedMixture:
 
 
 def mixture_explorer(
-    policies: PolicySet, candidates: NDArray[np.int64], *, weights: ArrayLike, floor: float, problem: Problem
+    policies: PolicySet,
+    candidates: NDArray[np.int64],
+    *,
+    weights: ArrayLike,
+    floor: float,
+    problem: Problem,
+    as_they_are: bool = False,
 ) -> Explorer:
     """A `MixtureExplorer`, for whichever reading of places the problem has."""
     reading = reading_of(problem)
-    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.sets)
+    own = as_they_are and not reading.natural  # where they are shown so in any case
+    explorer = MixtureExplorer(
+        policies, candidates, weights=weights, floor=floor, problem=reading.sets, as_they_are=own
+    )
     return explorer if reading.factors is None else ExaminedMixture(explorer, problem=problem)
+
+
+def least_floor(problem: Problem) -> float:
+    """A mixture has a floor; this one is too small to matter, and large enough for any number of items."""
+    return max(1e-9, 2 * SMALLEST_PROPENSITY / problem.uniform_propensity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +306,5 @@ class UniformMixtureExploration:
         policies, problem = standing.policies, standing.problem
         weights = np.zeros(len(policies))
         weights[standing.field] = 1 / len(standing.field)
-        # A mixture has a floor; this one is too small to matter, and large enough for any number of items.
-        floor = max(1e-9, 2 * SMALLEST_PROPENSITY / problem.uniform_propensity)
+        floor = least_floor(problem)
         return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=problem)
