@@ -75,7 +75,8 @@ class Parts:
         self._policies = reading.drawn(policies)
         traffic, epsilon = Traffic.of(spec, policies), scale(spec, problem)
         self.epochs = Epochs(first_epoch=spec.first_epoch, epoch_growth=spec.epoch_growth)
-        self.queue = Queue(ledger, patience=spec.patience, period=spec.period, n_further=len(spec.metrics))
+        waits = tuple(spec.patience if one.patience is None else one.patience for one in spec.metrics)
+        self.queue = Queue(ledger, patience=spec.patience, period=spec.period, further=waits)
         self._metrics, self._lifted = tuple(spec.metrics), traffic.production is not None and _lifted(spec, problem)
         self._production = traffic.production
         self.evidence = Evidence(
@@ -269,7 +270,7 @@ class Parts:
             *mine,
             *recording,
             self.recent,
-            *self.watch.parts(asking=asking and not moving and self.queue.patience is None),
+            *self.watch.parts(asking=asking and not moving and self.queue.waits_for_ever),
         )
 
     SCHEMA: ClassVar = {
@@ -341,8 +342,8 @@ class Parts:
         check_evidence(self.evidence)
         self.verdict = self.verdict.on(self.evidence, field)
         self.verdict.restore(state["verdict"])
-        period, n_further = self.queue.period, len(self._metrics)
-        self.queue = Queue(ledger, patience=self.queue.patience, period=period, n_further=n_further)
+        patience, *further = self.queue.patiences
+        self.queue = Queue(ledger, patience=patience, period=self.queue.period, further=further)
         self.queue.restore(state["queue"])
         settings = [self.reading.events, *(metric.problem(self.reading.events) for metric in self._metrics)]
         self.queue.check(problem, policies, n_epochs=len(epochs), of_events=settings, per_reward=per_reward)

@@ -234,18 +234,20 @@ class Report(Run):
         behind = queue.behind - in_period
         if behind:
             in_time = "set a patience"
-            if queue.patience is not None:
-                in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
+            longest = [one for one in queue.patiences if one is not None]
+            if len(longest) == len(queue.patiences):
+                in_time = f"wait: when {max(longest):,} decisions follow it, it counts as without reward"
             notes.append(
                 f"{behind:,} answers do not count yet, because decision {unanswered} before them has none: tell it "
                 f"too (zeros if it stays without answer), or {in_time}"
             )
         if in_period:
             notes.append(f"{in_period:,} answers count when their period of {queue.period:,} decisions is over")
-        if len(queue.failed):
+        failed = queue.failed_decisions
+        if len(failed):
             notes.append(
-                f"{len(queue.failed):,} answers could not be taken in, because something failed when they were told "
-                f"(decision {int(queue.failed[0])} first), and what follows them waits: tell them again"
+                f"{len(failed):,} answers could not be taken in, because something failed when they were told "
+                f"(decision {int(failed[0])} first), and what follows them waits: tell them again"
             )
         if queue.missing:
             notes.append(
@@ -254,6 +256,15 @@ class Report(Run):
             )
         if queue.late:
             notes.append(f"{queue.late:,} answers came too late to count")
+        guardrails = verdict.evidence.guardrails
+        for metric, lacking, tardy in zip(
+            () if guardrails is None else guardrails.metrics, queue.lacking, queue.tardy, strict=True
+        ):
+            if lacking or tardy:
+                notes.append(
+                    f"{metric.name}: {lacking:,} decisions have none in time, which counts as zeros, and {tardy:,} "
+                    "came too late to count: values are what comes in within the patience"
+                )
         evidence = verdict.evidence
         if evidence.since:
             notes.append(
