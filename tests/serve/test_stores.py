@@ -25,6 +25,7 @@ from comband.serve.database import StoreError
 from comband.serve.journal import Journal
 from comband.serve.leases import give_back, take_lease
 from comband.serve.progress import FencedError, Progress
+from comband.serve.repairing import repair_clock
 from comband.serve.requests import unpack_body
 from comband.serve.schema import OLDEST, VERSIONS
 from comband.serve.service import Service
@@ -422,6 +423,30 @@ def test_one_bad_row_does_not_take_others_along(tmp_path: Path, monkeypatch: pyt
             assert numbers == [0, 1, 2, 3]
 
     asyncio.run(run())
+
+
+def test_a_clock_that_is_repaired_meanwhile_settles_nothing(store: str) -> None:
+    """What had waited long enough by the wrong clock has not, and the clock does not go forward again."""
+    database = open_database(store)
+    database.migrate()
+    journal = Journal(database)
+    progress = Progress(journal)
+    with database.transaction():
+        journal.create(spec(), "00" * 32)
+        fence = take_lease(journal, 1, "a", 60_000)
+        assert fence is not None
+        database.run("UPDATE counters SET next = 5, clock = ?", [journal.wall() + 86_400_000])
+    wrong = journal.counts(1)[2]
+    with database.transaction():
+        assert len(repair_clock(journal)) == 1
+    with database.transaction():
+        assert not progress.advance(1, 5, wrong, fence)
+        assert repair_clock(journal) == []
+    assert journal.counts(1)[:2] == (5, 0)
+    with database.transaction():
+        assert progress.advance(1, 5, journal.wall(), fence)
+    assert journal.counts(1)[:2] == (5, 5)
+    database.close()
 
 
 def test_a_million_keys_are_no_catalogue(tmp_path: Path) -> None:

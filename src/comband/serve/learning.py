@@ -179,10 +179,11 @@ class Learning:
         """Settle what has waited long enough, and learn from some of it; whether there may be more to do at once."""
         next_, front, clock = self._journal.counts(self.experiment.id)
         upto = self._settled_upto(front, next_, clock, ended)
-        if upto > front:
-            self._write(lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence))
-            front = upto
-        self.front = front
+        if upto > front and not self._write(
+            lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence)
+        ):
+            return True
+        self.front = front = upto
         if self.learner.done:
             self.position = front
             return upto - front > 0

@@ -42,12 +42,18 @@ class Progress:
         )
         return {row[0] - base: int(row[1]) for row in rows}
 
-    def advance(self, experiment: int, front: int, clock: int, fence: int) -> None:
-        """Settle all decisions below `front`, which had waited long enough by `clock`."""
+    def advance(self, experiment: int, front: int, clock: int, fence: int) -> bool:
+        """Settle all decisions below `front`, which had waited long enough by `clock`; False, and nothing is settled,
+        if the journal's clock was set back since then (`repair_clock`).
+        """
         self._check_fence(experiment, fence)
         run = self.database.run
+        rows = run(f"SELECT clock FROM counters c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        if clock > max(rows[0][0], self.wall()):
+            return False
         run("UPDATE counters SET clock = ? WHERE experiment = ? AND clock < ?", [clock, experiment, clock])
         run("UPDATE fronts SET front = ? WHERE experiment = ? AND front < ?", [front, experiment, front])
+        return True
 
     def publish(self, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int) -> bytes:
         """Make a plan known, once: the plan of this epoch, which is the one that was published first."""
