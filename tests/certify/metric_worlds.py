@@ -182,12 +182,17 @@ def outcome(
             continue
         verdict, evidence = learner.verdict, learner.evidence
         guardrails = evidence.guardrails
-        for claim in (verdict.claim(), verdict.fallback()):
-            found.claim |= bool(v[star] - v[claim.leader] > claim.epsilon + 1e-12)
+        for claim in (verdict.certified, verdict.best_before):
+            found.claim |= claim is not None and bool(v[star] - v[claim.leader] > claim.epsilon + 1e-12)
+        for one in {verdict.leader, *guardrails.trusted}:  # some ε is claimed that is smaller than the gap
+            gap, best = float(v[star] - v[one]), np.array([star])
+            if gap > 1e-12:
+                reached = evidence.against(one, gap * (1 - 1e-9), best)
+                found.claim |= bool((reached >= verdict.enough(best)).all())
         declared = [one for one in guardrails.led if verdict.is_safe(one)]
         found.safe |= not safe[declared].all()
         # What would be said of any candidate without the purse and the union.
-        alone = guardrails._wealths(guardrails.safe, everyone, evidence.n_rounds, safety=True)
+        alone = guardrails.wealths_of(guardrails.safe, everyone, evidence.n_rounds, safety=True)
         found.uncorrected |= bool(((alone >= verdict.safe_at).all(axis=0) & ~safe).any())
         found.harm |= bool(verdict.harms(np.array([star]))[0])
         for one in guardrails.led:

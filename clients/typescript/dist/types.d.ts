@@ -140,6 +140,15 @@ export interface GuardStatus {
     watches: string;
     warning: string;
 }
+/** A candidate by a further metric: how much more of it than with production, a standard error, the margin, and whether it is certified safe by all metrics: "safe", "harmful" or "not shown". */
+export interface GuardedStatus {
+    name: string;
+    metric: string;
+    difference: number | null;
+    error: number | null;
+    margin: string;
+    standing: string;
+}
 /** How it went: points, the older the coarser, and the last minutes. With `since`, the `decisions` of the last point that is known, only that point and what came later. */
 export interface History {
     name: string;
@@ -169,6 +178,7 @@ export interface Metric {
     /** The largest value of a shown item. */
     largest?: number;
     per_round?: number | null;
+    patience?: number | null;
 }
 /** What happened in the minute that began at `time`; rewards are those above 0 that count. */
 export interface Minute {
@@ -244,17 +254,19 @@ export interface Result {
     explained: string[];
     warnings: string[];
 }
-/** A reward that does not count, and why. */
+/** A reward that does not count, or the value of a metric, and why. */
 export interface RewardFault {
     decision: number | string;
     item: string | number;
     outcome: string;
     detail: string;
+    metric?: string | null;
 }
-/** What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in [0, 1]. */
+/** What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in [0, 1]; and by the names of further metrics pairs of item and value, with the rewards or when they are known. */
 export interface RewardPost {
     decision: number | string;
-    rewards: ((string | number | number)[])[];
+    rewards?: ((string | number | number)[])[];
+    metrics?: Record<string, ((string | number | number)[])[]>;
 }
 /** What became of the rewards; all of it is on disk. */
 export interface RewardReceipt {
@@ -273,6 +285,7 @@ export interface Shown {
     rewards: ((string | number | number)[])[];
     settled: boolean;
     placements?: number[][];
+    metrics?: Record<string, ((string | number | number)[])[]>;
 }
 /** An experiment: who competes, what is shown, and what is to be promised; and how the service runs it. */
 export interface Spec {
@@ -326,6 +339,8 @@ export interface Spec {
     /** Decisions enter the evidence in blocks of so many. */
     block?: number;
     seed?: number | null;
+    /** How many seconds a decision waits for the values of a metric, by its name, where that is not as long as for rewards. */
+    metric_windows?: Record<string, number>;
     /** Whether rewards must name decisions by their tickets, which cannot be guessed, and not by their numbers: for pages that post rewards themselves. */
     tickets?: boolean;
     note?: string;
@@ -377,6 +392,7 @@ export interface Status {
     removed_note?: string;
     next_step?: string;
     lift?: Lift | null;
+    guarded?: GuardedStatus[];
 }
 /** Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the last. `live`, `ended` and `archived` say how many there are in all. */
 export interface Summaries {

@@ -111,7 +111,7 @@ class Guardrails:
             if n and self.epochs[k].leader == one:
                 purse = self.epochs[k].rails[1 + j].purse
                 total = (
-                    total + n * self.rails[j].credit(_stakes(self.epochs[k], purse, np.array([one])), safety=True)[0]
+                    total + n * self.rails[j].credit(stakes_of(self.epochs[k], purse, np.array([one])), safety=True)[0]
                 )
         return np.asarray(total)
 
@@ -137,7 +137,7 @@ class Guardrails:
 
     def against_being_safe(self, which: NDArray[np.int64], n_rounds: Sequence[int]) -> Floats:
         """(J, n) log H of some policies."""
-        return self._wealths(self.harm, which, n_rounds, safety=False)
+        return self.wealths_of(self.harm, which, n_rounds, safety=False)
 
     def combined(self, against: Floats, which: NDArray[np.int64], n_rounds: Sequence[int]) -> Floats:
         """log(w_0·C + Σ w_j·H_j), where log C (n,) is that against being the best."""
@@ -152,7 +152,7 @@ class Guardrails:
     def safety(self, which: NDArray[np.int64], n_rounds: Sequence[int], *, as_leaders: bool = False) -> Floats:
         """(J, n) log(½U/(P − 1) + ½A) of some policies; `as_leaders` with what they would be given, did they lead."""
         n = self.harm.shape[1]
-        union = self._wealths(self.safe, which, n_rounds, safety=True) - np.log(max(n - 1, 1))
+        union = self.wealths_of(self.safe, which, n_rounds, safety=True) - np.log(max(n - 1, 1))
         result = np.empty_like(union)
         to_get = -np.log((len(self.led) + 1) * (len(self.led) + 2))
         for i, one in enumerate(which.tolist()):
@@ -175,14 +175,15 @@ class Guardrails:
         self.certified = self.certified | frozenset(new)
         return bool(new)
 
-    def _wealths(self, events: Floats, which: NDArray[np.int64], n_rounds: Sequence[int], *, safety: bool) -> Floats:
+    def wealths_of(self, events: Floats, which: NDArray[np.int64], n_rounds: Sequence[int], *, safety: bool) -> Floats:
+        """(J, n) logarithms of mean wealths of some policies, from sums (J, P, stakes) over their values."""
         result = np.empty((len(self.rails), len(which)))
         for j, rail in enumerate(self.rails):
             total = events[j, which]
             for epoch, n in zip(self.epochs, n_rounds, strict=False):
                 if n and rail.margin > 0:
                     bets = epoch.rails[1 + j].safe if safety else epoch.rails[1 + j].harm
-                    total = total + n * rail.credit(_stakes(epoch, bets, which), safety=safety)
+                    total = total + n * rail.credit(stakes_of(epoch, bets, which), safety=safety)
             result[j] = log_mean_exp(total) if len(which) else np.empty(0)
         return result
 
@@ -360,7 +361,7 @@ class Lifts:
         for epoch, n in zip(self.epochs, n_rounds, strict=False):
             if n and epoch.rails:
                 lift = epoch.rails[0]
-                stakes.append((_stakes(epoch, lift.safe, which)[0], _stakes(epoch, lift.harm, which)[0]))
+                stakes.append((stakes_of(epoch, lift.safe, which)[0], stakes_of(epoch, lift.harm, which)[0]))
                 counts.append(n)
         rounds, (up, down) = np.array(counts, dtype=np.float64), np.array(stakes).transpose(1, 0, 2)
 
@@ -384,7 +385,7 @@ class Lifts:
         put_into(self, self.SCHEMA, state)
 
 
-def _stakes(epoch: Epoch, bets: Bets, which: NDArray[np.int64]) -> Floats:
+def stakes_of(epoch: Epoch, bets: Bets, which: NDArray[np.int64]) -> Floats:
     """λ (n, 3) of the bets on some policies; nothing where they were no candidates."""
     place = np.searchsorted(epoch.candidates, which)
     there = epoch.candidates.take(place, mode="clip") == which

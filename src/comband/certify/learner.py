@@ -22,7 +22,7 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.recording import Recording
-from comband.certify.spec import Spec, check_guarded, check_recorded, exploration_of
+from comband.certify.spec import Spec, check_breaker, check_guarded, check_recorded, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
 from comband.learners.ledger import Admission, Ledger
@@ -109,6 +109,8 @@ class CertifyingLearner(Selector):
         if spec.audited is not None:
             check_recorded(spec, problem)
             recorded = Recording(problem, spec, policies, secret=self._rng.bytes(SECRET_BYTES))
+        if spec.max_harm is not None:
+            check_breaker(spec, problem)
         if spec.metrics:
             check_guarded(spec, problem)
             self._ledger = Ledger(1 + len(spec.metrics))
@@ -171,9 +173,20 @@ class CertifyingLearner(Selector):
     @property
     @synchronized
     def done(self) -> bool:
-        """Whether the promise is kept, or the budget spent: that of decisions, or that of reward that may be lost."""
+        """Whether the promise is kept, or the budget spent: that of decisions, or that of reward that may be lost; or
+        visitors are proven to be harmed (`stopped_by_harm`).
+        """
         self._look()
-        return self._all.verdict.certified is not None or self._over or self.decisions_left == 0
+        certified = self._all.verdict.certified is not None
+        return certified or self._over or self.decisions_left == 0 or self.stopped_by_harm
+
+    @property
+    def stopped_by_harm(self) -> bool:
+        """Whether visitors were proven to get less than production's list would bring, by more than `max_harm`: show
+        that list to all.
+        """
+        breaker = self._all.evidence.breaker
+        return breaker is not None and breaker.stopped
 
     @property
     def rounds(self) -> int:

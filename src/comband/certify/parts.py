@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comband.certify.beliefs import Beliefs
+from comband.certify.breaker import Breaker
 from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epoch, Epochs, Railing
 from comband.certify.evidence import Evidence
@@ -86,6 +87,7 @@ class Parts:
             per_reward=reading.per_reward,
             guardrails=self._guardrails(),
             lifts=self._lifts(),
+            breaker=self._breaker(spec),
         )
         field = Field(len(policies), delta=spec.delta, is_open=spec.open_field)
         self.verdict = Certifier(
@@ -127,6 +129,10 @@ class Parts:
         if not self._lifted or self._production is None:
             return None
         return Lifts(self._rails()[0], len(self._policies), self._production, self.epochs)
+
+    def _breaker(self, spec: Spec) -> Breaker | None:
+        railing = self._railing()
+        return None if spec.max_harm is None or railing is None else Breaker(railing, spec.max_harm, spec.false_stop)
 
     def _rails(self) -> tuple[Rail, ...]:
         events = self.reading.events
@@ -338,6 +344,7 @@ class Parts:
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
             guardrails=self._guardrails(),
             lifts=self._lifts(),
+            breaker=None if self.evidence.breaker is None else self.evidence.breaker.anew(),
         )
         check_evidence(self.evidence)
         self.verdict = self.verdict.on(self.evidence, field)

@@ -296,8 +296,8 @@ class Queue(Stored):
         "failed": Array("i8", ("failed",), 0, rising=True),
         "missing": Whole(0),
         "late": Whole(0),
-        "lacking": Default(Column("i8", ("J",), 0), lambda sizes: []),
-        "tardy": Default(Column("i8", ("J",), 0), lambda sizes: []),
+        "lacking": Default(Column("i8", ("J",), 0), lambda sizes: np.empty(0, dtype=np.int64)),
+        "tardy": Default(Column("i8", ("J",), 0), lambda sizes: np.empty(0, dtype=np.int64)),
     }
 
     def _agree(self) -> None:

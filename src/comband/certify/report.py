@@ -230,6 +230,13 @@ class Report(Run):
             notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
             if self.planner.traffic.spent(verdict.evidence):
                 notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
+        breaker = verdict.evidence.breaker
+        if breaker is not None and breaker.stopped:
+            notes.append(
+                f"after {breaker.stopped_after:,} rounds visitors were proven to get less than production's list would "
+                f"bring, by more than {100 * breaker.share:g}% of it (max_harm): show that list; such a stop is false "
+                f"with probability {breaker.delta:g} at most"
+            )
         unanswered, in_period = waiting_for(queue)
         behind = queue.behind - in_period
         if behind:

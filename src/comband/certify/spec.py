@@ -162,6 +162,19 @@ class Visitors(Checked):
             proved=True,
         ),
     ] = None
+    max_harm: Annotated[
+        float | None,
+        Setting(
+            "Explore no further when visitors are proven to get less than production's list alone would bring, by more "
+            "than this share of it: of the reward, or of a further metric (of a cost: more).",
+            FRACTION,
+            proved=True,
+        ),
+    ] = None
+    false_stop: Annotated[
+        float,
+        Setting("The probability with which max_harm stops though no round does more harm.", FRACTION, proved=True),
+    ] = 0.05
     objective: Annotated[
         str,
         Setting(
@@ -188,11 +201,13 @@ class Visitors(Checked):
                 "metrics have margins against the candidate that visitors see without this experiment: say which one "
                 "that is, production=<its name>."
             )
-        if self.production is None and (self.exposure < 1 or self.max_loss is not None):
+        if self.production is None and (self.exposure < 1 or self.max_loss is not None or self.max_harm is not None):
             raise InputError(
-                "exposure and max_loss are about the candidate that visitors see without this experiment: say "
-                "which one it is, production=<its name>."
+                "exposure, max_loss and max_harm are about the candidate that visitors see without this experiment: "
+                "say which one it is, production=<its name>."
             )
+        if self.max_harm is None and self.false_stop != 0.05:
+            raise InputError("false_stop is the rate of false stops of max_harm: say that too, or leave it out.")
         super().check_together()
 
 
@@ -350,12 +365,28 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
             )
 
 
+def check_breaker(spec: Spec, problem: Problem) -> None:
+    """Refuse what the breaker's bets were not proved with."""
+    if reading_of(problem).TOTAL or problem.places is not None:
+        raise InputError(
+            "max_harm compares what visitors bring with what production's items would have brought: that needs rewards "
+            "of single items whose places do not matter. Leave max_harm, places or the feedback out."
+        )
+    if spec.recent is not None:
+        raise InputError("max_harm is about all rounds, and recent forgets those before: leave one of them out.")
+
+
 def check_recorded(spec: Spec, problem: Problem) -> None:
     """Refuse what the record that others check does not hold."""
     if reading_of(problem).natural:
         raise InputError(
             'the record that others check (audited) holds no probabilities of places, which order="natural" needs: '
             "leave audited or order out."
+        )
+    if spec.max_harm is not None:
+        raise InputError(
+            "the record that others check (audited) does not say when visitors are proven to be harmed (max_harm): "
+            "leave one of them out."
         )
     if spec.metrics:
         raise InputError(
