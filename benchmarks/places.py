@@ -39,7 +39,8 @@ def placed_world(world: World, reading: str, share: float) -> World:
     """The same rows and candidates on a page where the first place is clicked most."""
     m = world.problem.list_size
     theta = 1 / np.log2(np.arange(m) + 2)
-    problem = replace(world.problem, places=theta if reading == "examination" else "pairs")
+    stated: Any = {"places": theta, "order": "random"} if reading == "examination" else {"places": "pairs"}
+    problem = replace(world.problem, **stated)
     placed = replace(world, problem=problem, effect=theta)
     return replace(placed, epsilon=share * float(placed.values(placed.policies).max()))
 

@@ -77,7 +77,10 @@ def placed(world: World, method: str) -> World:
     """The same on a page where the first place is clicked most; A/B and interleaving need not know."""
     theta = 1 / np.log2(np.arange(world.problem.list_size) + 2)
     reading: Any = {"comband, examination": theta, "A/B": "pairs"}.get(method, "pairs")
-    problem = world.problem if method == "team-draft interleaving" else replace(world.problem, places=reading)
+    order = None if isinstance(reading, str) else "random"
+    problem = (
+        world.problem if method == "team-draft interleaving" else replace(world.problem, places=reading, order=order)
+    )
     return replace(world, problem=problem, effect=theta)
 
 

@@ -49,8 +49,14 @@ ARGUMENTS = {
 @pytest.mark.parametrize(
     ("name", "given", "n_actions"),
     [
-        *[(name, given, 30) for name in ARGUMENTS for given in (f"cb.{name}", "learners[0]")],
-        *[(name, "learners[0]", 9000) for name in ("AdaptiveComband", "UniformMixture", "Exp4CombSparse")],
+        *[(name, "learners[0]", 30) for name in ARGUMENTS],
+        ("AdaptiveComband", "cb.AdaptiveComband", 30),
+        ("AdaptiveComband", "learners[0]", 9000),
+        *[pytest.param(name, f"cb.{name}", 30, marks=pytest.mark.slow) for name in list(ARGUMENTS)[1:]],
+        *[
+            pytest.param(name, "learners[0]", 9000, marks=pytest.mark.slow)
+            for name in ("UniformMixture", "Exp4CombSparse")
+        ],
     ],
 )
 def test_nothing_is_left_to_compile(name: str, given: str, n_actions: int) -> None:

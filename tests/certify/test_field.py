@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 import comband as cb
 from comband.certify.field import Field
 from comband.policies import RequestedLists
 from comband.statistics.grids import log_mean_exp
+from tests.certify.claiming import claims_wrongly, most_allowed
 from tests.learners.small_worlds import SmallWorld, small_world
 from tests.states import plain
 
@@ -276,6 +276,7 @@ def rhythm_is_wrong(seed: int, period: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_rhythms_cannot_pass_for_differences() -> None:
     runs = 20
     assert sum(rhythm_is_wrong(seed, 1) for seed in range(runs)) > most_allowed(runs)
@@ -283,11 +284,6 @@ def test_rhythms_cannot_pass_for_differences() -> None:
 
 
 # ---- validity --------------------------------------------------------------------------------------------------------
-
-
-def most_allowed(runs: int) -> int:
-    """More wrong runs than this would happen with probability below 1e-6 if each were wrong with probability δ."""
-    return int(binom.isf(1e-6, runs, 0.05))
 
 
 class Run:
@@ -315,11 +311,7 @@ class Run:
 
     def wrong(self) -> bool:
         """Whether the claim is wrong now, or the best of the field is dropped."""
-        verdict, values = self.learner.verdict, self.values
-        claim = verdict.claim()
-        if values[claim.leader] < values.max() - claim.epsilon - 1e-12:
-            return True
-        return not verdict.alive[int(np.argmax(values))]
+        return claims_wrongly(self.learner.verdict, self.values)
 
     def against(self) -> NDArray[np.float64]:
         """Log-evidence against "it exceeds the leader by more than ε", (P,); −inf outside the field and for the
@@ -415,6 +407,7 @@ def ever_wrong(name: str, kind: str, seed: int) -> bool:
     return wrong
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_claims_about_a_changing_field_are_rarely_wrong(name: str) -> None:
     runs = 12
@@ -423,6 +416,7 @@ def test_claims_about_a_changing_field_are_rarely_wrong(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_wrong_claims_about_a_changing_field_stay_below_delta(name: str) -> None:
     runs = 1000
@@ -461,10 +455,7 @@ def ever_wrong_without_answers(when: str, fallback: str, seed: int) -> bool:
     rng = np.random.default_rng([seed, 5])
     for _ in range(14):
         world.play(learner, max(50, learner.rounds // 8), rng)
-        claim = learner.verdict.claim()
-        if values[claim.leader] < values.max() - claim.epsilon - 1e-12:
-            return True
-        if not learner.verdict.alive[int(np.argmax(values))]:
+        if claims_wrongly(learner.verdict, values):
             return True
         if learner.done:
             break
@@ -480,6 +471,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize(("when", "fallback"), CASES)
 def test_candidates_without_answers_are_judged_by_what_is_shown(when: str, fallback: str) -> None:
     runs = 12
@@ -487,6 +479,7 @@ def test_candidates_without_answers_are_judged_by_what_is_shown(when: str, fallb
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize(("when", "fallback"), CASES)
 def test_wrong_claims_about_candidates_without_answers_stay_below_delta(when: str, fallback: str) -> None:
     runs = 1000

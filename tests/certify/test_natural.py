@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.certify.watch import PlacesGuard
 from comband.explore.explorers.natural import NaturalExplorer
 from comband.page.places import examinations, placed_rounds
+from comband.page.problem import saved_problem
 from comband.policies.reading import reading_of
 
 THETA = (1.0, 0.6, 0.3)
@@ -111,10 +114,38 @@ def test_what_does_not_go_with_natural_order_is_refused() -> None:
             cb.Problem(20, 3, **{"order": "natural", **wrong})
     problem, _, policies = shop(None)
     for make in (
-        lambda: cb.PacComband(problem, policies, n_explore=9, n_estimate=9),
+        lambda: cb.OnlineComband(problem, policies, epsilon=0.3),
         lambda: cb.Exp4(problem, policies, horizon=90),
     ):
         with pytest.raises(cb.InputError, match="natural"):
             make()
-    with pytest.raises(cb.InputError, match="does not state the probability of each item in each place"):
-        cb.ABTest(problem, policies, epsilon=0.1)
+
+
+def test_an_ab_test_states_where_its_lists_have_their_items() -> None:
+    """Each with its share, and so a log of it can be read with factors; the place guard does not look, for nothing
+    rests on what places do.
+    """
+    problem, world, policies = shop(THETA)
+    learner = cb.ABTest(problem, policies, epsilon=0.05, seed=1)
+    batch = world.sample(300, np.random.default_rng(2))
+    decisions = learner.ask(batch.contexts)
+    own, stated = policies.predict(batch.contexts), np.asarray(decisions.placements)
+    for i in range(300):
+        assert decisions.lists[i].tolist() == own[i, decisions.arms[i]].tolist()
+        for j, y in enumerate(decisions.lists[i]):
+            np.testing.assert_allclose(stated[i, j], (own[i] == y).mean(axis=0))
+    learner.tell(decisions, batch.answer(decisions.lists))
+    assert learner.watch[PlacesGuard].places.n_rounds == 0
+
+
+def test_natural_order_is_what_factors_mean_and_what_was_saved_before_is_in_random_order() -> None:
+    usual = cb.Problem(20, 3, places=THETA)
+    assert usual.order == "natural"
+    assert usual == cb.Problem(20, 3, places=THETA, order="natural")
+    assert repr(usual) == "Problem(n_actions=20, list_size=3, places=(1.0, 0.6, 0.3))"
+    assert repr(cb.Problem(20, 3, places=THETA, order="random")).endswith("order='random')")
+    assert cb.Problem(20, 3).order is cb.Problem(20, 3, places="pairs").order is None
+    for order, meant in ((None, "random"), ("random", "random"), ("natural", "natural")):
+        assert saved_problem({**asdict(usual), "order": order}).order == meant
+    assert saved_problem({"n_actions": 20, "list_size": 3, "places": list(THETA)}).order == "random"
+    assert saved_problem(asdict(cb.Problem(20, 3))) == cb.Problem(20, 3)

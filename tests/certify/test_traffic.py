@@ -199,9 +199,9 @@ def test_what_cannot_be() -> None:
     ):
         with pytest.raises(cb.InputError, match=match):
             cb.AdaptiveComband(world.problem, world.policies, epsilon=0.1, **options)
-    placed = cb.Problem(10, 2, sparsity=1, places=[1, 0.5])
+    totals = cb.Problem(10, 2, sparsity=1, feedback="total")
     with pytest.raises(cb.InputError, match=r"exposure=0\.5 is for rewards of single items"):
-        cb.AdaptiveComband(placed, world.policies, epsilon=0.1, production=world.policies.names[0], exposure=0.5)
+        cb.AdaptiveComband(totals, world.policies, epsilon=0.1, production=world.policies.names[0], exposure=0.5)
     learner = cb.AdaptiveComband(
         world.problem, world.policies, epsilon=0.1, production=world.policies.names[0], open_field=True
     )

@@ -280,7 +280,7 @@ def test_all_evidence_is_that_of_the_twin_where_places_matter(name: str, places:
     assert occurred >= {"missing", "late"}
     if name.startswith("Adaptive"):
         assert occurred >= {"dropped", "certified", "fewer candidates"}
-        assert ("pairs" if places == "pairs" else "examination") in occurred
+        assert ("pairs" if places == "pairs" else "natural examination") in occurred
 
 
 @pytest.mark.parametrize("seed", range(3))

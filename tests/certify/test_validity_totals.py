@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 import comband as cb
-from tests.certify.test_validity import Maker, ever_wrong, most_allowed
+from tests.certify.claiming import check_counts, most_allowed
+from tests.certify.test_validity import KINDS, Maker, ever_wrong
 
 METHODS: dict[str, Maker] = {
     "AdaptiveComband": (cb.AdaptiveComband, {}),
@@ -16,29 +17,26 @@ METHODS: dict[str, Maker] = {
     "UniformMixture, pseudo-inverse": (cb.UniformMixture, {"weighting": "pseudo-inverse"}),
     "ABTest, eliminating": (cb.ABTest, {"eliminate": True}),
 }
-KINDS = ["clustered", "needle", "equal", "crowd"]
 
 
-def wrong_runs(method: str, kind: str, runs: int) -> int:
-    """Of so many runs, those in which any claim from totals, looked at after every batch, was wrong."""
-    wrong = (ever_wrong(METHODS[method], kind, s, epsilon=0.15, max_rounds=1500, feedback="total") for s in range(runs))
-    return sum(wrong)
+def wrong_from_totals(method: str, kind: str, seed: int) -> bool:
+    """Whether any claim from totals, looked at after every batch, was wrong."""
+    return ever_wrong(METHODS[method], kind, seed, epsilon=0.15, max_rounds=1500, feedback="total")
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("kind", KINDS)
 def test_adaptive_is_rarely_wrong_from_totals(kind: str) -> None:
     runs = 12
-    assert wrong_runs("AdaptiveComband", kind, runs) <= most_allowed(runs)
+    assert sum(wrong_from_totals("AdaptiveComband", kind, seed) for seed in range(runs)) <= most_allowed(runs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("method", METHODS)
-def test_wrong_claims_from_totals_stay_below_delta(method: str, kind: str) -> None:
-    runs = 1000 if method == "AdaptiveComband" else 200
-    wrong = wrong_runs(method, kind, runs)
-    print(f"{method}, {kind}: {wrong} of {runs} runs ever wrong")
-    assert wrong <= most_allowed(runs)
+def test_wrong_claims_from_totals_stay_below_delta(method: str) -> None:
+    runs = 500 if method == "AdaptiveComband" else 250
+    check_counts(f"totals, {method}", KINDS, lambda kind, seed: wrong_from_totals(method, kind, seed), runs=runs)
 
 
 def test_certifies_from_totals_what_an_ab_test_cannot() -> None:

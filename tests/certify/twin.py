@@ -84,7 +84,8 @@ def log_mean_exp(a: Floats) -> Floats:
 
 
 class Twin:
-    """Follows a learner from outside; `lists` (P, contexts, m) are the lists of all that are ever candidates."""
+    """Follows a learner from outside; `lists` (P, contexts, m) are the lists of all that are ever candidates, or
+    (P, contexts, K) the probabilities with which they show items."""
 
     def __init__(self, learner: cb.certify.CertifyingLearner, lists: NDArray[np.int64]) -> None:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
@@ -279,7 +280,9 @@ class Twin:
         return X
 
     def weight(self, y: int, k: int, q: float, own: list[int]) -> float:
-        """What a reward of y, shown in place k, is worth for a candidate with this list."""
+        """What a reward of y, shown in place k, is worth for a candidate with this list, or these probabilities."""
+        if self.lists.dtype == np.float64:
+            return float(own[y] / q)
         if y not in own:
             return 0.0
         if self.places is None:

@@ -133,6 +133,32 @@ def test_the_same_bytes_for_every_type(tmp_path: Path, base: Database, kind: str
     assert ours == theirs
 
 
+def test_contexts_and_items_of_64_bits_and_rewards_in_decimals(tmp_path: Path, base: Database) -> None:
+    table, lists = world(tmp_path)
+    table, own = wide(table), pq.read_table(lists)
+
+    def far(column: Any) -> pa.Array:
+        """Numbers that no double tells apart, or lists of them."""
+        told = [
+            [2**62 + one for one in value] if isinstance(value, list) else 2**62 + value for value in column.to_pylist()
+        ]
+        return pa.array(told, pa.list_(pa.int64()) if isinstance(told[0], list) else pa.int64())
+
+    for i, name in enumerate(table.column_names):
+        if name == "context" or name.startswith("item_"):
+            table = table.set_column(i, name, far(table[name]))
+        elif name.startswith("reward_"):
+            cents = [Decimal(str(round(float(reward), 6))) for reward in table[name].to_numpy()]
+            table = table.set_column(i, name, pa.array(cents, pa.decimal128(18, 6)))
+    pq.write_table(pa.table({name: far(own[name]) for name in own.column_names}), lists)
+    items = tmp_path / "items"
+    items.write_text("\n".join(str(2**62 + item) for item in range(20)))
+    ours, theirs = both(table, base, tmp_path, lists, items=items)
+    assert ours == theirs
+    with pytest.raises(LogError, match=r"unknown item .*item 46116860184273879\d\d is not in the catalogue"):
+        evaluate_log(base.put(table), lists)  # numbers beyond 2³¹ are no positions: they are named
+
+
 def test_only_rounds_that_matter_are_moved(tmp_path: Path, base: Database) -> None:
     table, lists = world(tmp_path)
     given = base.put(wide(table))

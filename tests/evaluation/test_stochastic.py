@@ -181,14 +181,13 @@ def test_what_needs_lists_refuses_candidates_by_chance() -> None:
     rounds, _ = _log(50)
     policies = StochasticPolicies([_marginals(np.random.default_rng(1), 7).sum(axis=2)] * 2, PROBLEM)
     calls: list[Any] = [
-        lambda: cb.AdaptiveComband(PROBLEM, policies, epsilon=0.1),
         lambda: cb.Exp4CombSparse(PROBLEM, policies, horizon=100),
-        lambda: cb.Mixture(policies, [0.5, 0.5], problem=PROBLEM, floor=0.1),
-        lambda: cb.design_exploration(rounds, policies, problem=PROBLEM),
+        lambda: cb.PacComband(PROBLEM, policies, epsilon=0.1),
+        lambda: cb.UniformExploration(PROBLEM, policies, n_rounds=10),
         lambda: policies.predict([0]),
     ]
     for call in calls:
-        with pytest.raises(cb.InputError, match="show no one list, so they can be evaluated, but not learnt with"):
+        with pytest.raises(cb.InputError, match="show no one list, which is needed here"):
             call()
     with pytest.raises(cb.InputError, match="probability of each item in each place"):
         cb.evaluate(rounds, policies, max_reward=M, min_propensity=0.1, places="pairs")

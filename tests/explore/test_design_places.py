@@ -24,7 +24,8 @@ from tests.strategies import random_policies
 K, M, N = 6, 3, 5
 THETA = (1.0, 0.6, 0.3)
 PLAIN = cb.Problem(K, M, 1)
-PAIRS, FACTORS = replace(PLAIN, places="pairs"), replace(PLAIN, places=THETA)
+PAIRS, FACTORS = replace(PLAIN, places="pairs"), replace(PLAIN, places=THETA, order="random")
+NATURAL = replace(PLAIN, places=THETA)
 
 
 def logged(problem: cb.Problem, seed: int, n: int = 600) -> tuple[cb.Rounds, cb.PolicySet]:
@@ -153,10 +154,43 @@ def test_variances_by_examination_grow_by_the_square_of_the_stretch(seed: int) -
         np.testing.assert_allclose(moments, proxies, rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_variances_in_natural_order_grow_by_the_square_of_the_spread(seed: int) -> None:
+    """Of a mixture of candidates' lists as they are and uniform ones, by its whole law: E X² = Σ rel·θ²/e."""
+    rng = np.random.default_rng(seed)
+    theta = np.array([THETA, (1.0, 1.0, 1.0), (1.0, 2.0, 0.5), (1.0, 0.1, 0.1)][seed % 4])
+    problem = replace(PLAIN, places=tuple(theta))
+    policies, every = random_policies(7, 1, problem, rng), np.array(list(permutations(range(K), M)))
+    mixture = cb.Mixture(policies, rng.dirichlet(np.full(7, 0.3)), problem=problem, floor=0.2 if seed % 2 else 1e-3)
+    items = np.arange(K, dtype=np.int32)[None]
+    e = mixture.placements_of([0], items)[0] @ np.array(problem.places)
+    q, relevance = mixture.propensities([0])[0], rng.dirichlet(np.ones(K)) / theta.max()
+    own, at = np.array(problem.places), np.arange(M)
+    moments = np.array([(relevance[row] * own[at] ** 2 / e[row]).sum() for row in every])
+    proxies = np.array([(relevance[row] * own.mean() / q[row]).sum() for row in every])
+    c = reading_of(problem).spread
+    assert (moments <= c**2 * proxies * (1 + 1e-12)).all()
+    assert c >= reading_of(problem).stretch == reading_of(replace(problem, order="random")).spread
+
+
+@pytest.mark.parametrize("rounds_too", [False, True])
+def test_a_design_from_a_log_in_natural_order_is_that_of_its_examination(rounds_too: bool) -> None:
+    rounds, policies = logged(NATURAL, 5)
+    seen = reading_of(NATURAL).seen(rounds)
+    stated = rounds.decisions.placements
+    assert stated is not None
+    i, k = np.nonzero(rounds.rewards)
+    np.testing.assert_allclose(seen.propensities, stated[i, k] @ np.array(THETA) / np.mean(THETA))
+    design = cb.design_exploration(rounds if rounds_too else seen, policies, problem=NATURAL)
+    plain = cb.design_exploration(seen, policies, problem=PLAIN)
+    assert design.mixture.weights.tolist() == plain.mixture.weights.tolist()
+    assert design.mixture.problem == NATURAL
+
+
 def test_settings_of_designs() -> None:
     assert reading_of(PAIRS).design == cb.Problem(K * M, M, 1)
     assert reading_of(PAIRS).theory == cb.Problem(K * M, M, M)  # one wanted item is wanted in each of M places
-    assert reading_of(FACTORS).design == reading_of(FACTORS).theory == PLAIN
+    assert reading_of(FACTORS).design == reading_of(NATURAL).design == reading_of(FACTORS).theory == PLAIN
     assert reading_of(replace(PAIRS, sparsity=None)).theory.sparsity is None
     assert reading_of(PAIRS).stretch == reading_of(PLAIN).stretch == 1
 

@@ -53,6 +53,7 @@ LIFE = "tests/serve/test_life_cycle.py"
 MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explorers/test_disagreement.py"
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
+BESIDE = "tests/evaluation/test_beside.py"
 PLACEMENTS, BAND = "tests/evaluation/test_placements.py", "tests/statistics/test_factor_band.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
@@ -66,6 +67,21 @@ PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_le
 NATURAL = "tests/test_kernels_natural.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- candidates given by probabilities ---------------------------------------------------------------------------
+    Mutant(
+        "statistics/grids.py::by_round",
+        "np.add.reduceat(worth, starts, axis=0)",
+        "np.maximum.reduceat(worth, starts, axis=0)",
+        "of several rewards of a round the largest alone is bet on",
+        ("tests/policies/test_by_chance.py::test_certain_lists_bring_the_evidence_that_lists_bring",),
+    ),
+    Mutant(
+        "policies/stochastic.py::StochasticPolicies.drawn",
+        "(ends <= u[mine, None] + k).sum(axis=1)",
+        "(ends <= u[mine, None] ** 2 + k).sum(axis=1)",
+        "items are drawn with other probabilities than those that are stated",
+        ("tests/policies/test_by_chance.py::test_lists_are_drawn_with_exactly_the_probabilities_of_items",),
+    ),
     # ---- lists in natural order --------------------------------------------------------------------------------------
     Mutant(
         "_kernels/natural.py::natural_lists",
@@ -946,8 +962,8 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- logged rounds -----------------------------------------------------------------------------------------------
     Mutant(
         "evaluation/judging.py::evaluate_parts",
-        "max(P - 1, 1) / (delta - alarm)",
-        "1 / (delta - alarm)",
+        "max(P - 1, 1) / (share * (delta - alarm))",
+        "1 / (share * (delta - alarm))",
         "evaluate's ε without the union over rivals",
         (EVALUATION,),
     ),
@@ -957,6 +973,48 @@ MUTANTS: tuple[Mutant, ...] = (
         "2",
         "evaluate's intervals without the union over candidates",
         (EVALUATION,),
+    ),
+    Mutant(
+        "evaluation/judging.py::evaluate_parts",
+        "BEST_SHARE if production is not None and production.metrics else 1.0",
+        "1.0",
+        "evaluate's ε spends all of δ, though safety spends a part of it",
+        (f"{BESIDE}::test_lifts_and_standings_are_those_of_straight_lines",),
+    ),
+    Mutant(
+        "evaluation/judging.py::evaluate_parts",
+        "_leader(sums, None if beside is None else beside.safe)",
+        "_leader(sums, None)",
+        "evaluate names one that is not declared safe",
+        (f"{BESIDE}::test_the_best_is_safe_though_another_looks_better",),
+    ),
+    Mutant(
+        "evaluation/beside.py::beside_production",
+        "others / (SAFE_SHARE * spend)",
+        "1 / (SAFE_SHARE * spend)",
+        "evaluate declares candidates safe without the union over them",
+        (f"{BESIDE}::test_the_margin_that_is_just_shown",),
+    ),
+    Mutant(
+        "evaluation/beside.py::beside_production",
+        "len(production.metrics) / (HARM_SHARE * spend)",
+        "1 / (HARM_SHARE * spend)",
+        "evaluate calls candidates harmful without the union over metrics",
+        (f"{BESIDE}::test_the_margin_that_is_just_shown",),
+    ),
+    Mutant(
+        "evaluation/beside.py::beside_production",
+        "safe &= known & (not_worse >= -rail.margin)",
+        "safe &= not_worse >= -rail.margin",
+        "evaluate says that candidates are safe whose items the log could not show",
+        (f"{BESIDE}::test_nothing_is_said_of_a_candidate_that_the_log_could_not_show",),
+    ),
+    Mutant(
+        "statistics/histograms.py::ValueHistograms.signed_lower_bounds",
+        "bets = _BETS / (self.bound + largest)",
+        "bets = 1.5 * _BETS / (self.bound + largest)",
+        "bets on lifts are larger than what they can lose",
+        (f"{BESIDE}::test_signed_bounds_are_on_the_safe_side_of_exact_ones_and_close",),
     ),
     Mutant(
         "evaluation/parts.py::second_look",

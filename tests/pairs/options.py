@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -27,6 +28,7 @@ METRICS = (
     {"name": "reports", "margin": 0.5, "relative": True, "direction": "cost", "largest": 2.0},
 )
 Arguments = Callable[[World], Mapping[str, Any]]
+_ANY = World(0, "items")
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,7 @@ class Option:
 
     def goes_beside(self, other: Option) -> bool:
         """Whether both can be said at once: one value for one argument."""
-        world = World(0, "items")
-        mine, theirs = ({**one.arguments(world), **one.run} for one in (self, other))
+        mine, theirs = ({**one.arguments(_ANY), **one.run} for one in (self, other))
         return all(_same(mine[name], theirs[name]) for name in mine.keys() & theirs.keys())
 
 
@@ -154,12 +155,13 @@ OPTIONS = (
     Option("dense contexts", run={"contexts": "dense"}),
     Option("sparse contexts", run={"contexts": "sparse"}),
     Option("cover", run={"contexts": "cover", "lists": "full"}),
+    Option("probabilities", run={"contexts": "probabilities", "lists": "full"}),
     Option("unknown sparsity", run={"sparsity": None}),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A learner; `options` are those that it alone has."""
 
@@ -183,7 +185,7 @@ OBJECTS = ("guards", "exploration")  # that no file holds
 
 def takes(kind: Kind, option: Option) -> bool:
     """Whether the learner has the arguments of this option."""
-    return option.arguments(World(0, "items")).keys() <= parameters(kind.learner)
+    return option.arguments(_ANY).keys() <= parameters(kind.learner)
 
 
 def parameters(learner: type[CertifyingLearner]) -> set[str]:
@@ -196,6 +198,7 @@ def options_of(kind: Kind) -> list[Option]:
     return [*(option for option in OPTIONS if takes(kind, option)), *kind.options]
 
 
+@cache
 def pairs_of(kind: Kind) -> list[tuple[Option, Option]]:
     """All pairs that can be said at once."""
     return [(one, other) for one, other in combinations(options_of(kind), 2) if one.goes_beside(other)]
@@ -212,8 +215,7 @@ def plan_of(options: tuple[Option, ...]) -> Plan:
 def covered() -> set[str]:
     """All names that some option says: of arguments, and of parts of the plan."""
     entries = [*OPTIONS, *(option for kind in KINDS.values() for option in kind.options)]
-    world = World(0, "items")
-    return {name for option in entries for name in (*option.arguments(world), *option.run)}
+    return {name for option in entries for name in (*option.arguments(_ANY), *option.run)}
 
 
 PARTS_OF_PLAN = {part.name for part in fields(Plan)}

@@ -19,6 +19,7 @@ import comband as cb
 from comband.certify import CertifyingLearner
 from comband.certify.verify import verify
 from comband.policies.reading import reading_of
+from tests.certify.claiming import claims_wrongly
 from tests.pairs.following import GuardedPairsTwin, PairsTwin, differences
 from tests.pairs.options import KINDS, OBJECTS, PATIENCE, Option, Plan, plan_of
 from tests.pairs.sentences import level, not_allowed
@@ -136,6 +137,8 @@ class Run:
             steps += 1
             self.tell(issued)
             self.check(whole=False)
+            if not self.followed and self._settled:
+                break
         if self.twin is not None:
             self.tell(NEVER - 1)
             self.twin.looks_back = True
@@ -166,6 +169,12 @@ class Run:
             self.faults.append(f"a budget of {most} decisions is spent after {issued}, and the learner is not done")
             return True
         return self.learner.done and most is not None and issued >= most
+
+    @property
+    def _settled(self) -> bool:
+        """Whether no further round can change what is counted: a wrong claim was seen, or the last one is made."""
+        last = self.learner.verdict.certified is not None and self.learner.spec.recent is None
+        return self.plan.changes is None and (self.wrong or last)
 
     @property
     def loses(self) -> bool:
@@ -367,11 +376,10 @@ class Run:
                 self.faults += differences(self.learner, self.twin, whole=whole)
             if not whole:
                 return
-        claim, present = self.learner.verdict.claim(), self.learner.verdict.field.present
-        values = self.values[: len(present)]
         if self.learner.spec.metrics:
             return  # which values are safe is for `tests.certify.test_validity_metrics`
-        self.wrong |= bool(values[claim.leader] < values[present].max() - claim.epsilon - 1e-12)
+        present = self.learner.verdict.field.present
+        self.wrong |= claims_wrongly(self.learner.verdict, np.where(present, self.values[: len(present)], -np.inf))
 
 
 _CHANGES = ((10, "add"), (25, "replace"), (35, "withdraw"), (50, "withdraw the leader"))

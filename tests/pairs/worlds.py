@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import comband as cb
-from comband.policies import RequestedLists, cover_blends
+from comband.policies import RequestedLists, StochasticPolicies, cover_blends
 
 K, M, N = 8, 2, 6
 FIRST, LATER = 4, 3  # candidates at the start, and those that may come
@@ -19,11 +19,11 @@ Ints = NDArray[np.int64]
 
 READINGS: dict[str, dict[str, Any]] = {
     "items": {},
-    "factors": {"places": (1.0, 0.5)},
+    "factors": {"places": (1.0, 0.5), "order": "random"},
     "pairs": {"places": "pairs"},
     "total": {"feedback": "total"},
     "natural": {"order": "natural"},
-    "natural factors": {"places": (1.0, 0.5), "order": "natural"},
+    "natural factors": {"places": (1.0, 0.5)},
 }
 SLOW_ITEMS = np.arange(K) < K // 2  # whose clicks may come late, or never
 
@@ -61,8 +61,8 @@ class World:
         How a click depends on places, and what is told of it: a key of `READINGS`.
     lists, contexts:
         "full", "nothing" (places may be empty) or "another" (a candidate fills them); "numbers", "keys" (the same, and
-        candidates answer in keys), "dense", "sparse", "requested" (lists come with the visitor) or "cover" (dense ones,
-        and candidates that stand for all blends).
+        candidates answer in keys), "dense", "sparse", "requested" (lists come with the visitor), "cover" (dense ones,
+        and candidates that stand for all blends) or "probabilities" (numbers, and candidates draw their lists).
     sparsity:
         The bound on a round's rewards that the problem states.
     """
@@ -87,12 +87,16 @@ class World:
         self._raw: Ints = np.argsort(-scores, axis=2)[:, :, :M]
         if lists != "full":
             self._raw[1:][rng.random((FIRST + LATER - 1, N, M)) < 0.15] = -1
+        # (candidates ever, N, K): how likely each shows an item, where candidates draw their lists.
+        self.shares: Floats = np.zeros((FIRST + LATER, N, K))
+        for given in (self._raw, np.roll(self._raw, 1, axis=0)):
+            np.put_along_axis(self.shares, given, np.take_along_axis(self.shares, given, 2) + 0.5, 2)
         self.policies = self._first(scores)
         filled = cb.PolicySet.from_lists(self._raw, self.problem, fallback=self._fallback).predict(np.arange(N))
         if contexts == "cover":
             filled = np.hstack([self.policies.predict(self.visitors(np.arange(N))), filled[:, FIRST:]])
-        # (candidates ever, N, M): what is shown.
-        self.table: Ints = np.moveaxis(filled, 1, 0).astype(np.int64)
+        # (candidates ever, N, M): what is shown; or (candidates ever, N, K) with what probabilities.
+        self.table: Any = np.moveaxis(filled, 1, 0).astype(np.int64) if contexts != "probabilities" else self.shares
 
     @property
     def _fallback(self) -> str | None:
@@ -106,6 +110,8 @@ class World:
             contexts = np.eye(N)[np.arange(600) % N]
             problem = cb.Problem(K, M, sparsity=self.problem.sparsity)
             return cover_blends(scores[0], -scores[1], contexts, problem=problem, disagreement=0.17, seed=self.seed)
+        if self.contexts == "probabilities":
+            return StochasticPolicies(list(self.shares[:FIRST]), cb.Problem(K, M), names=names)
         made: list[Any] = [self._policy(i) for i in range(FIRST)]
         return cb.PolicySet(made, names, fallback=self._fallback, catalogue=KEYS if self.contexts == "keys" else None)
 
@@ -120,11 +126,13 @@ class World:
 
     def newcomer(self, j: int) -> Any:
         """The policy that comes as the j-th of those that come later; None where lists come with the visitor."""
+        if self.contexts == "probabilities":
+            return self.shares[FIRST + j]
         return None if self.contexts == "requested" else self._policy(FIRST + j)
 
     def visitors(self, numbers: Ints) -> Any:
         """Contexts of these visitors."""
-        if self.contexts in ("numbers", "keys"):
+        if self.contexts in ("numbers", "keys", "probabilities"):
             return numbers
         if self.contexts == "requested":
             return np.moveaxis(self._raw, 0, 1)[numbers]
@@ -139,6 +147,8 @@ class World:
 
     def values(self, kept: Floats) -> Floats:
         """Of all candidates ever: clicks per round, of which those of an item count with probability `kept` (K,)."""
+        if self.contexts == "probabilities":
+            return np.asarray((self.shares * self.chances * kept).sum(axis=2).mean(axis=1))
         total: Floats = np.zeros(len(self.table))
         for k in range(M):
             item = self.table[:, :, k]

@@ -69,6 +69,7 @@ def test_the_count_sees_a_branch() -> None:
     ("stated", "kind", "lists", "events", "per_reward"),
     [
         ({}, "items", 6, 6, 1),
+        ({"places": [1, 0.5], "order": "random"}, "factors", 6, 12, 2),
         ({"places": [1, 0.5]}, "factors", 6, 12, 2),
         ({"places": "pairs"}, "pairs", 12, 12, 1),
         ({"feedback": "total"}, "totals", 6, 6, 1),
@@ -80,7 +81,8 @@ def test_what_a_list_is_and_of_what_a_reward_speaks(
     reading = reading_of(cb.Problem(6, 2, 1, **stated))  # type: ignore[arg-type]
     assert (reading.KIND, reading.per_reward) == (kind, per_reward)
     assert (reading.lists.n_actions, reading.events.n_actions) == (lists, events)
-    assert reading.options == (set() if kind == "items" else {kind})
+    usual = {"natural order"} if kind == "factors" and "order" not in stated else set()
+    assert reading.options == (set() if kind == "items" else {kind}) | usual
     policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 0]]], cb.Problem(6, 2))
     assert isinstance(reading.drawn(policies), PlacedPolicies) == (lists == 12)
     assert isinstance(reading.counted(policies), PlacedPolicies) == (events == 12)

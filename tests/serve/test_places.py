@@ -56,7 +56,10 @@ def the_librarys(world: World, places: Any, n: int) -> tuple[cb.AdaptiveComband,
         numbers = uniform_numbers(SEED, [f"r{i}" for i in range(start, start + 16)])
         drawn = learner.epochs[k].explorer.draw(tables, GivenNumbers(numbers), epoch=k).decisions
         lists_ = item_lists(drawn.lists) if places == "pairs" else drawn.lists
-        columns = {name: getattr(drawn, name) for name in ("ids", "propensities", "epochs", "contexts", "covered")}
+        columns = {
+            name: getattr(drawn, name)
+            for name in ("ids", "propensities", "epochs", "contexts", "covered", "placements")
+        }
         decisions = learner.adopt(cb.Decisions(lists=lists_, **columns))
         items = [[keys[i][item] for item in row] for i, row in enumerate(lists_)]
         learner.tell(decisions, [[r for _, r in world.rewards(start + i, row)] for i, row in enumerate(items)])
@@ -117,7 +120,7 @@ def test_places_over_http_and_in_the_export(places: Any, tmp_path: Path) -> None
                 if places == "pairs":
                     weights[i, k] = value * (own[k] == item) / one.propensities[k]
                 elif item in own:
-                    examined = one.propensities[k] * np.mean(FACTORS)
+                    examined = np.dot(one.placements[k], FACTORS)
                     weights[i, k] = value * FACTORS[own.index(item)] / examined
         assert found[name] == pytest.approx(weights.sum() / n, rel=1e-9)
 

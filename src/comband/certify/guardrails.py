@@ -120,10 +120,10 @@ class Guardrails:
         epoch = self.epochs[k]
         for j, (rail, bets, block) in enumerate(zip(self.rails, epoch.rails[1:], blocks, strict=True)):
             if block.kept is not None:
-                self.seen[j].add(block.kept, np.asarray(block.inside, dtype=np.bool_), epoch.candidates)
+                self.seen[j].add(block.kept, block.inside, epoch.candidates)
             if not block.eventful:
                 continue
-            inside = np.asarray(block.inside, dtype=np.bool_)
+            inside = block.inside
             for total, one, safety in (
                 (self.harm[j], bets.harm, False),
                 (self.safe[j], bets.safe, True),
@@ -325,7 +325,7 @@ class Lifts:
         # Only those that have led, and production: few columns.
         place = epoch.rails[0].harm.leader
         columns = np.append(which, place)
-        inside = np.asarray(block.inside[:, columns], dtype=np.bool_)
+        inside = block.inside[:, columns]
         for total, bets, safety in ((self.above, epoch.rails[0].harm, False), (self.below, epoch.rails[0].safe, True)):
             few = Bets(len(which), bets.levels[columns], bets.bound, bets.unit)
             part = total[epoch.candidates[columns]]

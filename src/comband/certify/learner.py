@@ -22,7 +22,7 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.recording import Recording
-from comband.certify.spec import Spec, check_breaker, check_guarded, check_recorded, exploration_of
+from comband.certify.spec import Spec, check_breaker, check_by_chance, check_guarded, check_recorded, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
 from comband.learners.ledger import Admission, Ledger
@@ -83,6 +83,7 @@ class CertifyingLearner(Selector):
     KNOWS_PLACES = True
     KNOWS_ORDER = True
     KNOWS_GAPS = True
+    KNOWS_PROBABILITIES = True
 
     EXPLORATION: ClassVar[str] = "adaptive"
     """How learners of this class explore, where nothing else is said."""
@@ -99,9 +100,11 @@ class CertifyingLearner(Selector):
 
     @takes_settings(Spec)
     def __init__(self, problem: Problem, policies: PolicySet, spec: Spec) -> None:
-        super().__init__(problem, check_policies(policies, gaps=True), seed=spec.seed)
+        super().__init__(problem, check_policies(policies, gaps=True, by_chance=True), seed=spec.seed)
         self.spec = spec
         exploration = exploration_of(spec, problem, self.EXPLORATION)
+        if policies.by_chance:
+            check_by_chance(spec, problem, policies)
         if spec.epsilon is not None:
             check_epsilon(spec.epsilon, problem)
         CERTIFICATE.check(self.options())
@@ -308,9 +311,9 @@ class CertifyingLearner(Selector):
         """The names of those who are candidates now, dropped or not."""
         return tuple(self.policies.names[i] for i in np.flatnonzero(self._all.verdict.field.present))
 
-    def add(self, policy: Policy | None = None, *, name: str, planned: bool = False) -> None:
+    def add(self, policy: Policy | ArrayLike | None = None, *, name: str, planned: bool = False) -> None:
         """A further candidate, from the next decision on; its evidence begins there. None for candidates whose lists
-        come with the request.
+        come with the request; probabilities (contexts, items) where those of the others are given.
 
         `planned` says that who comes, and when, does not depend on what this experiment has brought so far. A model
         that was trained on its rounds does, on whatever day it comes: that needs an open field.
@@ -329,7 +332,7 @@ class CertifyingLearner(Selector):
         self._change([(policy, by)], [name], planned=planned)
 
     @synchronized
-    def _change(self, arrivals: list[tuple[Policy | None, str]], leaving: list[str], *, planned: bool) -> None:
+    def _change(self, arrivals: list[tuple[Any, str]], leaving: list[str], *, planned: bool) -> None:
         parts, issued = self._all, self._ledger.issued
         check_flag("planned", planned)
         if not (planned or self.spec.open_field):

@@ -41,6 +41,7 @@ from comband.page.problem import (
 )
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
+from comband.policies.stochastic import check_drawable
 from comband.statistics.claims import reading_options
 
 
@@ -354,8 +355,8 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
         )
     if reading_of(problem).natural:
         raise InputError(
-            'order="natural" has not been proved together with metrics, whose bounds are those of lists in random '
-            "order: leave one of them out."
+            'order="natural", which factors of places mean by themselves, has not been proved together with metrics, '
+            'whose bounds are those of lists in random order: leave metrics out, or state order="random".'
         )
     for name, used in (("recent", spec.recent is not None), ("open_field", spec.open_field)):
         if used:
@@ -376,12 +377,22 @@ def check_breaker(spec: Spec, problem: Problem) -> None:
         raise InputError("max_harm is about all rounds, and recent forgets those before: leave one of them out.")
 
 
+def check_by_chance(spec: Spec, problem: Problem, policies: PolicySet) -> None:
+    """Refuse what does not go with candidates that are given by the probabilities of items."""
+    check_drawable(problem, policies)
+    if spec.audited is not None:
+        raise InputError(
+            "the record that others check (audited) holds candidates' lists, and these are given by the probabilities "
+            "of items: leave audited out."
+        )
+
+
 def check_recorded(spec: Spec, problem: Problem) -> None:
     """Refuse what the record that others check does not hold."""
     if reading_of(problem).natural:
         raise InputError(
-            'the record that others check (audited) holds no probabilities of places, which order="natural" needs: '
-            "leave audited or order out."
+            'the record that others check (audited) holds no probabilities of places, which order="natural" (factors '
+            'of places mean it by themselves) needs: leave audited out, or state order="random".'
         )
     if spec.max_harm is not None:
         raise InputError(

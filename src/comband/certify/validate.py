@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from comband.certify.evidence import Evidence, levels_of
 from comband.certify.guardrails import Guardrails, stakes_of
+from comband.page.bits import RealRows
 from comband.page.storage import require
 from comband.statistics.betting import OFFSETS
 
@@ -94,13 +95,20 @@ def _largest_sums(guardrails: Guardrails) -> tuple[NDArray[np.float64], NDArray[
         for k in np.unique(of_event).tolist():
             chosen = of_event == k
             weights = np.where(chosen, events.rewards / events.propensities, 0.0)
-            with_it = np.where(rows.column(place), weights, 0.0)
+            with_it = weights * rows.column(place)
             whole, of_production = float(weights.sum()), float(with_it.sum())
-            alone, both, lacking = (np.full(shape[1], x) for x in (whole - of_production, of_production, of_production))
+            disjoint = isinstance(rows, RealRows)  # then of shares of events nothing is said but that they are shares
+            alone, both, lacking = np.zeros((3, shape[1]))
+            alone += whole if disjoint else whole - of_production
+            both += 0.0 if disjoint else of_production
+            lacking += of_production
             known = seen.columns[seen.since <= k]
             at = np.searchsorted(seen.columns, known)
             inside, shared = rows.weighted_sum(weights)[at], rows.weighted_sum(with_it)[at]
-            alone[known], both[known], lacking[known] = inside - shared, shared, of_production - shared
+            if disjoint:
+                alone[known] = inside
+            else:
+                alone[known], both[known], lacking[known] = inside - shared, shared, of_production - shared
             gained = alone + max(1 - rail.share, 0.0) * both
             lost = rail.share * lacking + max(rail.share - 1, 0.0) * both
             of_harm, of_safety = (lost, gained) if rail.sign > 0 else (gained, lost)

@@ -205,7 +205,9 @@ class PlacesGuard(BuiltInGuard):
             if not np.count_nonzero(moment.rewards):
                 return
             ids, known = moment.decisions.ids, moment.decisions.placements
-            rewarded = np.flatnonzero(moment.rewards.any(axis=1) & (ids >= self._entered))
+            # Where a reward counts for the shown candidate alone, nothing rests on what places do.
+            rests = moment.rewards.any(axis=1) & (moment.decisions.arms < 0)
+            rewarded = np.flatnonzero(rests & (ids >= self._entered))
             if len(rewarded):
                 m = self.problem.list_size
                 joined, rewards = ids[rewarded], moment.rewards[rewarded]

@@ -29,6 +29,7 @@ from comband.commands.log_options import (
     SparsityOption,
     SqlOption,
     TableOption,
+    as_metric,
     as_places,
     is_simple,
 )
@@ -41,6 +42,7 @@ from comband.page.problem import InputError
 from comband.page.storage import write_text
 from comband.page.text import visible
 from comband.show import evaluation_page
+from comband.statistics.results import beside_table
 
 
 def evaluate(
@@ -105,6 +107,21 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    production: Annotated[
+        str | None,
+        typer.Option(
+            help="The candidate that visitors see today: lifts over it are told. Needs --min-propensity.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A further value of shown items, in columns of its name, and how much worse than production is "
+            "allowed: purchases=5% or reports=0.002,cost,largest=3. Again for each; the best is then one of the safe.",
+            show_default=False,
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -163,6 +180,7 @@ def evaluate(
         list_size=list_size,
     )
     _check_given(log, sql, table, candidates, candidates_table)
+    metrics = [as_metric(text) for text in metric or ()]
     if sql is not None and table is not None:
         if usual or predictions is not None or law is not None or cluster is not None:
             raise InputError("--usual, --predictions, --law and --cluster are not for a log in a database.")
@@ -178,6 +196,8 @@ def evaluate(
                 partition=partition,
                 state=SqlTable(state, state_table) if state is not None and is_address(state) else state,
                 since=since,
+                production=production,
+                metrics=metrics,
                 progress=lambda what, done, total: step(f"{what}: {done:,} of {total:,} parts"),
                 **how.of_shards(),
             )
@@ -190,10 +210,12 @@ def evaluate(
             raise InputError("--state and --since are for a log in a database; DuckDB reads files too: --sql duckdb:.")
         if cluster is None and not features and partition is None and is_simple(log, candidates):
             whole = usual or predictions is not None
-            reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions)
+            reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions, metrics=metrics)
             with working() as step:
                 step(f"evaluating {len(reading.policies):,} candidates")
-                answer = evaluate_log(reading, min_propensity=min_propensity, delta=delta, reward_model=model)
+                answer = evaluate_log(
+                    reading, min_propensity=min_propensity, delta=delta, reward_model=model, production=production
+                )
         elif usual or predictions is not None:
             raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
         else:
@@ -207,6 +229,8 @@ def evaluate(
                     places=as_places(places),
                     law=law,
                     partition=partition,
+                    production=production,
+                    metrics=metrics,
                     **how.of_shards(),
                 )
             _tell_skipped(answer, str(log[0]))
@@ -263,6 +287,10 @@ def _print_answer(answer: LogEvaluation, top: int, *, explain: bool) -> None:
     if len(shown) < len(result.candidates):
         out.print(f"… and {len(result.candidates) - len(shown):,} more (--top 0 shows all)")
     out.print()
+    if result.production is not None:
+        columns, rows = beside_table([one.name for one in shown], result.lifts, result.guarded)
+        print_table(out, columns, rows, texts=2 if result.metrics else 1)
+        out.print(f"More per round than with {visible(result.production)}, with intervals.\n")
     if result.usual is not None:
         print_table(out, *_usual_rows(result.usual, [one.index for one in shown]))
         out.print(f"The usual estimates (± standard error) are {APPROXIMATE}.\n")

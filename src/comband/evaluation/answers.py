@@ -16,10 +16,10 @@ from comband.evaluation.normal import upper_quantile
 from comband.page.frames import Tabular
 from comband.page.problem import InputError, check_positive
 from comband.page.text import rough, visible
-from comband.statistics.claims import HOLDS, Claim, Kind, Premise
+from comband.statistics.claims import HOLDS, Claim, Kind, Premise, within_safe
 from comband.statistics.importance import ValueSums
-from comband.statistics.results import Candidate, ComparedCandidate, Comparison
-from comband.statistics.verdicts import DECIDED, NOT_VALID, SMALL_SHARE, Standing, Verdict, judge
+from comband.statistics.results import Candidate, ComparedCandidate, Comparison, Guarded, Lift
+from comband.statistics.verdicts import NOT_VALID, SMALL_SHARE, Standing, Verdict, judge
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def ranked_candidates(
     unjudged: Mapping[int, str],
     delta: float,
 ) -> tuple[EvaluatedCandidate, ...]:
-    """All candidates with what is known of each, by the mean of X; the best first among equals."""
+    """All candidates with what is known of each, the best first, and then by the mean of X."""
     errors = np.sqrt(sums.variances / max(sums.n_rounds, 1))
     radius = upper_quantile(delta / 2) * errors
     effective = np.divide(sums.sums**2, sums.squares, out=np.zeros_like(values), where=sums.squares > 0)
@@ -107,7 +107,7 @@ def ranked_candidates(
             standard_error=float(errors[i]),
             approximate_interval=(float(sums.means[i] - radius[i]), float(sums.means[i] + radius[i])),
         )
-        for i in np.lexsort((np.arange(len(names)) != best, -sums.means))
+        for i in np.lexsort((-sums.means, np.arange(len(names)) != best))
     )
 
 
@@ -261,6 +261,13 @@ class Evaluation(Tabular):
         wants who asks how.
     target, rounds_per_day:
         The ε that would be small enough, and how many rounds a day has; for the verdict, None where nothing was said.
+    production, lifts:
+        The candidate that all are compared with, None where none was named; and how much more than it each collects, in
+        the order of the candidates' numbers. A further statement with probability 1 − delta: all of these intervals
+        hold at once.
+    guarded:
+        All candidates by each further metric, beside production. Where there are metrics, the best one is the best of
+        those that are declared safe, and `epsilon` is about safe candidates; see `comband.evaluation.beside`.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -298,6 +305,9 @@ class Evaluation(Tabular):
     explained: tuple[str, ...] = ()
     target: float | None = None
     rounds_per_day: float | None = None
+    production: str | None = None
+    lifts: tuple[Lift, ...] = ()
+    guarded: tuple[Guarded, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -316,18 +326,46 @@ class Evaluation(Tabular):
             rounds_per_day=self.rounds_per_day,
             warnings=() if self.trusted or check is None else (str(check),),
             obstacles=obstacles,
+            metrics=self.metrics,
         )
-        return (
-            verdict
-            if verdict.kind in (DECIDED, NOT_VALID)
-            else replace(verdict, sentences=(*verdict.sentences, *self._helpful(verdict)))
-        )
+        if verdict.kind == NOT_VALID:
+            return verdict
+        more = [] if verdict.decided else self._helpful(verdict)
+        return replace(verdict, sentences=(*verdict.sentences, *self._beside_production(verdict), *more))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The further metrics' names."""
+        return tuple(dict.fromkeys(row.metric for row in self.guarded))
+
+    def lift(self, name: str) -> Lift | None:
+        """Of a candidate over production; None where none was named."""
+        return next((lift for lift in self.lifts if lift.name == name), None)
+
+    def standing(self, name: str) -> str:
+        """Whether a candidate is "safe" or "harmful" by all metrics, or "not shown" to be either; empty without any."""
+        return next((row.standing for row in self.guarded if row.candidate == name), "")
+
+    def _beside_production(self, verdict: Verdict) -> list[str]:
+        """How the one that is named compares with production, and which others look better and are not shown safe."""
+        found, first = [], self.candidates[0]
+        lift = self.lift(verdict.name) if verdict.name else None
+        if lift is not None and verdict.name != self.production:
+            found.append(f"{lift}.")
+        ahead = [one for one in self.candidates[1:] if self.guarded and one.value > first.value]
+        for standing, text in (("not shown", "not shown to be safe"), ("harmful", "harmful")):
+            some = [one for one in ahead if self.standing(one.name) == standing]
+            if some:
+                verb = "has a higher estimate and is" if len(some) == 1 else "have higher estimates and are"
+                found.append(f"{_some(some)} {verb} {text} by {', '.join(self.metrics)}.")
+        return found
 
     def _rounds_to_decide(self, known: Hint | None = None) -> float:
         """Rounds still needed, an estimate; with `known`, if what this hint says were known."""
         if known is None and any(hint.option == "min_propensity" for hint in self.hints):
             return math.inf  # of items that are not shown, more rounds like these tell nothing
         first, *others = self.candidates
+        others = [one for one in others if self.standing(one.name) != "harmful"]
         most = math.inf if known is None else known.epsilon
         enough = self.target if self.target is not None else SMALL_SHARE * first.value
         if not self.has_best or first.unjudged:
@@ -395,7 +433,20 @@ class Evaluation(Tabular):
     def claim(self) -> Claim:
         """What is certified of the best, with what that rests on."""
         sentence = f"no candidate is better by more than {self.epsilon:.5g}"
-        return CERTIFICATE.claim(sentence, self, options=(), delta=self.delta, basis=self.guarantee)
+        if self.metrics:
+            sentence = f"the one named is {within_safe(self.epsilon, self.metrics)}"
+        used = {"metrics"} if self.metrics else set()
+        return CERTIFICATE.claim(sentence, self, options=used, delta=self.delta, basis=self.guarantee)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """All that is promised; the certificate first."""
+        found = [self.claim]
+        if self.production is not None:
+            sentence = f"all lifts over {visible(self.production)} lie in their intervals"
+            used = {"metrics"} if self.metrics else set()
+            found.append(LIFTS.claim(sentence, self, options=used, delta=self.delta))
+        return tuple(found)
 
     @property
     def promise(self) -> str:
@@ -448,7 +499,28 @@ class Evaluation(Tabular):
             "approximate_high": [row.approximate_interval[1] for row in rows],
             "effective_rewards": [row.effective_rewards for row in rows],
             "unjudged": [row.unjudged for row in rows],
+            **self._columns_beside(rows),
         }
+
+    def _columns_beside(self, rows: Sequence[EvaluatedCandidate]) -> dict[str, list[Any]]:
+        """Lifts and, by each metric, differences to production with their intervals."""
+        if self.production is None:
+            return {}
+        of = {lift.name: lift for lift in self.lifts}
+        found: dict[str, list[Any]] = {
+            "lift_low": [of[row.name].low for row in rows],
+            "lift_high": [of[row.name].high for row in rows],
+        }
+        if self.metrics:
+            found["standing"] = [self.standing(row.name) for row in rows]
+        for metric in self.metrics:
+            by = {row.candidate: row for row in self.guarded if row.metric == metric}
+            ends = [by[row.name].interval or (-math.inf, math.inf) for row in rows]
+            found[metric] = [by[row.name].value for row in rows]
+            found[f"{metric}_lift"] = [by[row.name].difference for row in rows]
+            found[f"{metric}_lift_low"] = [low for low, _ in ends]
+            found[f"{metric}_lift_high"] = [high for _, high in ends]
+        return found
 
     def headline(self) -> str:
         """The answer in words, the verdict first."""
@@ -459,7 +531,8 @@ class Evaluation(Tabular):
         told = asdict(replace(self, usual=None))
         told["usual"] = None if self.usual is None else self.usual.columns()
         first = self.candidates[0].name if self.has_best else None
-        return {"verdict": self.verdict.as_dict(), "best": first, **told}
+        claims = [claim.as_dict() for claim in self.claims]
+        return {"verdict": self.verdict.as_dict(), "best": first, "claims": claims, **told}
 
 
 def _some(candidates: Sequence[Candidate]) -> str:
@@ -479,10 +552,12 @@ PROPENSITIES: Premise[Evaluation] = Premise(
     "logged propensities can be right",
     lambda run: HOLDS if run.trusted else "for no candidate do the propensities fit",
 )
-CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset())
+CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics"}))
 """No candidate exceeds the best one by more than ε, whatever the log's rule, if propensities are what they are said to
-be and rounds were not left out by their rewards.
+be and rounds were not left out by their rewards. With further metrics: no safe candidate, and the best one is safe.
 """
+LIFTS: Kind[Evaluation] = Kind("lifts of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics"}))
+"""How much more than production each candidate collects, for all of them at once."""
 
 
 @dataclass(frozen=True, slots=True)

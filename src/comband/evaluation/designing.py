@@ -144,6 +144,11 @@ def design_log(
     policies = joined.source.policies
     if policies is None:
         raise InputError("a design needs candidates that can be asked again: one file of lists, or module:factory.")
+    if policies.by_chance:
+        raise InputError(
+            "a design from files is made of candidates' lists, and these candidates are given by probabilities: make "
+            "it in Python, comband.design_exploration(read_log(…).rounds, StochasticPolicies(…), problem=…)."
+        )
     parts, faults, *_ = joined.parts(log_name(log))
     if any(work.gather("lengths", _shortened, parts)):
         raise LogError(f"{log_name(log)} has rounds of different lengths; a design is for lists of one length.")

@@ -31,26 +31,28 @@ from numpy.typing import ArrayLike
 from comband.cluster import InProcess, as_work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation, PropensityCheck
+from comband.evaluation.beside import Production, find_production
 from comband.evaluation.clipped import Logging
 from comband.evaluation.coverage import ItemWeights, LeastPropensity
 from comband.evaluation.extras import check_extras, check_kind, with_extras, with_usual
 from comband.evaluation.joining import Joined, log_name, read_totals
-from comband.evaluation.judging import ALARM, evaluate_parts
+from comband.evaluation.judging import ALARM, NEED_PROPENSITY, evaluate_parts
 from comband.evaluation.logs.candidates import CandidateLists, read_candidates
 from comband.evaluation.logs.faults import check_on_error
 from comband.evaluation.logs.formats import LogFormat
 from comband.evaluation.logs.framed import read_frame
 from comband.evaluation.logs.reading import LogReading, format_for_places, read_log
 from comband.evaluation.logs.sampling import in_sample
-from comband.evaluation.logs.shards import find_shards
+from comband.evaluation.logs.shards import find_shards, of_metric
 from comband.evaluation.logs.sql.table import SqlTable
-from comband.evaluation.looking import evaluate_increments, for_one_look, log_evaluation, of_parts
+from comband.evaluation.looking import evaluate_increments, for_one_look, further_parts, log_evaluation, of_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.pushed import pushed_down
 from comband.evaluation.totals import evaluate_totals
 from comband.page.frames import is_frame
+from comband.page.metrics import Metric, check_metrics
 from comband.page.places import examinations, examined_events, least_of_pairs, placed_rounds
-from comband.page.problem import InputError, check_fraction, check_places, check_positive
+from comband.page.problem import InputError, Problem, check_fraction, check_places, check_positive
 from comband.page.rounds import Events, Rounds, check_rounds
 from comband.page.totals import TotalRounds
 from comband.policies.mixture import Mixture
@@ -73,6 +75,9 @@ def evaluate(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     format: str | LogFormat = "auto",
+    production: str | None = None,
+    metrics: Sequence[Metric] = (),
+    values: Mapping[str, ArrayLike] | None = None,
 ) -> Evaluation:
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
 
@@ -122,6 +127,13 @@ def evaluate(
         For a data frame. The columns that policies are given as contexts, as a frame of the same kind, one row per
         round; what the frame calls the columns of its format, {"item": "sku"}; and which format it has, as for
         `read_log`.
+    production:
+        The name of the candidate that visitors see today: all are compared with it (`comband.evaluation.beside`).
+        Needs min_propensity.
+    metrics, values:
+        Further values of shown items, each with a margin: the best is then the best of those that are certified not to
+        be worse than production by more. `values` has them by name, in the shape of the rewards; of a data frame they
+        are columns of these names, as the rewards are.
 
     >>> from comband import Problem
     >>> problem = Problem(n_actions=3, list_size=1, sparsity=1)
@@ -134,19 +146,29 @@ def evaluate(
     """
     check_kind(rounds)
     check_extras(rounds, places, min_propensity, logging, reward_model)
+    metrics = check_beside(production, metrics, min_propensity)
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
     if is_frame(rounds):
         if places is not None or law is not None:
             raise InputError("places and law are not for a data frame: make Rounds of it (Rounds.from_log).")
-        reading = _read_frame(rounds, policies, features, sparsity=max_reward, columns=columns, format=format)
-        return evaluate_log(reading, min_propensity=min_propensity, delta=delta).evaluation
+        if values is not None:
+            raise InputError("the values of a data frame are its columns, by the metrics' names: leave values out.")
+        reading = _read_frame(
+            rounds, policies, features, sparsity=max_reward, columns=columns, format=format, metrics=metrics
+        )
+        found = evaluate_log(reading, min_propensity=min_propensity, delta=delta, production=production)
+        return found.evaluation
     if features is not None or columns is not None or format != "auto":
         raise InputError("features, columns and format are for a log in a data frame; Rounds and Events have none.")
     if max_reward is None:
         raise InputError("max_reward must say how much a round can bring at most: problem.max_reward.")
     policies = check_policies(policies, by_chance=True)
     if isinstance(rounds, TotalRounds):
+        if production is not None:
+            raise InputError(
+                "lifts and metrics are of rewards of items, and totals of lists do not tell them: leave production out."
+            )
         if places is not None:
             raise InputError("totals do not tell in which place a reward came: leave places out.")
         return evaluate_totals(
@@ -154,9 +176,17 @@ def evaluate(
         )
     if law is not None:
         raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
+    further = _further(rounds, metrics, values, max_reward)
     if places is not None:
         return _evaluate_places(
-            rounds, policies, places, max_reward=max_reward, min_propensity=min_propensity, delta=delta
+            rounds,
+            policies,
+            places,
+            max_reward=max_reward,
+            min_propensity=min_propensity,
+            delta=delta,
+            production=production,
+            further=further,
         )
     if isinstance(policies, StochasticPolicies):
         policies = policies.anywhere()
@@ -174,6 +204,8 @@ def evaluate(
         max_reward=max_reward,
         min_propensity=min_propensity,
         delta=delta,
+        production=production,
+        further=[(metric, own.events()) for metric, own in further],
     )
     return with_extras(answer, rounds, policies, logging=logging, reward_model=reward_model)
 
@@ -186,10 +218,16 @@ def _read_frame(
     sparsity: float | None,
     columns: Mapping[str, str] | None,
     format: str | LogFormat,
+    metrics: Sequence[Metric],
 ) -> LogReading:
     if isinstance(candidates, PolicySet):
         if features is None:
             raise InputError("features must name the columns that the policies are given as contexts, such as ['age'].")
+        if metrics:
+            raise InputError(
+                "metrics of a data frame need candidates' lists; policies are asked about Rounds (Rounds.from_log), "
+                "with the metrics as values={…}."
+            )
         return read_frame(frame, candidates, features, format=format, sparsity=sparsity, columns=columns)
     if isinstance(candidates, (list, tuple, Mapping)) or hasattr(candidates, "predict"):
         raise InputError(
@@ -199,7 +237,7 @@ def _read_frame(
     if features is not None:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
     lists = candidates if isinstance(candidates, CandidateLists) else read_candidates(candidates)
-    return read_log(frame, lists, format=format, sparsity=sparsity, columns=columns)
+    return read_log(frame, lists, format=format, sparsity=sparsity, columns=columns, metrics=metrics)
 
 
 def _evaluate_places(
@@ -210,6 +248,8 @@ def _evaluate_places(
     max_reward: float,
     min_propensity: float | None,
     delta: float,
+    production: str | None,
+    further: Sequence[tuple[Metric, Rounds]],
 ) -> Evaluation:
     """`evaluate` with pairs of item and place for items."""
     if isinstance(rounds, Rounds):
@@ -239,6 +279,8 @@ def _evaluate_places(
         delta=delta,
         n_rewards=len(events),
         known=events.placements is not None,
+        production=production,
+        further=[(metric, placed_rounds(own, reading).events()) for metric, own in further],
     )
 
 
@@ -255,6 +297,8 @@ def _evaluate_pairs(
     delta: float,
     n_rewards: int,
     known: bool,
+    production: str | None = None,
+    further: Sequence[tuple[Metric, Events]] = (),
 ) -> Evaluation:
     """Events of pairs and a sample of such rounds, by `known` placements or in random order; propensities that are
     stated are those of items.
@@ -272,6 +316,8 @@ def _evaluate_pairs(
         slots=m,
         per_item=1 / least_of_pairs(1.0, reading),
         factors=reading if known and reading != "pairs" else None,
+        production=production,
+        further=further,
     )
     return replace(result, rewards=n_rewards)
 
@@ -316,6 +362,8 @@ def evaluate_log(
     since: Any = None,
     reward_model: Any = None,
     progress: Progress | None = None,
+    production: str | None = None,
+    metrics: Sequence[Metric] = (),
 ) -> LogEvaluation:
     """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
 
@@ -364,6 +412,9 @@ def evaluate_log(
         With a state: partitions before this one are not looked at again, unless they have more or fewer rows.
     progress:
         Called with what is being done, how many parts of it are done and of how many.
+    production, metrics:
+        As for `evaluate`: the values are columns of the metrics' names, as the rewards are. What `read_log` gave has
+        been read with its metrics.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -389,7 +440,10 @@ def evaluate_log(
             raise InputError(
                 "candidates, places, law and client are for logs in files; what read_log gave has been read."
             )
-        evaluation = _evaluate_reading(log, min_propensity, delta)
+        if len(metrics):
+            raise InputError("what read_log gave has its metrics already: read_log(…, metrics=[…]).")
+        check_beside(production, [one.metric for one in log.metrics], min_propensity)
+        evaluation = _evaluate_reading(log, min_propensity, delta, production)
         if min_propensity is None:
             evaluation = for_one_look(evaluation, log.level)
         evaluation = with_usual(evaluation, log, reward_model)
@@ -400,6 +454,7 @@ def evaluate_log(
         raise InputError("candidates must say whose lists are evaluated; only what read_log gave knows them already.")
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
+    metrics = check_beside(production, metrics, min_propensity)
     if isinstance(log, SqlTable):
         _check_stated(min_propensity)
         if law is not None or client is not None:
@@ -417,6 +472,10 @@ def evaluate_log(
             "on_error": how,
             "list_columns": list_columns,
         }
+        if production is not None:
+            raise InputError(
+                "production and metrics are not for a log in a database: export it to files, or leave them out."
+            )
         if state is not None:
             return evaluate_increments(log, candidates, options, state, since, min_propensity, delta, progress)
         with pushed_down(log, candidates, work, **options, smallest=min_propensity is None) as (joined, read):
@@ -441,7 +500,7 @@ def evaluate_log(
             columns=columns,
             law=law,
         )
-        return evaluate_log(reading, min_propensity=min_propensity, delta=delta)
+        return evaluate_log(reading, min_propensity=min_propensity, delta=delta, production=production)
     _check_stated(min_propensity)
     if places is not None:
         if not isinstance(places, str):
@@ -461,11 +520,21 @@ def evaluate_log(
         columns=list_columns,
     )
     found = joined.parts(log_name(log))
-    return of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None)
+    beside = None
+    if production is not None:
+        further = [(one, further_parts(joined, one, log_name(log), of_metric(shards, one), found)) for one in metrics]
+        beside = Production(find_production(production, joined.names), tuple(further))
+    return of_parts(work, joined, found, min_propensity, delta, partitioned=partition is not None, production=beside)
 
 
-def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: float) -> Evaluation:
+def _evaluate_reading(
+    reading: LogReading, min_propensity: float | None, delta: float, production: str | None
+) -> Evaluation:
     if reading.totals is not None:
+        if production is not None:
+            raise InputError(
+                "lifts and metrics are of rewards of items, and totals of lists do not tell them: leave production out."
+            )
         return evaluate(
             reading.totals,
             reading.policies,
@@ -479,6 +548,8 @@ def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: 
         "max_reward": reading.max_reward,
         "min_propensity": min_propensity,
         "delta": delta,
+        "production": production,
+        "further": [(one.metric, one.events) for one in reading.metrics],
     }
     if reading.places is None or reading.places == "pairs":  # of pairs are its events themselves
         return _evaluate(reading.events, reading.policies, reading.sample, **known)
@@ -490,7 +561,7 @@ def _evaluate_reading(reading: LogReading, min_propensity: float | None, delta: 
         reading.problem.list_size,
         n_rewards=len(reading.events),
         known=reading.sample is not None and reading.sample.decisions.placements is not None,
-        **known,
+        **known | {"further": [(one.metric, examined_events(one.events, reading.places)) for one in reading.metrics]},
     )
 
 
@@ -506,6 +577,8 @@ def _evaluate(
     slots: int | None = None,
     per_item: float = 1.0,
     factors: tuple[float, ...] | None = None,
+    production: str | None = None,
+    further: Sequence[tuple[Metric, Events]] = (),
 ) -> Evaluation:
     """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity;
     `factors`, `Sample`.
@@ -524,7 +597,46 @@ def _evaluate(
         delta=delta,
         per_item=per_item,
         losing=None if factors is None else sum(factors) / min(factors),
+        production=_production(production, policies, further, smallest),
     )
+
+
+def _production(
+    name: str | None, policies: PolicySet, further: Sequence[tuple[Metric, Events]], smallest: float
+) -> Production | None:
+    if name is None:
+        return None
+    parts = tuple((metric, [Part(events, policies, None, smallest=smallest)]) for metric, events in further)
+    return Production(find_production(name, policies.names), parts)
+
+
+def _further(
+    rounds: Rounds | Events, metrics: Sequence[Metric], values: Mapping[str, ArrayLike] | None, max_reward: float
+) -> list[tuple[Metric, Rounds]]:
+    """The same rounds with each metric's values, in units of the largest, for rewards."""
+    told, names = dict(values or {}), [metric.name for metric in metrics]
+    if sorted(told) != sorted(names):
+        raise InputError(f"values must be given for the metrics, {names}, got {sorted(told)}.")
+    if not metrics:
+        return []
+    if isinstance(rounds, Events):
+        raise InputError("metrics need whole rounds: events hold only the rounds with a reward.")
+    decisions, m = rounds.decisions, rounds.decisions.lists.shape[1]
+    unit = Problem(n_actions=max(m, 2), list_size=m, sparsity=min(check_positive("max_reward", max_reward), m))
+    return [(metric, Rounds(decisions, metric.values(told[metric.name], unit, n=len(rounds)))) for metric in metrics]
+
+
+def check_beside(production: str | None, metrics: Sequence[Metric], min_propensity: float | None) -> tuple[Metric, ...]:
+    """Refuse metrics without a production, and either without known propensities."""
+    found = check_metrics("metrics", metrics)
+    if found and production is None:
+        raise InputError(
+            "metrics have margins against the candidate that visitors see today: say which one that is, "
+            "production=<its name>."
+        )
+    if production is not None and min_propensity is None:
+        raise InputError(NEED_PROPENSITY)
+    return found
 
 
 def _check_rewards(events: Events, max_reward: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from comband.evaluation.logs.reading import LogReading, read_log
 from comband.evaluation.logs.shards import Shard, find_files
 from comband.evaluation.sharded import ReadParts, read_part, read_parts
 from comband.evaluation.sources import Description, ListsFile, Made, Source, load, of_lists
+from comband.page.metrics import Metric
 from comband.page.problem import InputError, check_number
 
 
@@ -59,6 +61,13 @@ class Joined:
         )
         if not self.max_reward > 0:
             raise InputError(f"sparsity must be above 0, got {sparsity!r}.")
+
+    def of_metric(self, metric: Metric, shards: Sequence[Shard]) -> Joined:
+        """The same candidates with shards in which a metric's values are the rewards."""
+        other = copy(self)
+        other.shards, other._on_error = shards, "refuse"
+        other.max_reward = metric.most(self.max_reward)
+        return other
 
     def parts(self, source: str, read: Callable[..., Any] = read_part) -> ReadParts:
         """Handles of the parts of the log, and the faults of its rows."""

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from comband.cluster import Work
 from comband.evaluation.answers import Evaluation, Hint, ranked_candidates
+from comband.evaluation.beside import BEST_SHARE, Beside, Production, beside_production
 from comband.evaluation.coverage import ItemWeights, LeastPropensity, bounds_without_overlap
 from comband.evaluation.normal import upper_quantile
 from comband.evaluation.parts import Facts, FirstLook, SecondLook, facts, first_look, second_look
@@ -19,6 +21,10 @@ from comband.statistics.importance import ValueSums
 
 # A propensity check that fails by chance once in a million logs.
 ALARM = 1e-6
+NEED_PROPENSITY = (
+    "lifts over production and further metrics are about what candidates' lists bring, and of items that could not be "
+    "shown the log tells nothing: state min_propensity, what your logging ensures for every candidate's items."
+)
 
 
 def evaluate_parts(
@@ -32,11 +38,14 @@ def evaluate_parts(
     delta: float,
     per_item: float = 1.0,
     losing: float | None = None,
+    production: Production | None = None,
+    leader: int | None = None,
 ) -> Evaluation:
     """Values and bounds of the candidates `names` from the parts of a log, wherever these are: `evaluate` says how.
 
     `slots` is m, the number of items that a round of the sample shows; `per_item` is as for `LeastPropensity`; a list
-    can lose what `losing` items bring at most, or else what m can.
+    can lose what `losing` items bring at most, or else what m can. With `production` all are compared with it, and
+    `comband.evaluation.beside` says which may be named; `leader` names one beforehand, or by other rounds.
     """
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     known: Facts = work.total("counting", facts, parts, max_reward)
@@ -54,14 +63,35 @@ def evaluate_parts(
     P, bound = len(names), max_reward / min_propensity
     look: FirstLook = work.total("values", first_look, parts, bound, max(slots, 1) / min_propensity)
     sums = look.sums.rounded()
-    best = _leader(sums)
     # A candidate that is called unjudged though it is not, by chance, takes its part of delta.
     alarm = min(ALARM, delta / 100)
     weights = None
     if known.sampled is not None:
         weights = ItemWeights.of(look.weights, look.weight_sums, slots=slots, least=least, alarm=alarm)
     uncovered = np.zeros(P, dtype=bool) if weights is None else weights.uncovered
-    sides, rivals = 2 * P / (delta - alarm), max(P - 1, 1) / (delta - alarm)
+    sides = 2 * P / (delta - alarm)
+    low, high = look.values.bounds(threshold=sides, largest=max_reward)
+    beside: Beside | None = None
+    if production is not None:
+        if not stated:
+            raise InputError(NEED_PROPENSITY)
+        beside = beside_production(
+            work,
+            parts,
+            names,
+            production,
+            values=(low, high),
+            uncovered=uncovered,
+            rounds=known.rounds,
+            max_reward=max_reward,
+            min_propensity=float(min_propensity),
+            delta=delta,
+            alarm=alarm,
+        )
+    share = BEST_SHARE if production is not None and production.metrics else 1.0
+    counted = np.ones(P, dtype=bool) if beside is None else ~beside.harmful
+    best = _leader(sums, None if beside is None else beside.safe) if leader is None else leader
+    rivals = max(P - 1, 1) / (share * (delta - alarm))
     doubted = uncovered if stated else np.ones(P, dtype=bool)
     weighed = known.weighed if known.sampled is not None and doubted.any() else None
     compared: SecondLook = work.total("differences", second_look, parts, best, bound, max_reward, weighed)
@@ -73,8 +103,7 @@ def evaluate_parts(
         gaps = compared.differences.upper_bounds(threshold=rivals, largest=max_reward, powers=powers)
         gaps[best] = 0.0
     surely_uncovered = np.zeros(P, dtype=bool) if weights is None else weights.surely_uncovered
-    covered = float(gaps[~surely_uncovered].max(initial=0.0))
-    low, high = look.values.bounds(threshold=sides, largest=max_reward)
+    covered = float(gaps[~surely_uncovered & counted].max(initial=0.0))
     if compared.losses is not None and compared.both is not None:
         most, lead = bounds_without_overlap(
             compared.losses,
@@ -86,9 +115,9 @@ def evaluate_parts(
             gap_threshold=rivals,
         )
         high, gaps = np.where(doubted, most, high), np.where(doubted, lead, gaps)
-    epsilon = float(gaps.max())
+    epsilon = float(gaps[counted].max(initial=0.0))
     # Those that cannot be judged are bounded without overlap, whatever is stated.
-    beyond = float(gaps[uncovered].max(initial=0.0))
+    beyond = float(gaps[uncovered & counted].max(initial=0.0))
     hints = []
     if not stated and known.rewards:
         then = max(float(known_before[~uncovered].max(initial=0.0)), beyond)
@@ -100,7 +129,7 @@ def evaluate_parts(
         )
         tighter = sparse.differences.upper_bounds(threshold=rivals, largest=sparsity)
         tighter[best] = 0.0
-        then = max(float(tighter[~uncovered].max(initial=0.0)), min(beyond, sparsity))
+        then = max(float(tighter[~uncovered & counted].max(initial=0.0)), min(beyond, sparsity))
         hints.append(Hint("sparsity", sparsity, then, None if stated else least.of_items))
     hints = [hint for hint in hints if hint.epsilon < epsilon]
     means = np.minimum(sums.means, max_reward)
@@ -127,6 +156,9 @@ def evaluate_parts(
         propensity_check=None if weights is None else weights.summary(names),
         approximate_epsilon=_normal_epsilon(compared.differences, best, delta) if P > 1 else 0.0,
         hints=tuple(hints),
+        production=None if production is None else names[production.index],
+        lifts=() if beside is None else beside.lifts,
+        guarded=() if beside is None else beside.guarded,
     )
     return with_notes(result, stated=stated)
 
@@ -150,14 +182,13 @@ def with_notes(result: Evaluation, *, stated: bool) -> Evaluation:
 
 def _normal_epsilon(differences: ValueHistograms, best: int, delta: float) -> float:
     """max over rivals of D̄ + z·(standard error): what a plain one-sided normal bound says, for each rival alone."""
-    n, counts, grid = differences.n_rounds, differences.counts, differences.grid
-    means = counts @ grid / n
-    variances = np.maximum(counts @ grid**2 / n - means**2, 0.0)
-    bounds = means + upper_quantile(delta) * np.sqrt(variances / n)
+    means, errors = differences.means_and_errors()
+    bounds = means + upper_quantile(delta) * errors
     bounds[best] = 0.0
     return float(max(bounds.max(), 0.0))
 
 
-def _leader(sums: ValueSums) -> int:
+def _leader(sums: ValueSums, among: NDArray[np.bool_] | None) -> int:
+    means = sums.means if among is None else np.where(among, sums.means, -np.inf)
     # Ties are decided by a generator of their own: not by the candidates' order, and the same way each time.
-    return int(np.random.default_rng(sums.n_rounds).choice(np.flatnonzero(sums.means == sums.means.max())))
+    return int(np.random.default_rng(sums.n_rounds).choice(np.flatnonzero(means == means.max())))

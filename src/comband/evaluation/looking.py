@@ -9,15 +9,18 @@ from typing import Any
 from comband.cluster import Work
 from comband.cluster.work import Progress
 from comband.evaluation.answers import Evaluation, LogEvaluation
+from comband.evaluation.beside import Production
 from comband.evaluation.increments import Remembering, read_increments, settings_of
 from comband.evaluation.joining import Joined
 from comband.evaluation.judging import evaluate_parts
-from comband.evaluation.logs.faults import Faults
+from comband.evaluation.logs.faults import Faults, LogError
 from comband.evaluation.logs.formats import LogFormat
+from comband.evaluation.logs.shards import Shard
 from comband.evaluation.logs.sql.table import SqlTable
 from comband.evaluation.pushed import pushed_down
 from comband.evaluation.sharded import ReadParts
 from comband.evaluation.state import open_state
+from comband.page.metrics import Metric
 from comband.page.problem import InputError
 
 
@@ -57,6 +60,7 @@ def of_parts(
     delta: float,
     *,
     partitioned: bool,
+    production: Production | None = None,
 ) -> LogEvaluation:
     """What the parts of a log say, once they are read."""
     evaluation = evaluate_parts(
@@ -67,6 +71,7 @@ def of_parts(
         max_reward=joined.max_reward,
         min_propensity=min_propensity,
         delta=delta,
+        production=production,
     )
     if not partitioned and min_propensity is None:
         evaluation = for_one_look(evaluation, found.level)
@@ -74,6 +79,15 @@ def of_parts(
     if found.renumbered:
         kind = replace(kind, meaning=f"{kind.meaning}; ids begin anew in each file, so they count as numbers of rows")
     return log_evaluation(evaluation, kind, found.faults)
+
+
+def further_parts(joined: Joined, metric: Metric, source: str, shards: list[Shard], read: ReadParts) -> list[Any]:
+    """The parts of the log in which a metric's values are the rewards, of the same rounds."""
+    if read.faults.total:
+        raise LogError(
+            f"{source} has faulty rows, and a metric is known of all rounds only: mend them, or leave metrics out."
+        )
+    return joined.of_metric(metric, shards).parts(source).parts
 
 
 def for_one_look(evaluation: Evaluation, level: int | None) -> Evaluation:

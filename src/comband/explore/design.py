@@ -18,7 +18,7 @@ from comband.explore.oracles import EnumerationOracle, Oracle
 from comband.explore.solvers.columns import ColumnOracle, Columns
 from comband.explore.solvers.corrective import FullyCorrective, warm_start
 from comband.explore.solvers.frank_wolfe import ExactStep, PrintedStep, Rule, Solution, minimise
-from comband.explore.solvers.incidence import Incidence, build_incidence
+from comband.explore.solvers.incidence import Incidence, RealIncidence, build_incidence, real_incidence
 from comband.explore.solvers.potential import Floats, LogBarrier
 from comband.explore.solvers.sharded import EventColumns, ShardedIncidence
 from comband.explore.solvers.stopping import NO_EVENTS, Outcome, State, Stopping, sentence
@@ -32,6 +32,7 @@ from comband.page.totals import TotalRounds
 from comband.policies import Mixture, Policy, PolicySet, ScoredPolicy
 from comband.policies.policy_set import check_policies
 from comband.policies.reading import reading_of
+from comband.policies.stochastic import check_drawable
 
 SOLVERS: dict[str, Rule] = {
     "corrective": FullyCorrective(),
@@ -227,8 +228,8 @@ def design_exploration(
     stated = check_problem(problem, places=True)
     if isinstance(oracle, PolicySet):
         oracle = EnumerationOracle(oracle)
-    if isinstance(oracle, EnumerationOracle):
-        check_policies(oracle.policies, gaps=True)
+    if isinstance(oracle, EnumerationOracle) and check_policies(oracle.policies, gaps=True, by_chance=True).by_chance:
+        check_drawable(stated, oracle.policies)
     if not callable(getattr(oracle, "fit", None)):
         raise InputError(f"oracle must be a PolicySet or have fit(X, rewards), got {type(oracle).__name__}.")
     if not 0 <= check_number("trim", trim) < 1:
@@ -306,7 +307,7 @@ Start = tuple[Columns, Floats]
 class _Enumerated:
     """A class given in full: all its columns are in memory, and keys are places among the survivors."""
 
-    columns: Incidence | ShardedIncidence
+    columns: Incidence | RealIncidence | ShardedIncidence
 
     def __init__(
         self, policies: PolicySet, survivors: NDArray[np.int64], events: Events | EventColumns, problem: Problem
@@ -321,7 +322,10 @@ class _Enumerated:
         chosen = None if len(survivors) == len(policies) else survivors
         blocks = policies.incidence(events.contexts, events.rows, events.actions, chosen)
         weighed = ((rows, w[which]) for which, rows in blocks)
-        self.columns, self.weights = build_incidence(weighed, merge=reading_of(problem).group == 1)
+        if policies.by_chance:
+            self.columns, self.weights = real_incidence(weighed)
+        else:
+            self.columns, self.weights = build_incidence(weighed, merge=reading_of(problem).group == 1)
 
     def start(
         self, potential: LogBarrier, start: int | None, *, warm: bool, n_columns: int

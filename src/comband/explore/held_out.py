@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +24,7 @@ from comband.page.totals import TotalRounds, events_of
 from comband.policies import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.reading import reading_of
+from comband.policies.stochastic import StochasticPolicies
 from comband.statistics.chernoff import largest_mean
 
 
@@ -121,17 +123,25 @@ def certify_mixture(
     estimate = 0.0
     if len(events):
         policies = reading.drawn(mixture.policies)
-        inside = policies.contains(events.contexts, events.rows, events.actions, mixture.support)
+        places = events.rows, events.actions
+        if isinstance(policies, StochasticPolicies):
+            inside: NDArray[Any] = policies.inclusion(events.contexts, *places)[:, mixture.support]
+        else:
+            inside = policies.contains(events.contexts, *places, mixture.support)
         coverage = inside @ mixture.weights[mixture.support]
         if total:
             coverage = np.repeat(coverage.reshape(-1, m).mean(axis=1), m)
         weights = reading_of(problem).weights(events)
         gains = weights / ((1 - gamma) * coverage + gamma * problem.uniform_propensity)
         shape = (events.n_rewarded, problem.n_actions)
-        best = oracle.fit(events.contexts, sp.csr_array((gains, (events.rows, events.actions)), shape=shape))
-        lists = check_lists(best.predict(events.contexts), mixture.problem, n=events.n_rewarded)
-        found = (reading.as_drawn(lists)[events.rows] == events.actions[:, None]).any(axis=1)
-        estimate = float(gains[found].sum()) / events.n_rounds
+        rewards = sp.csr_array((gains, (events.rows, events.actions)), shape=shape)
+        if isinstance(oracle, EnumerationOracle) and oracle.policies.by_chance:
+            estimate = float(oracle.values(events.contexts, rewards).max()) / events.n_rounds
+        else:
+            best = oracle.fit(events.contexts, rewards)
+            lists = check_lists(best.predict(events.contexts), mixture.problem, n=events.n_rewarded)
+            found = (reading.as_drawn(lists)[events.rows] == events.actions[:, None]).any(axis=1)
+            estimate = float(gains[found].sum()) / events.n_rounds
     bound = largest_mean(estimate, n=events.n_rounds, bound=trivial / least, log_odds=math.log(P / delta))
     return HeldOutCertificate(
         mixture=mixture,
@@ -149,12 +159,15 @@ def in_setting(
 ) -> tuple[Events, Oracle, Problem]:
     """Events, class and setting as a design sees them: of pairs, where each item has its place; of sets otherwise.
 
-    By examination sets are shown in random order, and a design sees rewards as they came: see `Reading.stretch`.
+    By examination a design sees rewards of sets as they came in random order, or as they would have come in it where
+    the probabilities of places are stated: see `Reading.stretch`.
     Events that are given for a problem with pairs must be of pairs, and then the class is of `PlacedPolicies`.
     """
     reading = reading_of(problem)
     setting = reading.design
     if not reading.PLACED:
+        if isinstance(rounds, Rounds) and rounds.decisions.placements is not None and not reading.TOTAL:
+            return reading.seen(rounds), oracle, setting
         return events_of(rounds, setting), oracle, setting
     if not isinstance(oracle, EnumerationOracle):
         raise InputError(

@@ -22,7 +22,14 @@ from comband.page.contexts import (
     sealed,
 )
 from comband.page.lists import check_rewards, check_totals
-from comband.page.problem import InputError, Problem, check_itemised, check_problem, learner_generator
+from comband.page.problem import (
+    InputError,
+    Problem,
+    check_itemised,
+    check_problem,
+    learner_generator,
+    saved_problem,
+)
 from comband.page.rounds import Decisions, Rounds, check_decisions, read_only
 from comband.page.storage import PROBLEM, Part, State, Text, check, load, require, save
 from comband.policies.reading import reading_of
@@ -76,7 +83,7 @@ class Learner(Atomic, ABC):
         if reading_of(problem).natural and not self.KNOWS_ORDER:
             raise InputError(
                 f"{type(self).__name__} does not show lists in natural order: its promise was proved for other ones; "
-                "leave order out, or use AdaptiveComband, UniformMixture, UniformLists or TwoPhaseComband."
+                "leave order out, or use AdaptiveComband, UniformMixture, UniformLists, TwoPhaseComband or PacComband."
             )
         if not self.FROM_TOTALS:
             check_itemised(problem, type(self).__name__)
@@ -207,7 +214,7 @@ class Learner(Atomic, ABC):
         check(state, cls._FILE)
         if state["class"] != cls.__name__:
             raise InputError(f"it holds a {state['class']}, not a {cls.__name__}.")
-        problem, config = Problem(**state["problem"]), state["config"]
+        problem, config = saved_problem(state["problem"]), state["config"]
         # Sizes are compared with what is there before room is made for them.
         sizes = {"K": problem.n_actions, "m": problem.list_size, **cls._sizes(*given)}
         check(state["learnt"], cls._SCHEMA, place="learnt", **sizes)

@@ -20,6 +20,7 @@ from comband.page.storage import Array, Many, Part, State, Text, check
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
+from comband.policies.stochastic import StochasticPolicies
 from comband.statistics.claims import nothing
 from comband.statistics.results import Candidate, Selection
 
@@ -62,12 +63,15 @@ class Selector(Learner):
     KNOWS_GAPS: ClassVar[bool] = False
     """Whether candidates may leave places of their lists empty, where places do not matter."""
 
+    KNOWS_PROBABILITIES: ClassVar[bool] = False
+    """Whether candidates may be given by the probabilities of items instead of lists."""
+
     def __init__(self, problem: Problem, policies: PolicySet | Oracle, *, seed: Seed = 0) -> None:
         super().__init__(problem, seed=seed)
         self._class = policies
         if isinstance(policies, PolicySet):
             gaps = self.KNOWS_GAPS and reading_of(problem).GAPS
-            check_policies(policies, gaps=gaps).check(problem)
+            check_policies(policies, gaps=gaps, by_chance=self.KNOWS_PROBABILITIES).check(problem)
         elif not callable(getattr(policies, "fit", None)):
             raise InputError(f"policies must be a PolicySet or an oracle with fit, got {type(policies).__name__}.")
         # The first few contexts: what policies say to them tells them apart.
@@ -116,7 +120,9 @@ class Selector(Learner):
     def from_state(cls, state: State, policies: PolicySet, **objects: Any) -> Self:
         """The inverse of `state`, checked, with the same policies in the same order; `objects` as for `load`."""
         check(state, cls._FILE)
-        if state["class"] == cls.__name__ and state["policies"] != list(check_policies(policies, gaps=True).names):
+        if state["class"] == cls.__name__ and state["policies"] != list(
+            check_policies(policies, gaps=True, by_chance=True).names
+        ):
             raise InputError("it was saved with other policies (names or order differ).")
         return super().from_state(state, policies, **objects)
 
@@ -214,6 +220,10 @@ def _list_digests(
     digests = np.zeros(len(which), dtype=np.uint64)
     step = max(1, BLOCK // (len(which) * problem.list_size))
     for X in batches:
+        if isinstance(policies, StochasticPolicies):
+            for i, j in enumerate(which.tolist()):
+                digests[i] = policies.digest(X, j, digests[i])
+            continue
         for start in range(0, n_contexts(X), step):
             lists = policies.predict(take_contexts(X, slice(start, start + step)), which, problem=problem)
             rows = lists.transpose(1, 0, 2).reshape(len(which), -1)

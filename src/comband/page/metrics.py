@@ -111,6 +111,10 @@ class Metric(Checked):
             return problem
         return replace(problem, sparsity=min(self.per_round / self.largest, float(problem.list_size)))
 
+    def most(self, max_reward: float) -> float:
+        """The most that a round's values sum to, in units of the largest, where its rewards sum to so much at most."""
+        return max_reward if self.per_round is None else self.per_round / self.largest
+
     def values(self, told: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
         """What was told, checked, in units of the largest (n, m)."""
         try:

@@ -6,7 +6,7 @@ Letters of the mathematics: K = `n_actions`, m = `list_size`, s = `sparsity`, ρ
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -113,7 +113,8 @@ class Problem:
     order:
         In which order lists are shown. "random": given the set, all orders are alike. "natural": as a ranker would,
         each item where candidates show it or near it, and candidates' own lists as they are; decisions then state the
-        probability of each item in each place. None: "random"; pairs have their places, and no order beside.
+        probability of each item in each place. None: "natural" where factors are stated (and that is what is kept),
+        else "random"; pairs have their places, and no order beside.
 
     >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
     1.0
@@ -142,8 +143,9 @@ class Problem:
     order: Annotated[
         str | None,
         Setting(
-            "In which order lists are shown: random, or natural (as a page would, with the exact probability of each "
-            "item in each place).",
+            "In which order lists are shown: natural (as a page would, with the exact probability of each item in each "
+            "place), or random; left out: natural where factors of places are stated, random where places do not "
+            "matter.",
             one_of("natural", "random"),
         ),
     ] = None
@@ -177,7 +179,9 @@ class Problem:
         if check_choice("feedback", self.feedback, ("items", "total")) == "total":
             check_some_left(self)
         object.__setattr__(self, "places", check_places(self.places, self.list_size))
-        if self.order is not None:
+        if self.order is None:
+            object.__setattr__(self, "order", usual_order(self.places))
+        else:
             check_choice("order", self.order, ("natural", "random"))
             if self.places == "pairs":
                 raise InputError(
@@ -199,7 +203,8 @@ class Problem:
 
     def __repr__(self) -> str:
         """As it would be written: what has its default is left out."""
-        stated = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        usual = {"order": usual_order(self.places)}
+        stated = [field for field in fields(self) if getattr(self, field.name) != usual.get(field.name, field.default)]
         return f"Problem({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in stated)})"
 
     @property
@@ -266,6 +271,25 @@ def check_places(value: Any, list_size: int) -> tuple[float, ...] | Literal["pai
             f"{factors.tolist()}; a place where nothing is ever answered is no place: make lists shorter."
         )
     return tuple(float(factor) for factor in factors / factors[0])
+
+
+def usual_order(places: Any) -> Literal["natural"] | None:
+    """In which order lists are shown if nothing is said of it: natural where factors are stated."""
+    return None if places is None or isinstance(places, str) else "natural"
+
+
+def saved_problem(state: Mapping[str, Any]) -> Problem:
+    """The problem that a file holds; one that was saved without an order is of lists in random order.
+
+    >>> saved_problem({"n_actions": 9, "list_size": 2, "places": [1, 0.5]})
+    Problem(n_actions=9, list_size=2, places=(1.0, 0.5), order='random')
+    """
+    return Problem(**{**state, "order": saved_order(state.get("places"), state.get("order"))})
+
+
+def saved_order(places: Any, order: str | None) -> str | None:
+    """The order that is meant where one was saved, or none was: then lists were in random order."""
+    return "random" if order is None and usual_order(places) is not None else order
 
 
 def check_problem(value: Any, *, places: bool = False) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,15 +23,17 @@ from comband.page.problem import (
     check_floor,
     check_problem,
     check_weights,
+    saved_problem,
 )
 from comband.page.rounds import Decisions
 from comband.page.storage import PROBLEM, Array, Key, Many, Maybe, Real, State, Text, check, load, require, save
 from comband.policies.available import check_shown
-from comband.policies.placed import PlacedPolicies
+from comband.policies.placed import PlacedPolicies, places_in
 from comband.policies.policy_set import PolicySet, check_policies
 from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
+from comband.policies.stochastic import StochasticPolicies, check_drawable
 
 
 class Mixture:
@@ -47,8 +49,10 @@ class Mixture:
     weights:
         p, one weight per policy, on the simplex.
     problem:
-        K and m. Where places matter ("pairs") each list is shown in its own order, uniform ones in random order, and
-        propensities are those of an item in its place, (1−γ) Σ_π p(π) 1[y in place k of π(x)] + γ/K.
+        K and m. Candidates may be given by probabilities π(y|x) (`StochasticPolicies`), which then take the place of
+        1[y ∈ π(x)], where places do not matter. Where places matter ("pairs") each list is shown in its own order,
+        uniform ones in random order, and propensities are those of an item in its place, (1−γ) Σ_π p(π) 1[y in place k
+        of π(x)] + γ/K.
     floor:
         γ in (0, 1], the share of uniform lists.
     items:
@@ -71,7 +75,9 @@ class Mixture:
         floor: float,
         items: ArrayLike | None = None,
     ) -> None:
-        self.policies = check_policies(policies, gaps=True)
+        self.policies = check_policies(policies, gaps=True, by_chance=True)
+        if policies.by_chance:
+            check_drawable(check_problem(problem, places=True), policies)
         self.weights = check_weights(weights, len(policies))
         self.problem = check_problem(problem, places=True)
         self.floor = check_floor(floor)
@@ -128,7 +134,7 @@ class Mixture:
         parts = []
         for rows in self._row_blocks(n_contexts(X)) or [slice(0, 0)]:
             predicted = self._predict(take_contexts(X, rows))
-            listed = sorted_actions(predicted)
+            listed = sorted_actions(predicted) if isinstance(predicted, np.ndarray) else predicted.items()
             rest = np.full(len(listed), self.floor * self._uniform)
             values = self._propensities(predicted, listed)
             parts.append(SparsePropensities.of_sorted(self._of_lists.n_actions, listed, values, rest))
@@ -171,7 +177,7 @@ class Mixture:
         self, X: Contexts, n: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64] | None]:
         K, m = self._of_lists.n_actions, self.problem.list_size
-        predicted = None if self.floor == 1 else self._predict(X)
+        predicted: Any = None if self.floor == 1 else self._predict(X)
         u = rng.random((n, 2 + m))
         placed = isinstance(self._drawn, PlacedPolicies)
         numbers, order = np.ascontiguousarray(u[:, 1 : 1 + m]), np.ascontiguousarray(u[:, 1 + m])
@@ -185,7 +191,10 @@ class Mixture:
             followers = np.flatnonzero(u[:, 0] >= self.floor)
             v = (u[followers, 0] - self.floor) / (1 - self.floor)
             component = np.searchsorted(self._cumulative, v, side="right").clip(max=len(self.support) - 1)
-            shown[followers] = predicted[followers, component]
+            if isinstance(predicted, np.ndarray):
+                shown[followers] = predicted[followers, component]
+            else:
+                shown[followers] = predicted.lists(followers, component, u[followers, 1])
             propensities = self._propensities(predicted, shown)
         if not as_they_are:
             shuffle_lists(shown, propensities, order)
@@ -234,22 +243,27 @@ class Mixture:
                 weights[place[name]] = weight
             elif weight > 0:
                 raise InputError(f"it needs a policy named {name!r} (weight {weight:.4g}), which is not in the set.")
-        problem = Problem(**state["problem"])
+        problem = saved_problem(state["problem"])
         return cls(policies, weights, problem=problem, floor=state["floor"], items=state["items"])
 
     def _row_blocks(self, n: int) -> list[slice]:
         step = max(1, BLOCK // max(len(self.support) * self.problem.list_size, 1))
         return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
-    def _predict(self, X: Contexts) -> NDArray[np.int32]:
-        """Lists of the support, (n, S, m); no candidate is asked when only uniform lists are drawn."""
+    def _predict(self, X: Contexts) -> Any:
+        """Lists of the support, (n, S, m), or its `_Probabilities`; none is asked when only uniform lists are drawn."""
         if self.floor == 1:
             return np.empty((n_contexts(X), 0, self.problem.list_size), dtype=np.int32)
+        if isinstance(self._drawn, StochasticPolicies):
+            return _Probabilities(self._drawn, X, self.weights[self.support], self.support)
         return self._drawn.predict(X, self.support, problem=self._of_lists)
 
-    def _propensities(self, predicted: NDArray[np.int32], shown: NDArray[np.int32]) -> NDArray[np.float64]:
-        weights = self.weights[self.support[: predicted.shape[1]]]
-        followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self._of_lists.n_actions)
+    def _propensities(self, predicted: Any, shown: NDArray[np.int32]) -> NDArray[np.float64]:
+        if isinstance(predicted, _Probabilities):
+            followed = predicted.policies.mixed(predicted.contexts, shown, predicted.weights, predicted.which)
+        else:
+            weights = self.weights[self.support[: predicted.shape[1]]]
+            followed = inclusion(predicted, weights, np.ascontiguousarray(shown), self._of_lists.n_actions)
         mixed: NDArray[np.float64] = (1 - self.floor) * followed + self.floor * self._uniform
         if self.policies.has_gaps:
             mixed[shown < 0] = 1.0
@@ -269,21 +283,30 @@ class Mixture:
         (n, k), m, K = items.shape, self.problem.list_size, self.problem.n_actions
         even = np.full((n, k, m), self.floor / K)
         if predicted is not None:
-            places = np.arange(m, dtype=np.int32)
-            wanted = np.where(items[:, :, None] < 0, -1, items[:, :, None] * np.int32(m) + places)
-            pairs = np.where(predicted < 0, -1, predicted * np.int32(m) + places)
             weights = self.weights[self.support[: predicted.shape[1]]]
-            shares = inclusion(
-                np.ascontiguousarray(pairs, dtype=np.int32),
-                weights,
-                np.ascontiguousarray(wanted.reshape(n, k * m), dtype=np.int32),
-                K * m,
-            )
-            even += (1 - self.floor) * shares.reshape(n, k, m)
+            even += (1 - self.floor) * places_in(predicted, weights, items, K)
         if k == m:
             even[items < 0] = 0.0
             even += (items < 0)[:, :, None] * np.eye(m)  # a place that is empty
         return np.asarray(np.minimum(even, 1.0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Probabilities:
+    """What candidates that are given by probabilities show to some contexts, instead of lists: those at `which`."""
+
+    policies: StochasticPolicies
+    contexts: Contexts
+    weights: NDArray[np.float64]
+    which: NDArray[np.int64]
+
+    def items(self) -> NDArray[np.int32]:
+        """All items that may be shown (n, k), rising, the last repeated."""
+        return self.policies.support_of(self.contexts, self.which)
+
+    def lists(self, rows: NDArray[np.int64], component: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int32]:
+        """For some of the contexts a list of the component, by one number each."""
+        return self.policies.drawn(take_contexts(self.contexts, rows), self.which[component], u)
 
 
 def _check_items(items: ArrayLike, problem: Problem) -> NDArray[Any]:

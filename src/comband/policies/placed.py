@@ -5,9 +5,36 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from comband._kernels.lists import inclusion
 from comband.page.contexts import Contexts
 from comband.page.problem import InputError, Problem
 from comband.policies.policy_set import PolicySet
+
+
+def places_in(
+    predicted: NDArray[np.int32], weights: NDArray[np.float64], items: NDArray[np.int32], n_actions: int
+) -> NDArray[np.float64]:
+    """How often items (n, k) stand in each place, (n, k, m), if each of the lists (n, S, m) is shown as it is with its
+    weight (S,); an empty place, in lists of all m, is where it stands.
+
+    >>> lists, items = np.array([[[3, 0], [0, 1]]], dtype=np.int32), np.array([[0, 1]], dtype=np.int32)
+    >>> places_in(lists, np.array([0.25, 0.75]), items, 4).tolist()
+    [[[0.75, 0.25], [0.0, 0.75]]]
+    """
+    (n, k), m = items.shape, predicted.shape[2]
+    places = np.arange(m, dtype=np.int32)
+    wanted = np.where(items[:, :, None] < 0, -1, items[:, :, None] * np.int32(m) + places)
+    pairs = np.where(predicted < 0, -1, predicted * np.int32(m) + places)
+    shares = inclusion(
+        np.ascontiguousarray(pairs, dtype=np.int32),
+        weights,
+        np.ascontiguousarray(wanted.reshape(n, k * m), dtype=np.int32),
+        n_actions * m,
+    ).reshape(n, k, m)
+    if k == m:
+        shares[items < 0] = 0.0
+        shares += (items < 0)[:, :, None] * np.eye(m)
+    return shares
 
 
 class PlacedPolicies(PolicySet):

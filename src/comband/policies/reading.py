@@ -93,9 +93,14 @@ class Reading:
         return self.problem
 
     @property
-    def design(self) -> Problem:
-        """The setting in which lists are designed."""
+    def sets(self) -> Problem:
+        """The setting of lists as sets, in the order in which they are shown."""
         return self.problem
+
+    @property
+    def design(self) -> Problem:
+        """The setting in which lists are designed, whatever their order."""
+        return replace(self.problem, order=None) if self.problem.order else self.problem
 
     @property
     def theory(self) -> Problem:
@@ -116,6 +121,13 @@ class Reading:
     def stretch(self) -> float:
         """By how much a reward may count more for a candidate than it did where it was seen."""
         return 1.0
+
+    @property
+    def spread(self) -> float:
+        """By how much, at most, the standard deviation of what a round says of a candidate's value exceeds that of the
+        setting in which lists are designed.
+        """
+        return self.stretch
 
     def drawn(self, policies: PolicySet) -> PolicySet:
         """The candidates as what lists are drawn of."""
@@ -175,7 +187,7 @@ class Reading:
         if self.natural and not getattr(explorer, "natural_order", False):
             raise InputError(
                 f"{type(explorer).__name__} does not state the probability of each item in each place, which "
-                'order="natural" needs: explore adaptively or by a mixture, or leave order out.'
+                'order="natural" needs: explore adaptively or by a mixture, or state order="random".'
             )
 
 
@@ -196,9 +208,14 @@ class Examined(Reading):
         return pair_problem(self.problem)
 
     @property
+    def sets(self) -> Problem:
+        """Of sets, with what is stated of order."""
+        return replace(self.problem, places=None)
+
+    @property
     def design(self) -> Problem:
         """Of sets."""
-        return replace(self.problem, places=None)
+        return replace(self.problem, places=None, order=None)
 
     @property
     def per_reward(self) -> int:
@@ -220,6 +237,16 @@ class Examined(Reading):
         """
         theta = factors_of(self.problem)
         return float(theta.max() / theta.mean())
+
+    @property
+    def spread(self) -> float:
+        """In random order θ_max·m/Θ. In natural order θ_max/√(θ_min·Θ/m): what the lists of a mixture show with
+        probability q is examined e ≥ q·θ_min, and uniform lists q·Θ/m, so that E (r·θ/e)² = rel·θ²/e is at most
+        (r̄/q)·θ²/(θ_min·Θ/m), with r̄ = rel·Θ/m.
+        """
+        theta = factors_of(self.problem)
+        least = float(theta.min() if self.natural else theta.mean())
+        return float(theta.max() / np.sqrt(least * theta.mean()))
 
     def counted(self, policies: PolicySet) -> PolicySet:
         """Pairs of item and place."""

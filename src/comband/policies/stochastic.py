@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from comband.policies.policy_set import PolicySet, _check_names
 from comband.policies.tabulated import check_context_ids
 
 _TOLERANCE = 1e-6  # that probabilities may miss their sums by, once they were written down
+_ROUNDING = 1e-14
+_ROUNDS_OF_SCALING = 20
 _EVENTS = 1 << 22  # events times policies at once
 
 
@@ -23,7 +26,8 @@ class StochasticPolicies(PolicySet):
 
     The value of such a candidate is V(π) = E Σ_y π(y|x)·r(x, y), and a log estimates it without drawing a list, by
     Σ_{y∈a_t} π(y|x_t)·r_t(y)/Q_t(y). For a list that is surely shown π(y|x) is 1 or 0, and both are what they are for a
-    `PolicySet`. `evaluate`, `evaluate_log` and `usual_estimates` take them; learners, mixtures and designs need lists.
+    `PolicySet`. `evaluate`, `evaluate_log` and `usual_estimates` take them; so do certifying learners, mixtures and
+    designs, which draw their lists with exactly these probabilities, where places do not matter.
 
     Parameters
     ----------
@@ -67,7 +71,7 @@ class StochasticPolicies(PolicySet):
         self._n_items, self._n_actions = K, K
         self._pairs = False  # whether rounds are those of pairs
         self._policies: Any = tables
-        self._blocks, self._sizes, self._surely = [], {}, None
+        self._blocks, self._sizes, self._surely = [], {(K, m): 0}, None
 
     @classmethod
     def of_checked(cls, tables: list[Any], K: int, m: int, placed: bool, names: tuple[str, ...]) -> StochasticPolicies:
@@ -94,7 +98,26 @@ class StochasticPolicies(PolicySet):
         K, m = self._n_items, self.list_size
         gather = sp.csr_array((np.ones(K * m), (np.arange(K * m), np.repeat(np.arange(K), m))), shape=(K * m, K))
         tables = [sp.csr_array(table @ gather) for table in self.tables]
+        tables = [table if table.data.max(initial=0.0) > 1 + _TOLERANCE else _exact(table, m) for table in tables]
         return StochasticPolicies.of_checked(tables, K, m, False, self.names)
+
+    @property
+    def looked_up(self) -> bool:
+        """They stand in tables."""
+        return True
+
+    def extended(self, policy: Any, name: str) -> PolicySet:
+        """The same with one more at the end, a table like the others."""
+        if policy is None or callable(getattr(policy, "predict", None)):
+            raise InputError(
+                "beside candidates that are given by probabilities a further one must be given so too: an array "
+                "(contexts, items)."
+            )
+        table, placed = _checked(policy, self._n_items, self.list_size, len(self.tables))
+        if (placed, *table.shape) != (self.placed, *self.tables[0].shape):
+            raise InputError("probabilities of all candidates must have one shape: contexts, items, and places if any.")
+        names = _check_names([*self.names, name], len(self.names) + 1)
+        return StochasticPolicies.of_checked([*self.tables, table], self._n_items, self.list_size, placed, names)
 
     def subset(self, indices: ArrayLike) -> PolicySet:
         """The policies at `indices`, under their names."""
@@ -121,6 +144,63 @@ class StochasticPolicies(PolicySet):
             found[inside, j] = np.asarray(table[at]).ravel()
         return found
 
+    def mixed(
+        self, X: Contexts, items: NDArray[np.int32], weights: NDArray[np.float64], which: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Σ_j weights[j]·π_j(y | x) over the policies at `which`, for some items (n, k) of each context."""
+        numbers = check_context_ids(X, self.tables[0].shape[0])[:, None]
+        total, own = np.zeros(items.shape), self.tables
+        for weight, j in zip(weights.tolist(), which.tolist(), strict=True):
+            if items.size:
+                total += weight * np.asarray(own[j][np.broadcast_to(numbers, items.shape), items].todense())
+        return total
+
+    def support_of(self, X: Contexts, which: NDArray[np.int64]) -> NDArray[np.int32]:
+        """All items that some of the policies at `which` may show, (n, k), rising, the last repeated."""
+        numbers = check_context_ids(X, self.tables[0].shape[0])
+        own = self.tables
+        total = sp.csr_array((len(numbers), self._n_items))
+        for j in which.tolist():
+            total = total + own[j][numbers]
+        total.sort_indices()
+        lengths = np.diff(total.indptr)
+        place = np.minimum(np.arange(max(int(lengths.max(initial=1)), 1)), np.maximum(lengths - 1, 0)[:, None])
+        return np.asarray(total.indices[total.indptr[:-1, None] + place], dtype=np.int32)
+
+    def drawn(self, X: Contexts, who: NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int32]:
+        """For each context a list (n, m) of policy who[i], by one number u[i] in [0, 1): systematic sampling, which
+        shows y with probability π(y|x) exactly.
+
+        Its probabilities, laid end to end, fill [0, m); the items at u, u + 1, …, u + m − 1 are shown. As none is
+        longer than 1, none is met twice.
+        """
+        numbers, own, m = check_context_ids(X, self.tables[0].shape[0]), self.tables, self.list_size
+        lists = np.empty((len(numbers), m), dtype=np.int32)
+        for j in np.unique(who).tolist():
+            mine = np.flatnonzero(who == j)
+            rows = own[j][numbers[mine]]
+            lengths = np.diff(rows.indptr)
+            place = np.arange(int(lengths.max()))
+            inside = place < lengths[:, None]
+            at = rows.indptr[:-1, None] + np.minimum(place, lengths[:, None] - 1)
+            ends = np.cumsum(np.where(inside, rows.data[at], 0.0), axis=1)
+            ends *= m / ends[:, -1:]
+            before = np.full(len(mine), -1)
+            for k in range(m):
+                found = (ends <= u[mine, None] + k).sum(axis=1)
+                # Rounding may meet an item of probability 1 twice, or pass the end: not more than m − k stay behind it.
+                before = np.minimum(np.maximum(found, before + 1), lengths - (m - k))
+                lists[mine, k] = rows.indices[rows.indptr[:-1] + before]
+        return lists
+
+    def digest(self, X: Contexts, j: int, before: np.uint64) -> np.uint64:
+        """Of the probabilities that policy j has for some contexts, after a digest of others."""
+        rows = self.tables[j][check_context_ids(X, self.tables[0].shape[0])]
+        rows.sort_indices()
+        parts = (before.tobytes(), *(np.ascontiguousarray(one).tobytes() for one in (rows.indptr.astype("<i8"),)))
+        whole = b"".join((*parts, rows.indices.astype("<i8").tobytes(), rows.data.astype("<f8").tobytes()))
+        return np.uint64(int.from_bytes(blake2b(whole, digest_size=8).digest(), "little"))
+
     def expected(self, X: Contexts, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Σ_y π(y|x)·score(x, y), (n, P), for scores (n, K) of all items."""
         own, numbers = self.anywhere(), check_context_ids(X, self.tables[0].shape[0])
@@ -146,9 +226,38 @@ class StochasticPolicies(PolicySet):
 
 
 NO_LIST = (
-    "candidates that are given by probabilities show no one list, so they can be evaluated, but not learnt with, mixed "
-    "or designed for: give a learner lists, such as the most likely items of each, or some that were drawn."
+    "candidates that are given by probabilities show no one list, which is needed here: give lists, such as the most "
+    "likely items of each. Such candidates can be evaluated, mixed and designed for, and certifying learners take them."
 )
+
+
+def check_drawable(problem: Problem, policies: PolicySet) -> None:
+    """Refuse a page where no list can be drawn by the probabilities of its items, and probabilities by which none can
+    be drawn.
+    """
+    if problem.feedback == "total":
+        raise InputError(
+            "a total is that of a whole list, and the probabilities of items do not say how likely a list is: give "
+            "candidates' lists, or a problem with the rewards of items."
+        )
+    if problem.places is not None or problem.order == "natural":
+        what = "places" if problem.places is not None else "order"
+        raise InputError(
+            "candidates that are given by the probabilities of items draw a set of them, and where each stands is left "
+            f"to chance: leave {what} out of the problem, or give candidates' lists; only a log can be evaluated with "
+            "probabilities of items in places."
+        )
+    if isinstance(policies, StochasticPolicies) and policies.placed:
+        raise InputError(
+            "lists are drawn by the probability that an item is in the list, (contexts, items), and these are of items "
+            "in places: give policies.anywhere()."
+        )
+    for table, name in zip(getattr(policies, "tables", ()), policies.names, strict=True):
+        if table.data.max(initial=0.0) > 1:
+            raise InputError(
+                f"the probabilities of {name!r} over all places sum to more than 1 for some item: a list by them would "
+                "hold an item twice."
+            )
 
 
 def _checked(given: Any, K: int, m: int, number: int) -> tuple[Any, bool]:
@@ -160,8 +269,9 @@ def _checked(given: Any, K: int, m: int, number: int) -> tuple[Any, bool]:
             f"probabilities must have shape (contexts, {K}) or (contexts, {K}, {m}), got {table.shape} of candidate "
             f"{number}."
         )
-    flat = sp.csr_array(table.reshape(len(table), K * m) if placed else table)
+    flat = sp.csr_array(table.reshape(len(table), K * m) if placed else table, dtype=np.float64, copy=True)
     flat.sum_duplicates()
+    flat.eliminate_zeros()
     values = flat.data
     if not (np.isfinite(values).all() and (values >= 0).all() and (values <= 1 + _TOLERANCE).all()):
         raise InputError(f"probabilities must lie in [0, 1], got others of candidate {number}.")
@@ -176,4 +286,21 @@ def _checked(given: Any, K: int, m: int, number: int) -> tuple[Any, bool]:
         in_place = np.asarray(table).sum(axis=1)
         if (np.abs(in_place - 1) > _TOLERANCE).any():
             raise InputError(f"in each place the probabilities must sum to 1, got others of candidate {number}.")
-    return flat, placed
+        return flat, placed
+    return _exact(flat, m), placed
+
+
+def _exact(flat: Any, m: int) -> Any:
+    """Rows that sum to m up to rounding, with nothing above 1, where they were written down with fewer digits."""
+    for _ in range(_ROUNDS_OF_SCALING):
+        np.minimum(flat.data, 1.0, out=flat.data)
+        full = flat.data == 1.0
+        of_row = np.repeat(np.arange(flat.shape[0]), np.diff(flat.indptr))
+        certain = np.bincount(of_row[full], minlength=flat.shape[0])
+        rest = np.bincount(of_row[~full], flat.data[~full], minlength=flat.shape[0])
+        off = np.abs(certain + rest - m) > _ROUNDING * m
+        if not off.any():
+            break
+        scale = np.where(off & (rest > 0), (m - certain) / np.where(rest > 0, rest, 1.0), 1.0)
+        flat.data[~full] *= scale[of_row[~full]]
+    return flat

@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
-from comband.page.problem import TOLERANCE
+from comband.page.problem import TOLERANCE, saved_order, usual_order
 from comband.serve.database import Database, Row, StoreError, outdated
 from comband.serve.schema import VERSIONS
 from comband.serve.wire import Spec, as_json, spec_of
@@ -214,6 +215,7 @@ class Journal:
         self.database.lock_schema()  # of two that are made at once, each gets a number of its own
         if self._id(spec.name) is not None:
             raise TakenError(spec.name)
+        spec = structs.replace(spec, order=spec.order or usual_order(spec.places))  # what is meant is kept
         number = int(run("SELECT COALESCE(MAX(id), 0) + 1 FROM experiments")[0][0])
         run(
             "INSERT INTO experiments (id, environment, name, spec, seed, state, created, changed) "
@@ -272,7 +274,7 @@ class Journal:
             "WHERE id > ? AND environment = ? AND state <> 'deleted' ORDER BY id",
             [after, self.environment],
         )
-        return [Experiment(row[0], row[1], spec_of(bytes(row[2])), *row[3:]) for row in rows]
+        return [Experiment(row[0], row[1], _saved(bytes(row[2])), *row[3:]) for row in rows]
 
     def live_states(self) -> dict[int, State]:
         """The states of those that have not ended."""
@@ -529,6 +531,12 @@ _AFTER: dict[str, tuple[State, ...]] = {
     "ended": ("ended", "deleted"),
     "deleted": (),
 }
+
+
+def _saved(spec: bytes) -> Spec:
+    """What an experiment was made with."""
+    made = spec_of(spec)
+    return structs.replace(made, order=saved_order(made.places, made.order))
 
 
 def detail(outcome: str) -> str:

@@ -16,7 +16,15 @@ from comband.evaluation.ips import APPROXIMATE
 from comband.page.problem import Problem
 from comband.page.text import visible
 from comband.show.charts import MISSING, STATIC, chart, plotly_script, scripts
-from comband.statistics.results import ComparedCandidate, Comparison, Dropped, Selection
+from comband.statistics.results import (
+    ComparedCandidate,
+    Comparison,
+    Dropped,
+    Guarded,
+    Lift,
+    Selection,
+    beside_table,
+)
 from comband.statistics.verdicts import DECIDED, LEADING, Verdict
 
 _PLOTTED = 40  # rows of a chart, as in charts.js
@@ -85,10 +93,12 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
     comparison, comparable = result.comparison(), answer.trusted and result.has_best
     body += _comparison(comparison, verdict, comparable=comparable)
     body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, verdict, comparable=comparable)]
+    body += _beside_table([one.name for one in result.candidates], result.lifts, result.guarded)
     if result.usual is not None:
         body += ["<h2>The usual estimates</h2>", _usual_table(result), f'<p class="soft">They are {APPROXIMATE}.</p>']
     how = [
         *([result.promise.rstrip("."), PAIRED.rstrip(".")] if comparable else []),
+        *(claim.text for claim in result.claims[1:]),
         f"{result.guarantee}; propensities are at least {result.min_propensity:.4g}",
         *answer.explained,
     ]
@@ -229,6 +239,8 @@ def selection_page(
         data["needed"] = [asdict(one) for one in needed]
         body += ["<h2>Rounds to the same certainty</h2>", chart("needed", of="needed"), _needed_table(needed)]
     body += ["<h2>All numbers</h2>", _compared_table(comparison.candidates, verdict)]
+    named = dict.fromkeys([result.name, *(row.candidate for row in result.guarded)])
+    body += _beside_table(list(named), [] if result.lift is None else [result.lift], result.guarded)
     if dropped:
         body += [_dropped_table(dropped)]
     if result.declared:
@@ -248,7 +260,7 @@ def _moved(history: Mapping[str, NDArray[Any]], n_candidates: int) -> bool:
     return bool((history["survivors"] != n_candidates).any() or np.isfinite(history["certified"][:-1]).any())
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, best: bool = False) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, best: bool = False, folds: bool = False) -> str:
     """Cells are HTML. Each has its column's name too, for a window that is too narrow for columns."""
     head = "".join(f"<th>{name}</th>" for name in columns)
     lines = "".join(
@@ -257,7 +269,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, best: bool 
         + "</tr>"
         for i, row in enumerate(rows)
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
+    kind = ' class="folds"' if folds else ""
+    return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
 def _needed_table(needed: Sequence[Needed]) -> str:
@@ -330,6 +343,20 @@ def _evaluated_table(candidates: Sequence[EvaluatedCandidate], verdict: Verdict,
     if not comparable:
         del columns["better than the first by at most"]
     return _table(tuple(columns), list(zip(*columns.values(), strict=True)), best=verdict.decided)
+
+
+def _beside_table(names: Sequence[str], lifts: Sequence[Lift], guarded: Sequence[Guarded]) -> list[str]:
+    """Candidates × metrics, where one is in production."""
+    if not lifts and not guarded:
+        return []
+    columns, rows = beside_table(names, lifts, guarded)
+    margins = dict.fromkeys(f"{row.metric}: {row.margin}" for row in guarded)
+    what = f" Safe: certified to keep every margin ({_text('; '.join(margins))})." if margins else ""
+    return [
+        "<h2>Beside production</h2>",
+        f'<p class="soft">How much more per round than with production, with intervals.{what}</p>',
+        _table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True),
+    ]
 
 
 def _usual_table(result: Evaluation) -> str:

@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 
 from comband._kernels.betting import add_paired_log_wealth
 from comband.page.problem import InputError, check_positive
-from comband.statistics.grids import between, one_by_one, stake_grid
+from comband.statistics.grids import between, by_round, one_by_one, stake_grid
 
 # One grid of stakes for everything: thirds of an octave from 1 down to 2^−42, and 0 (no bet) at the last place. No
 # larger stake is safe (c ≥ unit), and no smaller one is wanted: c/unit stays below 2^33 for K/m < 2^31 and a floor of
@@ -187,8 +187,7 @@ class PairedEvidence:
         bets:
             The epoch's.
         inside:
-            (E, S) whether event e's action is in each candidate's list; or numbers, by how much the one event of a
-            round counts for each candidate.
+            (E, S) whether event e's action is in each candidate's list; or numbers, by how much it counts for each.
         rows, weights:
             (E,) the round of each event (events of a round stand together) and r/Q.
         n_rounds, n_uncovered:
@@ -248,7 +247,8 @@ def enter_bets(
         if part.start == part.stop:
             continue
         if inside.dtype != np.bool_:
-            difference = weights[part, None] * (inside[part] - inside[part, bets.leader, None])
+            worth = by_round(weights[part, None] * inside[part], rows[part])
+            difference = worth - worth[:, bets.leader, None]
             for j, stakes in enumerate(bets.stakes.T):
                 bet = stakes * difference
                 logs = np.log1p(-bet, out=np.full(bet.shape, -np.inf), where=bet < 1)

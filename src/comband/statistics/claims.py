@@ -20,7 +20,9 @@ from comband.policies.reading import reading_of
 
 Run = TypeVar("Run")
 HOLDS = ""
-READINGS = frozenset({"factors", "pairs", "totals", "gaps", "cover", "natural order"})  # see `reading_options`
+READINGS = frozenset(
+    {"factors", "pairs", "totals", "gaps", "cover", "natural order", "probabilities"}
+)  # see `reading_options`
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +176,12 @@ def reading_options(problem: Problem, policies: PolicySet | None) -> frozenset[s
     """How page and candidates are read, where that is not the usual way: options that a claim must know of.
 
     >>> sorted(reading_options(Problem(9, 3, sparsity=1, places=[1, 0.5, 0.2]), None))
-    ['factors']
+    ['factors', 'natural order']
     """
     used = {
         "gaps": policies is not None and policies.has_gaps,
         "cover": policies is not None and policies.cover is not None,
+        "probabilities": policies is not None and policies.by_chance,
     }
     return reading_of(problem).options | frozenset(name for name, is_used in used.items() if is_used)
 

@@ -107,6 +107,16 @@ def one_by_one(total: Floats, terms: Floats) -> Floats:
     return np.asarray(np.add.accumulate(np.concatenate([total[None], terms]))[-1])
 
 
+def by_round(worth: Floats, rows: NDArray[Any]) -> Floats:
+    """Sums (R, …) of `worth` (E, …) over the events of each round, which stand together (equal `rows`).
+
+    >>> by_round(np.array([[1.0], [2.0], [4.0]]), np.array([7, 7, 9])).tolist()
+    [[3.0], [4.0]]
+    """
+    starts = np.flatnonzero(np.diff(rows, prepend=rows[:1] - 1)) if len(rows) else np.empty(0, dtype=np.int64)
+    return worth if len(starts) == len(worth) else np.asarray(np.add.reduceat(worth, starts, axis=0))
+
+
 def between(places: NDArray[np.int64], n: int) -> Iterator[slice]:
     """The parts of 0 … n − 1 before, between and after some places, of which each stands after so many.
 

@@ -59,7 +59,7 @@ from comband._kernels.betting import add_shared_log_wealth
 from comband.page.metrics import Metric
 from comband.page.problem import Problem
 from comband.statistics.betting import OFFSETS, Bets
-from comband.statistics.grids import between
+from comband.statistics.grids import between, by_round, one_by_one
 
 MAIN_SHARE = 0.7  # δ₁/δ; the rest is for declaring safe
 REWARD_WEIGHT = 0.7  # w_0
@@ -116,8 +116,12 @@ class Rail:
     @classmethod
     def of(cls, metric: Metric, problem: Problem) -> Rail:
         """Of a metric, in the setting in which rewards count."""
+        return cls.within(metric, metric.problem(problem).max_reward)
+
+    @classmethod
+    def within(cls, metric: Metric, most: float) -> Rail:
+        """Of a metric of which a round has at most so much."""
         sign = 1.0 if metric.direction == "benefit" else -1.0
-        most = metric.problem(problem).max_reward
         if metric.relative:
             return cls(sign, 1.0 - sign * metric.margin, 0.0, most, min(1.0, most))
         return cls(sign, 1.0, metric.margin / metric.largest, most, min(1.0, most))
@@ -137,7 +141,7 @@ class Rail:
         self,
         total: Floats,
         bets: Bets,
-        inside: NDArray[np.bool_],
+        inside: NDArray[np.bool_] | Floats,
         rows: NDArray[np.int64],
         weights: Floats,
         *,
@@ -156,7 +160,13 @@ class Rail:
                     cost = np.log1p(-bets.stakes * worst)
                     cost[bets.leader] = 0.0
                 total += cost
-            if part.start < part.stop:
+            if part.start < part.stop and inside.dtype != np.bool_:
+                worth = by_round(weights[part, None] * inside[part], rows[part])
+                difference = worth - self.share * worth[:, bets.leader, None]
+                difference[:, bets.leader] = 0.0
+                for j, stakes in enumerate(bets.stakes.T):
+                    total[:, j] = one_by_one(total[:, j], np.log1p(-sign * stakes * difference))
+            elif part.start < part.stop:
                 add_shared_log_wealth(
                     np.ascontiguousarray(inside[part]),
                     np.asarray(rows[part], dtype=np.int64),

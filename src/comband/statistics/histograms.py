@@ -193,9 +193,9 @@ class ValueHistograms:
 
         return np.maximum(largest - self._first_reach(log_wealth, threshold, largest, reflected=True), 0.0)
 
-    def signed_lower_bounds(self, *, threshold: float, largest: float) -> NDArray[np.float64]:
-        """The same for variables that may be negative: K(v) = (1/J) Σ_j Π_t (1 + λ_j (Z_t − v)), which stays positive
-        for v ≤ largest with λ_j = .98·2^−j/(bound + largest).
+    def signed_lower_bounds(self, *, threshold: float, largest: float, least: float = 0.0) -> NDArray[np.float64]:
+        """The same for variables that may be negative, a number in [least, largest]: K(v) = (1/J) Σ_j Π_t (1 + λ_j (Z_t
+        − v)), which stays positive for v ≤ largest with λ_j = .98·2^−j/(bound + largest).
         """
         bets = _BETS / (self.bound + largest)
 
@@ -204,7 +204,32 @@ class ValueHistograms:
             gains = bets[None, :, None] * (grid - v[:, None])[:, None, :]
             return _mix(gains, counts, zeros[:, None] * np.log1p(-bets[None, :] * v[:, None]))
 
-        return np.maximum(largest - self._first_reach(log_wealth, threshold, largest, reflected=True), 0.0)
+        span = largest - least
+        reach = self._first_reach(log_wealth, threshold, largest, reflected=True, span=span)
+        return np.maximum(largest - reach, least)
+
+    def signed_bounds(self, *, threshold: float, largest: float) -> tuple[Floats, Floats]:
+        """Both sides in [−largest, largest], for variables that may be negative: each end is wrong with probability at
+        most 1/threshold.
+        """
+        low, most = (
+            one.signed_lower_bounds(threshold=threshold, largest=largest, least=-largest)
+            for one in (self, self.negated())
+        )
+        return low, -most
+
+    def negated(self) -> ValueHistograms:
+        """Of −Z."""
+        self.exact.carry()
+        exact = ExactSums.zero(*self.exact.digits.shape[1:], digits=len(self.exact.digits))
+        exact.digits[:] = self.exact.digits[:, ::-1]
+        return ValueHistograms(self.n_rounds, self.bound, exact)
+
+    def means_and_errors(self) -> tuple[Floats, Floats]:
+        """Means, up to the splitting of values, and the standard errors of these."""
+        n, counts, grid = max(self.n_rounds, 1), self.counts, self.grid
+        means = counts @ grid / n
+        return means, np.sqrt(np.maximum(counts @ grid**2 / n - means**2, 0.0) / n)
 
     def _first_reach(
         self,
@@ -213,9 +238,10 @@ class ValueHistograms:
         largest: float,
         *,
         reflected: bool = False,
+        span: float | None = None,
     ) -> Floats:
-        """The least x in [0, largest] where each variable's growing wealth reaches the threshold, or `largest`; over
-        threads, in blocks that do not touch each other.
+        """The least x in [0, largest], or up to `span`, where each variable's growing wealth reaches the threshold, or
+        that end; over threads, in blocks that do not touch each other.
 
         x is a candidate for the mean, or if `reflected` its distance from `largest`. At the sample's mean no bet has
         gained (concavity), so the search begins there; the first guess is where a normal variable's would end.
@@ -235,7 +261,7 @@ class ValueHistograms:
             start = largest - self.bound * mean if reflected else self.bound * mean
             result[first : first + _BLOCK] = crossing(
                 lambda x: log_wealth(x, counts, grid, zeros) - goal,
-                largest,
+                largest if span is None else span,
                 start=start,
                 guess=start + self.bound * spread,
                 steps=_STEPS,

@@ -253,6 +253,8 @@ class Guarded:
         As it was declared, in words.
     standing:
         "safe" or "harmful" where that is certified, by all metrics together, and "not shown" else.
+    interval, value, value_interval:
+        Of that difference, and how much of it there is per round, with an interval; None where none is known.
 
     >>> str(Guarded("new", "purchases", -0.01, 0.02, "at most 0.03 below production", "not shown"))
     'new: purchases −0.01 ± 0.02 beside production (at most 0.03 below production): not shown'
@@ -264,6 +266,9 @@ class Guarded:
     error: float
     margin: str
     standing: str
+    interval: tuple[float, float] | None = None
+    value: float | None = None
+    value_interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         beside = f"{self.difference:.3g} ± {self.error:.2g}".replace("-", "−")
@@ -272,6 +277,50 @@ class Guarded:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
         return asdict(self)
+
+
+def beside_table(
+    names: Sequence[str], lifts: Sequence[Lift], guarded: Sequence[Guarded]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Candidates × metrics, how much more than with production: columns, and a row for each of these candidates, as
+    text. Differences have their intervals, or standard errors where there are none.
+
+    >>> lifts = [Lift("new", 0.01, 0.05, 0.05)]
+    >>> sold = [Guarded("new", "sold", -0.01, 0.02, "at most 0.03 below production", "safe", (-0.02, 0.01))]
+    >>> columns, rows = beside_table(["new"], lifts, sold)
+    >>> columns
+    ('candidate', 'by its metrics', 'rewards', 'sold')
+    >>> rows[0][1:]
+    ('safe', '+0.01 to +0.05', '−0.01 (−0.02 to +0.01)')
+    """
+    metrics = list(dict.fromkeys(row.metric for row in guarded))
+    of_lift, of_metric = {one.name: one for one in lifts}, {(one.candidate, one.metric): one for one in guarded}
+    columns = {"candidate": [visible(name) for name in names]}
+    if metrics:
+        standing = {one.candidate: one.standing for one in guarded}
+        columns["by its metrics"] = [standing.get(name, "") for name in names]
+    if lifts:
+        ends = [of_lift.get(name) for name in names]
+        columns["rewards"] = ["" if one is None else _between(one.low, one.high) for one in ends]
+    for metric in metrics:
+        rows = [of_metric.get((name, metric)) for name in names]
+        columns[metric] = ["" if one is None else _with_ends(one) for one in rows]
+    return tuple(columns), list(zip(*columns.values(), strict=True))
+
+
+def _with_ends(one: Guarded) -> str:
+    if one.interval is None:
+        return f"{_signed(one.difference)} ± {one.error:.2g}"
+    ends = _between(*one.interval)
+    return ends if ends == "0" else f"{_signed(one.difference)} ({ends})"
+
+
+def _between(low: float, high: float) -> str:
+    return "0" if low == high == 0 else f"{_signed(low)} to {_signed(high)}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "−") if value else "0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from comband._kernels.betting import add_value_log_wealth
 from comband.page.problem import InputError, check_fraction, check_positive, refuse_masked
 from comband.page.storage import Array, State, check, require
 from comband.statistics.betting import SAFETY
-from comband.statistics.grids import between, bisect, grown, log_mean_exp, one_by_one, stake_grid
+from comband.statistics.grids import between, bisect, by_round, grown, log_mean_exp, one_by_one, stake_grid
 
 # Stakes for values: two octaves apart over the whole range that can matter.
 VALUE_STAKES: NDArray[np.float64] = stake_grid(10, per_octave=0.5)
@@ -88,7 +88,7 @@ class ValueBets:
         added one after the other: to the last bit it does not matter into which blocks rounds are cut.
 
         There may be rounds in which X may pass the bound; it counts as 0 below and as ρ = `max_reward` above. Of each,
-        `uncovered` (U,) says after how many of the events it comes. Where `inside` are numbers, one row per round, X
+        `uncovered` (U,) says after how many of the events it comes. Where `inside` are numbers X
         may be negative, and −X must not pass the bound either.
         """
         if len(rows) or len(uncovered):
@@ -107,7 +107,7 @@ class ValueBets:
                     block = np.ascontiguousarray(inside[part], dtype=np.bool_)
                     add_value_log_wealth(block, rows[part], weights[part], stakes, low, high, sums)
                     continue
-                worth = weights[part, None] * inside[part]
+                worth = by_round(weights[part, None] * inside[part], rows[part])
                 sums[:] = one_by_one(sums, worth)
                 for j, stake in enumerate(stakes):
                     low[:, j] = one_by_one(low[:, j], np.log1p(stake * worth))

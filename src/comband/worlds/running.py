@@ -111,7 +111,7 @@ def run(
     if max_rounds is not None:
         check_count("max_rounds", max_rounds)
     # What a learner assumes of places is its own affair: the world may be otherwise.
-    if replace(learner.problem, places=None) != replace(environment.problem, places=None):
+    if replace(learner.problem, places=None, order=None) != replace(environment.problem, places=None, order=None):
         raise InputError(f"the learner solves {learner.problem}, but the environment is {environment.problem}.")
     rng = as_generator(seed)
     rows: list[tuple[int, float, str, float, int, float]] = []

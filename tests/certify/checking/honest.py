@@ -10,7 +10,7 @@ from comband.certify import CertifyingLearner
 
 READINGS: dict[str, dict[str, Any]] = {
     "items": {},
-    "factors": {"places": (1.0, 0.6, 0.3)},
+    "factors": {"places": (1.0, 0.6, 0.3), "order": "random"},
     "pairs": {"places": "pairs"},
     "total": {"feedback": "total"},
 }

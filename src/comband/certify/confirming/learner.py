@@ -178,6 +178,7 @@ class Confirmation(Selector):
     """
 
     KNOWS_PLACES = True
+    KNOWS_ORDER = True
     FROM_TOTALS = True
 
     def __init__(

@@ -80,8 +80,8 @@ class TwoPhase(Selector):
                 "rewards of items, whatever their places. Give a PolicySet, or a problem without places."
             )
         # Lists are designed as sets, or as pairs of item and place; what the theorems say of rewards there holds of
-        # values when it is stretched: see `Reading.stretch`.
-        self._setting, self._stretch = reading.design, reading.stretch
+        # values of stretched rewards: see `Reading.stretch` and `Reading.spread`.
+        self._setting, self._spread = reading.design, reading.spread
         self.epsilon = None if epsilon is None else check_epsilon(epsilon, problem)
         self.delta = check_fraction("delta", delta)
         self.floor = check_floor(floor)
@@ -177,7 +177,7 @@ class TwoPhase(Selector):
             second_moment=self._moment(),
             floor=self.floor,
         )
-        return min(self._stretch * forecast, self.problem.max_reward)
+        return min(self._spread * forecast, self.problem.max_reward)
 
     @synchronized
     def result(self) -> PacSelection:
@@ -221,7 +221,8 @@ class TwoPhase(Selector):
         shown = uniform_lists(np.ascontiguousarray(u[:, :m]), K)
         propensities = np.full((n, m), self._setting.uniform_propensity)
         shuffle_lists(shown, propensities, np.ascontiguousarray(u[:, m]))
-        return Decisions.unsigned(first_id, shown, propensities, epoch=EXPLORE, contexts=X)
+        placements = np.full((n, m, m), 1 / K) if self._reading.natural else None
+        return Decisions.unsigned(first_id, shown, propensities, epoch=EXPLORE, contexts=X, placements=placements)
 
     def _learn(self, rounds: Rounds) -> None:
         # Epochs are those of the learner's own record: there are no others than these two.
@@ -299,7 +300,7 @@ class TwoPhase(Selector):
         self.n_estimate = theory.estimate_rounds(
             self._setting,
             n_policies=int(self.n_policies or 0),
-            epsilon=float(self.epsilon or 0) / self._stretch,
+            epsilon=float(self.epsilon or 0) / self._spread,
             delta=delta,
             floor=self.floor,
             second_moment=second_moment,
@@ -341,7 +342,7 @@ class TwoPhase(Selector):
 
     def _plan(self) -> theory.PacSchedule:
         self._needs("epsilon", "n_policies")
-        return self._theory(int(self.n_policies or 0), float(self.epsilon or 0) / self._stretch)
+        return self._theory(int(self.n_policies or 0), float(self.epsilon or 0) / self._spread)
 
     def _needs(self, *names: str) -> None:
         for name in names:

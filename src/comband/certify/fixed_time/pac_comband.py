@@ -21,9 +21,11 @@ class PacComband(TwoPhase):
     maximised is Σ_i T_i·#(π(x_i) ∩ a_i)/q(x_i, a_i): again the variance does not grow with K (docs/open_problems.md).
 
     Where places matter as pairs of item and place, this is the algorithm with pairs for actions (K·m of them, each in a
-    uniform list with probability 1/K, and with s·m for s). By examination, factors θ, the design is that of sets in
-    random order, and in phase 2 a reward counts (m/Θ)·θ_{k_π(y)} times for π: range and deviation grow by at most c =
-    θ_max·m/Θ, so the theorem's parameters are those for ε/c.
+    uniform list with probability 1/K, and with s·m for s). By examination, factors θ, the design is that of sets, and
+    in phase 2 a reward counts θ_{k_π(y)}/e(x, y) for π, where e(x, y) is how much y was examined. In random order that
+    is (m/Θ)·θ_{k_π(y)}/Q^γ(x, y): range and deviation grow by at most c = θ_max·m/Θ, so the theorem's parameters are
+    those for ε/c. In natural order candidates' lists are shown as they are, uniform ones in random order: then the
+    range grows by at most c, and the deviation by at most c = θ_max/√(θ_min·Θ/m), which takes its place.
 
     Parameters
     ----------
@@ -70,6 +72,7 @@ class PacComband(TwoPhase):
 
     FROM_TOTALS = True
     KNOWS_PLACES = True
+    KNOWS_ORDER = True
 
     def _check_problem(self) -> None:
         pass  # any will do

@@ -105,7 +105,7 @@ class Report:
             candidates=candidates,
             design=self.design,
             measured_variance=float(sums.variances.max()),
-            variance_bound=reading.stretch**2
+            variance_bound=reading.spread**2
             * theory.estimate_variance(reading.theory, floor=self.floor, route="printed"),
             proxy_bound=2 * sparsity_of(reading.theory) / (1 - self.floor),
             oracle_calls=calls + 1,
@@ -113,6 +113,11 @@ class Report:
             n_explore=self.phases.explored.n_rounds,
             n_estimate=self.phases.estimated.n_rounds,
         )
+
+    @property
+    def _setting(self) -> Problem:
+        """In which lists were designed."""
+        return reading_of(self.problem).design
 
     @property
     def _finished(self) -> bool:
@@ -155,7 +160,7 @@ class Report:
             return trivial, ""
         moment, delta = None, self.delta / 2
         if self.certificate is not None:
-            moment = certified_moment(self.problem, self.certificate, floor=self.floor)
+            moment = certified_moment(self._setting, self.certificate, floor=self.floor)
             why = "Bernstein, with the variance that held-out rounds certify"
         elif self.ensured is not None:
             moment = self.ensured
@@ -163,7 +168,7 @@ class Report:
         else:
             delta, why = self.delta, "Bernstein, if the design's certificate holds in expectation"
         epsilon = theory.estimate_epsilon(
-            self.problem,
+            self._setting,
             n_estimate=self.phases.estimated.n_rounds,
             n_policies=self.n_policies,
             delta=delta,

@@ -57,6 +57,7 @@ class UniformExploration(Selector):
     """
 
     KNOWS_PLACES = True
+    KNOWS_ORDER = True
 
     def __init__(
         self,

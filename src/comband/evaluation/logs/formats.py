@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -119,6 +119,8 @@ class LogFormat:
         How it is read with factors of places where the file has `PLACEMENTS`: batches then have `placements`.
     asked_for:
         Whether a file is read so only where the format is named, whatever its columns.
+    unit:
+        What rewards are counted in: those of a file are divided by it.
 
     >>> from comband.evaluation.logs import LogFormat, RawRounds
     >>> from comband.evaluation.logs.columns import as_floats, as_keys
@@ -150,6 +152,7 @@ class LogFormat:
     placed: LogFormat | None = None
     examined: LogFormat | None = None
     asked_for: bool = False
+    unit: float = 1.0
 
     @property
     def markers(self) -> frozenset[str]:
@@ -159,6 +162,10 @@ class LogFormat:
     def needed(self, names: Sequence[str]) -> frozenset[str]:
         """The columns that a file with these should have."""
         return frozenset(self.columns(names) if callable(self.columns) else self.columns)
+
+    def in_units(self, unit: float) -> LogFormat:
+        """The same with rewards that are divided by this."""
+        return replace(self, unit=unit)
 
     def for_file(self, table: TableFile) -> LogFormat:
         """How this file is read."""

@@ -18,13 +18,14 @@ from comband.evaluation.logs.formats import PLACEMENTS, LogFormat, RawRounds
 from comband.evaluation.logs.id_memory import IdMemory
 from comband.evaluation.logs.listed import with_context
 from comband.evaluation.logs.probabilities import Probabilities
-from comband.evaluation.logs.registry import find_format, rename_columns
+from comband.evaluation.logs.registry import find_format, metric_table, rename_columns
 from comband.evaluation.logs.sampling import id_marks, in_sample, mark_limit, sample_level
-from comband.evaluation.logs.tables import open_table
+from comband.evaluation.logs.tables import TableFile, open_table
 from comband.evaluation.logs.total_rounds import TotalGather
 from comband.evaluation.logs.totals import format_for_law
 from comband.page.catalogue import Catalogue, Keys
 from comband.page.contexts import context_digests
+from comband.page.metrics import Metric, check_metrics
 from comband.page.problem import InputError, Problem, check_number, check_places
 from comband.page.rounds import Decisions, Events, Rounds, all_covered, no_arms
 from comband.page.totals import TotalRounds
@@ -33,6 +34,14 @@ from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
 from comband.policies.shortened import ShortenedPolicies, empty_places
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FurtherEvents:
+    """What a log says of a further metric: its positive values, in units of the largest."""
+
+    metric: Metric
+    events: Events
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,6 +74,8 @@ class LogReading:
         All rounds of a log of totals, and the mixture that drew their lists, if it was named.
     level:
         At which level rounds were sampled by their ids (`comband.evaluation.logs.sampling`); None where they have none.
+    metrics:
+        What it says of further metrics, if they were asked for.
     problem:
         The setting, as far as the files tell it.
     faults:
@@ -97,6 +108,7 @@ class LogReading:
     law: Mixture | None = None
     rounds: Rounds | None = None
     level: int | None = None
+    metrics: tuple[FurtherEvents, ...] = ()
 
 
 def read_log(
@@ -110,6 +122,7 @@ def read_log(
     places: Any = None,
     law: str | os.PathLike[str] | None = None,
     rounds: bool = False,
+    metrics: Sequence[Metric] = (),
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -144,6 +157,9 @@ def read_log(
     rounds:
         Whether to keep all rounds too, in `LogReading.rounds`, for what needs them: `evaluate_log` then adds SNIPS, and
         doubly robust estimates if it is given a reward model. Memory follows the number of rounds.
+    metrics:
+        Further values of shown items, whose columns have the metrics' names and the form of the rewards' (a list, or
+        purchases_0, purchases_1, …; in a log with one row per item, one column). The log is read once more for each.
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -208,7 +224,38 @@ def read_log(
     if gather.n_rounds == 0:
         skipped = f"; all {faults.total:,} faulty rows were skipped" if faults.total else ""
         raise LogError(f"{table.path} holds no usable round{skipped}.")
-    return gather.result() if isinstance(gather, Gather) else _of_totals(gather, kind, faults, known)
+    further = check_metrics("metrics", metrics)
+    if not isinstance(gather, Gather):
+        if further:
+            raise InputError("metrics are values of shown items, and a log of totals tells none: leave metrics out.")
+        return _of_totals(gather, kind, faults, known)
+    result = gather.result()
+    if further and faults.total:
+        raise LogError(
+            f"{table.path} has faulty rows, and a metric is known of all rounds only: mend them, or leave metrics out."
+        )
+    return replace(
+        result, metrics=tuple(_read_metric(one, candidates, kind, most, table, context, reading) for one in further)
+    )
+
+
+def _read_metric(
+    metric: Metric,
+    candidates: CandidateLists,
+    kind: LogFormat,
+    max_reward: float,
+    table: TableFile,
+    context: Sequence[str],
+    places: Any,
+) -> FurtherEvents:
+    """The same rounds with a metric's values for rewards."""
+    faults = Faults(f"{table.path}, read for {metric.name}")
+    kind = kind.in_units(metric.largest)
+    gather = Gather(candidates, kind, metric.most(max_reward), faults, places=places)
+    for batch in kind.batches(metric_table(table, metric), candidates.list_size, context, faults):
+        gather.take(batch)
+    faults.settle("refuse")
+    return FurtherEvents(metric, gather.events())
 
 
 def _of_totals(gather: TotalGather, kind: LogFormat, faults: Faults, law: Mixture | None) -> LogReading:
@@ -311,6 +358,7 @@ class Gather:
         if len(batch) == 0:
             return
         codes, rewards, propensities, lengths = self._codes(batch)
+        rewards = rewards if self._kind.unit == 1 else rewards / self._kind.unit
         fine = check_rounds(
             batch.rows,
             codes,

@@ -19,6 +19,7 @@ from comband.evaluation.logs.totals import TOTALS
 from comband.evaluation.logs.ubi import UBI, UBI_CARTS, UBI_PURCHASES
 from comband.evaluation.logs.usual_names import USUAL_NAMES, usual_lists, usual_names
 from comband.evaluation.logs.vw import VOWPAL_WABBIT
+from comband.page.metrics import Metric
 from comband.page.problem import InputError
 
 AUTO = "auto"
@@ -152,6 +153,11 @@ def rename_columns(table: Table, columns: Mapping[str, str] | None) -> Table:
             meant = "" if likely is None else f"; did you mean {likely}?"
             raise InputError(f"no format has a column {name!r}: give the format's name first, as in item=sku{meant}")
     return table.renamed(columns)
+
+
+def metric_table(table: Table, metric: Metric) -> Table:
+    """The table with a metric's values, columns by its name, in the place of rewards."""
+    return table.renamed({"rewards" if "rewards" in table.names else "reward": metric.name})
 
 
 def describe_formats() -> str:

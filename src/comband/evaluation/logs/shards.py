@@ -19,10 +19,11 @@ import numpy as np
 
 from comband.evaluation.logs.faults import Faults, LogError
 from comband.evaluation.logs.formats import LogFormat
-from comband.evaluation.logs.registry import find_format, rename_columns
+from comband.evaluation.logs.registry import find_format, metric_table, rename_columns
 from comband.evaluation.logs.tables import Piece, TableFile, _parquet_file, _parquet_pieces, arrow, open_table
 from comband.page.catalogue import spelt_numbers
 from comband.page.frames import is_frame
+from comband.page.metrics import Metric
 from comband.page.problem import InputError
 
 # Groups of rows are joined to shards of at least so many: less is not worth the telling of it.
@@ -156,6 +157,14 @@ def find_shards(
                 "begins with 0, the other with 1."
             )
     return shards if partition is None else _partitioned(shards, partition)
+
+
+def of_metric(shards: Sequence[Shard], metric: Metric) -> list[Shard]:
+    """The same rounds with a metric's values for rewards."""
+    return [
+        replace(shard, table=metric_table(shard.table, metric), format=shard.format.in_units(metric.largest))
+        for shard in shards
+    ]
 
 
 def _partitioned(shards: list[Shard], name: str) -> list[Shard]:

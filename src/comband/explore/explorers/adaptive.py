@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.explore.explorers.base import Explorer, Standing
+from comband.explore.explorers.blocks import attention_shares
 from comband.explore.explorers.disagreement import DisagreementExplorer
-from comband.explore.explorers.mixture import mixture_explorer
+from comband.explore.explorers.mixture import least_floor, mixture_explorer
 from comband.explore.explorers.natural import NaturalExamination, NaturalExplorer
 from comband.explore.explorers.placed import ExaminationExplorer, PairExplorer
 from comband.page.problem import check_count
@@ -70,6 +71,8 @@ class DisagreementExploration:
             weights /= 1 - floor
             return mixture_explorer(standing.policies, candidates, weights=weights, floor=floor, problem=problem)
         own = _own_lists(standing) if standing.reading.own_lists else None
+        if standing.policies.by_chance:
+            return _of_probabilities(standing, np.zeros(len(candidates)) if own is None else own)
         if standing.reading.natural and own is not None:
             return _natural(standing, _NATURAL[standing.reading.KIND], own)
         reading = _EXPLORERS.get(standing.reading.KIND, DisagreementExplorer)
@@ -88,6 +91,22 @@ class DisagreementExploration:
             )
 
         return _best(standing, explorer, _SHARE)
+
+
+def _of_probabilities(standing: Standing, own: NDArray[np.float64]) -> Explorer:
+    """Candidates that are given by probabilities draw their lists; the leader and all rivals together equally often,
+    and none more seldom than half of an equal share, which bounds the weights: an item that π shows with probability
+    π(y|x) is shown with probability p_π·π(y|x) at least, so that π(y|x)/Q ≤ 1/p_π.
+    """
+    S, share = len(standing.candidates), float(own.sum())
+    attention = attention_shares(standing.need / (standing.epsilon + standing.gaps) ** 2, standing.leader)
+    wanted = (1 + attention) / 2
+    wanted[standing.leader] = 1.0
+    p = (0.5 / S + 0.5 * wanted / wanted.sum()) * (1 - share) + own
+    weights, problem = np.zeros(len(standing.policies)), standing.problem
+    weights[standing.candidates] = p / p.sum()
+    floor = least_floor(problem)
+    return mixture_explorer(standing.policies, standing.candidates, weights=weights, floor=floor, problem=problem)
 
 
 def _best(standing: Standing, explorer: Callable[[float], DisagreementExplorer], usual: float) -> DisagreementExplorer:

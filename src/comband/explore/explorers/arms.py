@@ -57,7 +57,7 @@ class ArmExplorer(WholeLists):
         super().__init__(policies, shown, problem)
         self.candidates = candidates
         self._total = reading_of(problem).TOTAL
-        self.random_order = False
+        self.random_order, self.natural_order = False, True
 
     def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
         """An event counts for the candidate whose list was shown."""

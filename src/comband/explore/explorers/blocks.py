@@ -9,15 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband._kernels.lists import inclusion
+from comband._kernels.orders import shuffle_lists
 from comband.explore.explorers.base import Drawn, Seed
 from comband.page.contexts import Contexts, n_contexts, take_contexts
 from comband.page.problem import InputError, Problem, as_generator
 from comband.page.rounds import Decisions, Events, no_arms
 from comband.page.storage import Array, State, Text, check, objects_of, require, state_of
 from comband.page.totals import first_of_rounds
+from comband.policies.placed import places_in
 from comband.policies.policy_set import PolicySet
+from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities, sorted_actions
+from comband.policies.stochastic import StochasticPolicies
 
 Lists = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -98,17 +102,25 @@ class WholeLists(StoredExplorer):
     def __init__(self, policies: PolicySet, shown: NDArray[np.int64], problem: Problem) -> None:
         self.shown = shown
         self._policies, self._problem = policies, problem
+        self._states_places = reading_of(problem).natural
         self.smallest = self.smallest_disputed = 1 / len(shown)
 
     def draw(self, X: Contexts, rng: Seed, *, first_id: int = 0, epoch: int = 0, keep: int = 0) -> Drawn:
         """A list for each context; where one policy alone is credited `arms` say which. One number of `rng` each."""
         n, A, m = n_contexts(X), len(self.shown), self._problem.list_size
+        if isinstance(self._policies, StochasticPolicies):
+            return self._draw_by_chance(self._policies, X, as_generator(rng), first_id, epoch)
         who = np.minimum((as_generator(rng).random(n) * A).astype(np.int64), A - 1)
         lists, propensities = np.empty((n, m), dtype=np.int32), np.empty((n, m))
+        placements = np.empty((n, m, m)) if self._states_places else None
         for rows in row_blocks(n, A, m):
             predicted = self._predict(take_contexts(X, rows))
             lists[rows] = predicted[np.arange(len(predicted)), who[rows]]
             propensities[rows] = self._shares(predicted, lists[rows])
+            if placements is not None:
+                placements[rows] = np.minimum(
+                    places_in(predicted, np.full(A, 1 / A), lists[rows], self._problem.n_actions), 1.0
+                )
         decisions = Decisions(
             ids=np.arange(first_id, first_id + n),
             lists=lists,
@@ -116,19 +128,44 @@ class WholeLists(StoredExplorer):
             epochs=np.full(n, epoch),
             contexts=X,
             arms=self.shown[who] if self.ONE_CREDITED else no_arms(n),
+            placements=placements,
         )
         return Drawn(decisions)
 
+    def _draw_by_chance(
+        self, policies: StochasticPolicies, X: Contexts, rng: np.random.Generator, first_id: int, epoch: int
+    ) -> Drawn:
+        """Lists that the candidates draw, in random order. Three numbers of `rng` each."""
+        n, A = n_contexts(X), len(self.shown)
+        u = rng.random((n, 3))
+        who = self.shown[np.minimum((u[:, 0] * A).astype(np.int64), A - 1)]
+        lists = policies.drawn(X, who, u[:, 1])
+        propensities = self._mixed(policies, X, lists)
+        shuffle_lists(lists, propensities, np.ascontiguousarray(u[:, 2]))
+        arms = who if self.ONE_CREDITED else no_arms(n)
+        ids, epochs = np.arange(first_id, first_id + n), np.full(n, epoch)
+        return Drawn(Decisions(ids=ids, lists=lists, propensities=propensities, epochs=epochs, contexts=X, arms=arms))
+
+    def _mixed(self, policies: StochasticPolicies, X: Contexts, items: Lists) -> Floats:
+        A = len(self.shown)
+        return np.minimum(policies.mixed(X, items, np.full(A, 1 / A), self.shown), 1.0)
+
     def propensities_of(self, X: Contexts, items: Lists) -> Floats:
         """Q of some items."""
+        if isinstance(self._policies, StochasticPolicies):
+            return self._mixed(self._policies, X, items)
         return self._shares(self._predict(X), items)
 
     def all_propensities(self, X: Contexts) -> SparsePropensities:
         """Q of all items."""
-        predicted = self._predict(X)
-        listed = sorted_actions(predicted)
-        values = self._shares(predicted, listed)
-        return SparsePropensities.of_sorted(self._problem.n_actions, listed, values, np.zeros(len(predicted)))
+        if isinstance(self._policies, StochasticPolicies):
+            listed = self._policies.support_of(X, self.shown)
+            values = self._mixed(self._policies, X, listed)
+        else:
+            predicted = self._predict(X)
+            listed = sorted_actions(predicted)
+            values = self._shares(predicted, listed)
+        return SparsePropensities.of_sorted(self._problem.n_actions, listed, values, np.zeros(len(listed)))
 
     def _predict(self, X: Contexts) -> Lists:
         return self._policies.predict(X, self.shown, problem=self._problem)

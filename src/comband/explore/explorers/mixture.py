@@ -22,6 +22,7 @@ from comband.policies.policy_set import PolicySet
 from comband.policies.reading import reading_of
 from comband.policies.scored import BLOCK
 from comband.policies.sparse import SparsePropensities
+from comband.policies.stochastic import StochasticPolicies
 
 
 @register
@@ -76,9 +77,11 @@ class MixtureExplorer:
         """A list for each context; only the mixture's support is asked, so no candidates' lists are kept."""
         return Drawn(self.mixture.draw(X, rng, first_id=first_id, epoch=epoch))
 
-    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Every list counts for all candidates that share actions with it."""
+    def inside(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.bool_] | NDArray[np.float64]:
+        """Every list counts for all candidates that share actions with it, or by how likely they would show them."""
         rows, actions = events.rows[chosen], events.actions[chosen]
+        if isinstance(self.mixture.policies, StochasticPolicies):
+            return self.mixture.policies.inclusion(events.contexts, rows, actions)[:, self.candidates]
         return self.mixture.policies.contains(events.contexts, rows, actions, self.candidates)
 
     def divisors(self, events: Events, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -90,6 +93,9 @@ class MixtureExplorer:
         mixture, problem = self.mixture, self.mixture.problem
         if self._own or mixture.floor == 1:
             followed = inside @ self._weights
+        elif mixture.policies.by_chance:
+            X, actions = take_contexts(events.contexts, events.rows[chosen]), events.actions[chosen, None]
+            return mixture.inclusion(X, actions)[:, 0]
         else:
             followed = np.empty(len(chosen))
             step = max(1, BLOCK // (len(mixture.support) * problem.list_size))
@@ -223,7 +229,7 @@ class ExaminedMixture:
     def from_state(cls, state: State, policies: PolicySet, problem: Problem) -> ExaminedMixture:
         """The inverse of `state`, checked."""
         check(state, cls.SCHEMA)
-        sets = MixtureExplorer.from_state(state["mixture"], policies, reading_of(problem).design)
+        sets = MixtureExplorer.from_state(state["mixture"], policies, reading_of(problem).sets)
         return cls(sets, problem=problem)
 
 
@@ -232,8 +238,13 @@ def mixture_explorer(
 ) -> Explorer:
     """A `MixtureExplorer`, for whichever reading of places the problem has."""
     reading = reading_of(problem)
-    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.design)
+    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.sets)
     return explorer if reading.factors is None else ExaminedMixture(explorer, problem=problem)
+
+
+def least_floor(problem: Problem) -> float:
+    """A mixture has a floor; this one is too small to matter, and large enough for any number of items."""
+    return max(1e-9, 2 * SMALLEST_PROPENSITY / problem.uniform_propensity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +289,5 @@ class UniformMixtureExploration:
         policies, problem = standing.policies, standing.problem
         weights = np.zeros(len(policies))
         weights[standing.field] = 1 / len(standing.field)
-        # A mixture has a floor; this one is too small to matter, and large enough for any number of items.
-        floor = max(1e-9, 2 * SMALLEST_PROPENSITY / problem.uniform_propensity)
+        floor = least_floor(problem)
         return mixture_explorer(policies, standing.candidates, weights=weights, floor=floor, problem=problem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,11 @@ def _hessian(potential: LogBarrier, active: ActiveSet, curvature: Floats) -> Flo
     """Bᵀ diag(curvature) B with a ridge, from the Gram matrix of the columns."""
     gamma, b = potential.floor, potential.floor * potential.uniform
     k = len(active.keys)
-    if potential.group == 1:
+    if active.real:
+        columns = np.asarray(active.bits, dtype=np.float64)
+        gram = (1.0 - gamma) ** 2 * ((columns * curvature) @ columns.T)
+        edge = (1.0 - gamma) * b * active.scores(curvature)
+    elif potential.group == 1:
         scale = float(curvature.max())
         gram = np.empty((k, k))
         dense = active.scores(np.ones_like(curvature)).sum() > DENSE * k * len(curvature)
@@ -151,7 +155,7 @@ class ThinnableOracle(ColumnOracle, Protocol):
         """Every step-th event (or block of them); their indices, −1 for padding."""
         ...
 
-    def columns(self, policies: npt.NDArray[np.intp]) -> Words:
+    def columns(self, policies: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
         """Full columns of some policies."""
         ...
 

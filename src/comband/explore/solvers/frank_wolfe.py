@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from comband._kernels.search import line_search
 from comband.explore.solvers.columns import ActiveSet, ColumnOracle, Columns
 from comband.explore.solvers.potential import Floats, LogBarrier
 from comband.explore.solvers.stopping import Outcome, State, Stopping, sentence
-from comband.page.bits import Words
 
 
 class Rule(Protocol):
@@ -29,7 +29,7 @@ class Solution:
     """A mixture over columns and what is known about it (see `State`)."""
 
     keys: list[Hashable]
-    bits: Words
+    bits: npt.NDArray[Any]
     weights: Floats
     state: State
     status: Outcome

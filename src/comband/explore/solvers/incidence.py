@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +142,49 @@ class SparseIncidence:
 
 
 Incidence = PackedIncidence | SparseIncidence
+
+
+class RealIncidence:
+    """Probabilities (E, P) that policies show the events' actions, instead of bits; columns are rows (k, E) of them."""
+
+    exact = True
+
+    def __init__(self, shares: Floats) -> None:
+        self._shares = shares
+        self.n_words, self.n_policies = len(shares) // 64, shares.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._shares.nbytes
+
+    def columns(self, policies: npt.NDArray[np.intp]) -> Floats:
+        """The columns of some policies, (k, E)."""
+        return np.ascontiguousarray(self._shares[:, policies].T)
+
+    def best(self, gains: Floats, *, n: int = 1, average: float = 0.0) -> Columns:
+        """See `ColumnOracle`."""
+        scores = gains @ self._shares
+        order = np.argsort(-scores, kind="stable")[:n]
+        order = order[scores[order] > average + WORTHWHILE * (scores[order[0]] - average)] if n > 1 else order
+        order = order if len(order) else np.array([int(scores.argmax())])
+        return Columns([int(j) for j in order], self.columns(order), scores[order])
+
+    def thin(self, step: int) -> tuple[RealIncidence, npt.NDArray[np.intp]]:
+        """Every step-th block of 64 events, and which events these are."""
+        events = np.arange(len(self._shares)).reshape(-1, 64)[::step].ravel()
+        return RealIncidence(self._shares[events]), events
+
+
+def real_incidence(blocks: Iterable[tuple[npt.NDArray[Any], Floats]]) -> tuple[RealIncidence, Floats]:
+    """`build_incidence` for probabilities; no events are merged."""
+    rows, weights = zip(*blocks, strict=True)
+    shares, given = np.concatenate(rows), np.concatenate(weights)
+    padded = np.zeros((64 * words_for(len(shares)), shares.shape[1]))
+    padded[: len(shares)] = shares
+    of_events = np.zeros(len(padded))
+    of_events[: len(given)] = given
+    return RealIncidence(padded), of_events
 
 
 def build_incidence(blocks: Iterable[tuple[Bools, Floats]], *, merge: bool = True) -> tuple[Incidence, Floats]:

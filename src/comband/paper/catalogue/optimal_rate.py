@@ -105,6 +105,7 @@ def _play(learner: OnlineComband, world: RateWorld, seed: int, rounds: int) -> d
 
 def draw(records: Sequence[Record], figure: Any) -> None:
     """Rounds against K and ε, the spread beside its bound, and when the answer settles."""
+    figure.set_size_inches(10, 8)
     (first, second), (third, fourth) = figure.subplots(2, 2)
     by_k, by_epsilon = select(records, vary="K"), select(records, vary="epsilon")
     panel(first, "more items", "number of actions K", "rounds")
@@ -127,7 +128,7 @@ def draw(records: Sequence[Record], figure: Any) -> None:
         trend(fourth, some, "K", "settled", label=f"learnt, {kind}", number=2 * number)
         trend(fourth, some, "K", "settled_uniform", label=f"uniform lists, {kind}", number=2 * number + 1)
     for axes in (first, second, third, fourth):
-        axes.legend(fontsize=9)
+        axes.legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.24))
 
 
 def _settings(actions: Sequence[int], epsilons: Sequence[float]) -> list[dict[str, Any]]:

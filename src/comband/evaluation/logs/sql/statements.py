@@ -222,8 +222,7 @@ class Statements:
             rounds = f"LEFT JOIN ({self._rounds(within)}) AS rounds ON {key} = comband_id"
             limits = [f"({' OR '.join([f'{QUIET} = 0', f'{key} IS NULL', *wanted])})", *([within] if within else [])]
             return f"{select} {rounds} WHERE {' AND '.join(limits)}"
-        kept, all_of_them = self._kept(sound=sound)
-        wanted = [f"{kept} < {all_of_them}", *wanted]
+        wanted = [f"NOT COALESCE({self._kept(sound=sound)}, FALSE)", *wanted]
         return f"SELECT {self._selected()} FROM {self._slotted(within)} WHERE {' OR '.join(wanted)}"
 
     def repeats(self, partition: Any = None) -> str:
@@ -329,29 +328,24 @@ class Statements:
 
     def _quiet(self) -> str:
         """Whether a row is surely good and brought nothing: 1, or 0 if not or if that is not known."""
-        kept, all_of_them = self._kept()
-        return f"CASE WHEN {kept} = {all_of_them} THEN 1 ELSE 0 END"
+        return f"CASE WHEN {self._kept()} THEN 1 ELSE 0 END"
 
-    def _kept(self, *, sound: bool = False) -> tuple[str, int]:
-        """How many of the rules a row keeps that is good and brought nothing; 0 if that is not known. And of how many.
-
-        Counted rather than joined by AND: DuckDB then compares whole columns, and does not choose rows rule by rule.
-        """
+    def _kept(self, *, sound: bool = False) -> str:
+        """That a row keeps the rules of one that is good and brought nothing; NULL where something is missing."""
         lists = [column for columns in self._slots.values() for column in columns if column.listed]
         items = self._values("item")
-        rules = [[f"{column.sql} IS NOT NULL" for column in (self.id, *self.context)]]
-        rules += [[f"ARRAY_LENGTH({column.sql}) = {self.list_size}" for column in lists], self._nothing()]
+        rules = [f"{column.sql} IS NOT NULL" for column in (self.id, *self.context)]
+        rules += [f"ARRAY_LENGTH({column.sql}) = {self.list_size}" for column in lists] + self._nothing()
         if not sound:
-            rules.append([f"{value} >= {LOWEST} AND {value} <= 1" for value in self._values("propensity")])
-        rules.append([self._known(value) for value in items])
+            rules += [f"{value} >= {LOWEST} AND {value} <= 1" for value in self._values("propensity")]
+        rules += [self._known(value) for value in items]
         if not self.format.positional:
-            rules.append(_different(items))
+            rules += _different(items)
         elif self._slots["position"] and not self.grouped:
             places = self._values("position")
             inside = [" AND ".join(f"{one} BETWEEN {k} AND {self.list_size - 1 + k}" for one in places) for k in (0, 1)]
-            rules.append([f"({' OR '.join(inside)})", *_different(places)])
-        told = [f"CAST({' AND '.join(rule)} AS INT)" for rule in rules if rule]
-        return f"COALESCE({' + '.join(told)}, 0)", len(told)
+            rules += [f"({' OR '.join(inside)})", *_different(places)]
+        return f"({' AND '.join(rules)})"
 
     def _known(self, value: str) -> str:
         """Whether an item surely is one of those there are."""
