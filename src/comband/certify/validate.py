@@ -95,7 +95,7 @@ def _largest_sums(guardrails: Guardrails) -> tuple[NDArray[np.float64], NDArray[
         for k in np.unique(of_event).tolist():
             chosen = of_event == k
             weights = np.where(chosen, events.rewards / events.propensities, 0.0)
-            with_it = weights * rows.column(place)
+            with_it = np.asarray(weights * rows.column(place), dtype=np.float64)
             whole, of_production = float(weights.sum()), float(with_it.sum())
             disjoint = isinstance(rows, RealRows)  # then of shares of events nothing is said but that they are shares
             alone, both, lacking = np.zeros((3, shape[1]))
