@@ -65,20 +65,18 @@ class Report(Run):
             guarded=self.guarded([claim.leader, *others]),
         )
 
-    def lift(self, one: int) -> Lift | None:
-        """Of a candidate over production; None where there is none, or where an interval has not been proved."""
+    def lift(self, one: int, *, shares: bool = True) -> Lift | None:
+        """Of a candidate over production; None where there is none, or where an interval has not been proved. As a
+        share of production's value too, which takes longer.
+        """
         evidence, delta = self.verdict.evidence, self.verdict.field.delta
         if evidence.lifts is None:
             return None
         low, high = evidence.lifts.interval(one, evidence.n_rounds, delta)
-        ends, most = evidence.values.bounds(
-            delta=delta, max_reward=evidence.problem.max_reward, indices=[evidence.lifts.production]
-        )
-        least, largest = float(ends[0]), float(most[0])
-        relative = None
-        if least > 0:
-            shares = [end / value for end in (low, high) for value in (least, largest)]
-            relative = (min(shares[:2]), max(shares[2:]))
+        relative, railing = None, self.planner.railing
+        if shares and railing is not None:
+            counted = evidence.n_rounds, evidence.n_uncovered
+            relative = evidence.lifts.relative(one, evidence.seen, *counted, railing, delta)
         return Lift(self.policies.names[one], low, high, delta, relative)
 
     def guarded(self, which: list[int] | None = None) -> tuple[Guarded, ...]:
@@ -159,7 +157,7 @@ class Report(Run):
         own = int(evidence.values.n_rounds[claim.leader])
         lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
-        promise, lift = certificate(self, claim), self.lift(claim.leader)
+        promise, lift = certificate(self, claim), self.lift(claim.leader, shares=False)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
