@@ -71,6 +71,7 @@ export interface Created {
     forecast_decisions?: number | null;
     warnings?: string[];
     learning_stopped?: string | null;
+    stopped_by_harm?: boolean | null;
     time: number;
     spec: Spec;
     declared: DeclaredSetting[];
@@ -127,6 +128,7 @@ export interface FieldChange {
     add?: string | null;
     withdraw?: string | null;
     planned?: boolean;
+    digest?: string | null;
 }
 /** Who competes from now on; `applied` says whether decisions are made by it already. */
 export interface FieldChanged {
@@ -148,6 +150,14 @@ export interface GuardedStatus {
     error: number | null;
     margin: string;
     standing: string;
+}
+/** The hash of all that is recorded of an experiment so far, to be published elsewhere; how many records and decisions there are, and whether more can come. */
+export interface Head {
+    name: string;
+    head: string;
+    records: number;
+    decisions: number;
+    ended: boolean;
 }
 /** How it went: points, the older the coarser, and the last minutes. With `since`, the `decisions` of the last point that is known, only that point and what came later. */
 export interface History {
@@ -310,6 +320,9 @@ export interface Spec {
     /** The share of visitors who take part; all others see production's list. The promise is the same, in more rounds. */
     exposure?: number;
     max_loss?: number | null;
+    max_harm?: number | null;
+    /** The probability with which max_harm stops though no round does more harm. */
+    false_stop?: number;
     /** What is to be small: "rounds" until the certificate, or the "reward" that is lost meanwhile, in more rounds: then most of them show a candidate's own list, drawn by how likely it is to be the best. */
     objective?: "reward" | "rounds";
     /** Further values of shown items, each with a margin: the one that is chosen is the best of those that are certified not to be worse than production by more. */
@@ -341,9 +354,12 @@ export interface Spec {
     seed?: number | null;
     /** How many seconds a decision waits for the values of a metric, by its name, where that is not as long as for rewards. */
     metric_windows?: Record<string, number>;
+    /** What follows when visitors are proven to be harmed (`max_harm`): production's lists are shown to all, or the experiment is paused as well, so that requests are refused. */
+    after_harm?: "pause" | "production";
     /** Whether rewards must name decisions by their tickets, which cannot be guessed, and not by their numbers: for pages that post rewards themselves. */
     tickets?: boolean;
     note?: string;
+    digests?: (string | null)[] | null;
 }
 /** The state now, and the one before. */
 export interface StateChanged {
@@ -376,6 +392,7 @@ export interface Status {
     forecast_decisions?: number | null;
     warnings?: string[];
     learning_stopped?: string | null;
+    stopped_by_harm?: boolean | null;
     time: number;
     epoch: number;
     rounds?: number;
@@ -402,7 +419,7 @@ export interface Summaries {
     archived: number;
     next?: number | null;
 }
-/** An experiment in a few numbers; times are milliseconds since 1970. `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where that is so. `epsilon` is null where the smallest one is sought that the budget certifies. */
+/** An experiment in a few numbers; times are milliseconds since 1970. `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where that is so, and `stopped_by_harm` whether visitors were proven to be harmed. `epsilon` is null where the smallest one is sought that the budget certifies. */
 export interface Summary {
     name: string;
     state: string;
@@ -427,6 +444,7 @@ export interface Summary {
     forecast_decisions?: number | null;
     warnings?: string[];
     learning_stopped?: string | null;
+    stopped_by_harm?: boolean | null;
     time: number;
 }
 /** What is known: `kind` is "decided", "leading", "cannot tell" or "not valid". `name` is the candidate that is decided on or leads, null where none can be named; `text` is the whole in words, and `sentences` its parts without the kind. `epsilon` is certified of that candidate, and `enough` would decide. `more_rounds` and `more_days` are estimates of what is still needed, null where none can be made. */
