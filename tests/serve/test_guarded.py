@@ -45,7 +45,7 @@ def test_purchases_come_long_after_clicks(tmp_path: Path) -> None:
     until the end; what was learnt is what a learner in Python learns from the journal's rounds, told whole.
     """
     world = World(3, best=0.6)
-    with service(tmp_path) as made, listening(made) as address, Client(address) as client:
+    with service(tmp_path) as made, listening(made) as address, Client(address, timeout=LIMIT) as client:
         client.create(**_plain(guarded()))
         later: list[tuple[int, Decision]] = []
         with httpx.Client(base_url=address, timeout=LIMIT) as http:

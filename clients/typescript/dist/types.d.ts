@@ -317,12 +317,11 @@ export interface Spec {
     /** Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that. Other changes must be planned. */
     open_field?: boolean;
     production?: string | null;
-    /** The share of visitors who take part; all others see production's list. The promise is the same, in more rounds. */
+    /** The share of visitors who take part; all others see production's list as it is. The promise is the same, in more rounds. */
     exposure?: number;
     max_loss?: number | null;
     max_harm?: number | null;
-    /** The probability with which max_harm stops though no round does more harm. */
-    false_stop?: number;
+    false_stop?: number | null;
     /** What is to be small: "rounds" until the certificate, or the "reward" that is lost meanwhile, in more rounds: then most of them show a candidate's own list, drawn by how likely it is to be the best. */
     objective?: "reward" | "rounds";
     /** Further values of shown items, each with a margin: the one that is chosen is the best of those that are certified not to be worse than production by more. */
@@ -336,6 +335,7 @@ export interface Spec {
     epoch_growth?: number;
     /** Up to how many candidates are evaluated on every context; while more are left, uniform lists are mixed with the lists of the front runners. In candidates. */
     max_evaluated?: number;
+    shuffled?: number | null;
     /** What a total counts for where candidates' own lists are shown; only totals have a choice. */
     weighting?: "lists" | "pseudo-inverse";
     /** Whether an A/B/n test no longer shows dropped candidates. */

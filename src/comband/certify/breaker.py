@@ -29,6 +29,7 @@ from comband.page.storage import Array, Flag, State, Whole, check, put_into, req
 from comband.statistics.grids import log_mean_exp
 from comband.statistics.guardrails import Rail
 
+FALSE_STOP = 0.05  # δ, if nothing is said
 STAKES = 0.9 / np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])  # of the most that can be staked
 
 

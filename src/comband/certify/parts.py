@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comband.certify.beliefs import Beliefs
-from comband.certify.breaker import Breaker
+from comband.certify.breaker import FALSE_STOP, Breaker
 from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epoch, Epochs, Railing
 from comband.certify.evidence import Evidence
@@ -133,7 +133,9 @@ class Parts:
 
     def _breaker(self, spec: Spec) -> Breaker | None:
         railing = self._railing()
-        return None if spec.max_harm is None or railing is None else Breaker(railing, spec.max_harm, spec.false_stop)
+        if spec.max_harm is None or railing is None:
+            return None
+        return Breaker(railing, spec.max_harm, FALSE_STOP if spec.false_stop is None else spec.false_stop)
 
     def _rails(self) -> tuple[Rail, ...]:
         events = self.reading.events

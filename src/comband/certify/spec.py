@@ -181,9 +181,13 @@ class Visitors(Checked):
         ),
     ] = None
     false_stop: Annotated[
-        float,
-        Setting("The probability with which max_harm stops though no round does more harm.", FRACTION, proved=True),
-    ] = 0.05
+        float | None,
+        Setting(
+            "The probability with which max_harm stops though no round does more harm; if not set, 0.05.",
+            FRACTION,
+            proved=True,
+        ),
+    ] = None
     objective: Annotated[
         str,
         Setting(
@@ -215,7 +219,7 @@ class Visitors(Checked):
                 "exposure, max_loss and max_harm are about the candidate that visitors see without this experiment: "
                 "say which one it is, production=<its name>."
             )
-        if self.max_harm is None and self.false_stop != 0.05:
+        if self.max_harm is None and self.false_stop is not None:
             raise InputError("false_stop is the rate of false stops of max_harm: say that too, or leave it out.")
         super().check_together()
 

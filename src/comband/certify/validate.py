@@ -88,7 +88,7 @@ def _largest_sums(guardrails: Guardrails) -> tuple[NDArray[np.float64], NDArray[
     """
     shape = guardrails.harm.shape
     harm, safe, purse = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    everyone = np.arange(shape[1])
+    all_of_them = np.arange(shape[1])
     for j, (rail, seen) in enumerate(zip(guardrails.rails, guardrails.seen, strict=True)):
         events, rows, place = seen.events, seen.rows, int(np.searchsorted(seen.columns, guardrails.production))
         of_event = events.epochs[events.rows]
@@ -118,7 +118,7 @@ def _largest_sums(guardrails: Guardrails) -> tuple[NDArray[np.float64], NDArray[
                 (safe, bets.safe, of_safety),
                 (purse, bets.purse, of_safety),
             ):
-                total[j] += stakes_of(guardrails.epochs[k], one, everyone) * np.maximum(most, 0.0)[:, None]
+                total[j] += stakes_of(guardrails.epochs[k], one, all_of_them) * np.maximum(most, 0.0)[:, None]
     return harm, safe, purse
 
 

@@ -43,7 +43,10 @@ _OWN = {  # what the service adds to what learners take
 
 def declared_rows(spec: Spec) -> list[DeclaredSetting]:
     """What was declared, in words."""
-    defaults = {one.name: one.default for one in msgspec.structs.fields(Spec)}
+    defaults = {
+        one.name: one.default if one.default_factory is msgspec.NODEFAULT else one.default_factory()
+        for one in msgspec.structs.fields(Spec)
+    }
     defaults["audited"] = AUDITED
     texts = {name: (one.setting.says, one.setting.unit) for name, one in SETTINGS.items()}
     rows = []
