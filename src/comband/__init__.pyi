@@ -51,6 +51,7 @@ from comband.page.problem import UnknownDecisionError as UnknownDecisionError
 from comband.page.rounds import Decisions as Decisions
 from comband.page.rounds import Events as Events
 from comband.page.rounds import Rounds as Rounds
+from comband.page.segments import Segments as Segments
 from comband.policies import ConstantPolicy as ConstantPolicy
 from comband.policies import Mixture as Mixture
 from comband.policies import Policy as Policy

@@ -54,6 +54,7 @@ MIXTURE, DISAGREEMENT = "tests/policies/test_mixture.py", "tests/explore/explore
 CONFIRMING = "tests/certify/confirming/test_confirmation.py"
 PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_places.py"
 BESIDE = "tests/evaluation/test_beside.py"
+BY_SEGMENT = "tests/evaluation/test_segments.py"
 PLACEMENTS, BAND = "tests/evaluation/test_placements.py", "tests/statistics/test_factor_band.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
@@ -1006,6 +1007,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "safe &= not_worse >= -rail.margin",
         "evaluate says that candidates are safe whose items the log could not show",
         (f"{BESIDE}::test_nothing_is_said_of_a_candidate_that_the_log_could_not_show",),
+    ),
+    Mutant(
+        "evaluation/segments.py::segmented",
+        "[judge(s, delta / S, None) for s in range(S)]",
+        "[judge(s, delta, None) for s in range(S)]",
+        "the winners of segments without the union over segments",
+        (f"{BY_SEGMENT}::test_each_segment_is_a_log_of_its_own_at_its_part_of_delta",),
+    ),
+    Mutant(
+        "evaluation/segments.py::segmented",
+        "judge(s, delta / S, chosen).epsilon",
+        "judge(s, delta, chosen).epsilon",
+        "the one for all segments without the union over segments",
+        (f"{BY_SEGMENT}::test_one_for_all_is_exceeded_by_no_more_than_is_said_in_any_segment",),
+    ),
+    Mutant(
+        "evaluation/segments.py::_declared",
+        "len(within) >= R",
+        "within",
+        "segments are declared one by one at the level of all",
+        (f"{BY_SEGMENT}::test_a_share_of_those_declared_may_be_wrong",),
+    ),
+    Mutant(
+        "evaluation/segments.py::_for_all",
+        "allowed &= [one.name in safe for one in sorted(each.candidates, key=lambda c: c.index)]",
+        "allowed |= [one.name in safe for one in sorted(each.candidates, key=lambda c: c.index)]",
+        "the one for all segments is safe in some",
+        (f"{BY_SEGMENT}::test_one_for_all_is_safe_in_every_segment",),
     ),
     Mutant(
         "statistics/histograms.py::ValueHistograms.signed_lower_bounds",

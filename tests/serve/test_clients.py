@@ -83,6 +83,10 @@ def test_from_creation_to_deletion_with_answers_that_are_lost(made: Service, add
             assert (await client.decision("test", 0)).decision == 0
             assert (await client.status("test")).decisions == made.journal.counts(1)[0] == 4
             assert [one.name for one in await client.experiments()] == ["test"]
+            head = await client.head("test")
+            assert (head.decisions, head.ended) == (4, False)
+            with pytest.raises(ServiceError, match="reveals the secret seed"):
+                await client.certificate("test")
             assert (await client.end("test")).state == "ended"
             assert (await client.archive("test")).archived is not None
             assert await client.experiments() == []
@@ -148,6 +152,8 @@ const changed = await client.changeField("node", { add: "one more", planned: tru
 assert.deepEqual(changed.candidates, [...names, "one more"]);
 assert.equal((await client.clone("node", "copy")).name, "copy");
 assert.deepEqual((await client.experiments()).map((one) => one.name), ["node", "copy"]);
+assert.match((await client.head("node")).head, /^[0-9a-f]{64}$/);
+await assert.rejects(client.certificate("node"), /reveals the secret seed/);
 await client.end("node");
 await client.archive("node");
 assert.deepEqual((await client.experiments()).map((one) => one.name), ["copy"]);

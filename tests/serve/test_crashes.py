@@ -31,6 +31,7 @@ import pytest
 from comband.serve import wire
 from tests.ports import reserved_port
 from tests.serve import postgres
+from tests.serve.test_certificate import checked, ended
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import M, World, caught_up, decisions_of, serving, spec
 from tests.waiting import LIMIT, wait_for
@@ -174,8 +175,10 @@ def insist(http: httpx.Client, method: str, path: str, body: bytes | None = None
     raise AssertionError("the service does not answer")
 
 
-def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire.Decision]:
-    """All decisions that were acknowledged, by the number of the request; the rewards of all were, too."""
+def run(address: str, world: World, n_batches: int, size: int, heads: list[str]) -> dict[int, wire.Decision]:
+    """All decisions that were acknowledged, by the number of the request; the rewards of all were, too. The chain's
+    heads on the way are added to the others.
+    """
     told: dict[int, wire.Decision] = {}
     with httpx.Client(base_url=address, headers=JSON, timeout=LIMIT) as http:
         insist(http, "POST", "/v1/experiments", wire.as_json(spec(epsilon=EPSILON, block=size)))
@@ -188,6 +191,8 @@ def run(address: str, world: World, n_batches: int, size: int) -> dict[int, wire
                 told |= zip(some, decisions_of(data), strict=True)
             for i in numbers:
                 insist(http, "POST", "/v1/experiments/test/rewards", wire.as_json(world.post(i, told[i])))
+            head = insist(http, "GET", "/v1/experiments/test/head")
+            heads.append(msgspec.json.decode(head, type=wire.Head).head)
             while True:
                 status = msgspec.json.decode(insist(http, "GET", "/v1/experiments/test/status"), type=wire.Status)
                 assert not status.done  # there was something to learn at every kill
@@ -220,8 +225,10 @@ def killing(victim: Victim, most: int) -> Iterator[None]:
         thread.join()
 
 
-def check(store: str, reference: Path, world: World, told: dict[int, wire.Decision]) -> None:
-    """Everything acknowledged is there once, nothing else is, and the learner's state is that of an undisturbed run."""
+def check(store: str, reference: Path, world: World, told: dict[int, wire.Decision], heads: list[str]) -> None:
+    """Everything acknowledged is there once, nothing else is, the learner's state is that of an undisturbed run, and
+    the certificate is verified with all heads.
+    """
 
     async def compare() -> None:
         made = serving(store)
@@ -250,6 +257,9 @@ def check(store: str, reference: Path, world: World, told: dict[int, wire.Decisi
                 await caught_up(alone)
             await caught_up(made)
             assert same(state_of(alone), state_of(made))
+            heads.append(await ended(made))
+            found = checked(made, reference, heads)
+            assert found.verified, found.reason
         finally:
             made.close()
             alone.close()
@@ -261,19 +271,20 @@ def kill_and_compare(store: str, folder: Path, kills: int, nursery: Nursery) -> 
     """Go on until it was killed so often."""
     world, victim = World(best=0.02), Victim(store, nursery)
     told: dict[int, wire.Decision] = {}
+    heads: list[str] = []
     try:
         with killing(victim, kills):
             n = 6
             while victim.kills < kills or not told:
-                told = run(victim.address, world, n, 16)
+                told = run(victim.address, world, n, 16, heads)
                 n += 2
         assert victim.stop() == 0
     finally:
         victim.end()
-    print(f"{kills} kills, {len(told)} decisions, {M * len(told)} rewards")
+    print(f"{kills} kills, {len(told)} decisions, {len(heads)} heads, {M * len(told)} rewards")
     reference = folder / "reference"
     reference.mkdir()
-    check(store, reference, world, told)
+    check(store, reference, world, told, heads)
 
 
 def test_killed_under_load(tmp_path: Path, nursery: Nursery) -> None:
@@ -302,7 +313,7 @@ def learning(http: httpx.Client, victims: list[Victim]) -> Victim | None:
     return found[0] if len(found) == 1 else None
 
 
-def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> None:
+def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery, tmp_path: Path) -> None:
     """Whoever is left goes on, another learns within seconds, and nothing is counted twice."""
     with postgres.server() as cluster:
         world = World(best=0.02)
@@ -356,6 +367,9 @@ def test_two_of_three_deciders_and_the_learner_are_killed(nursery: Nursery) -> N
                         made.learners._drop(1)
                     await caught_up(made)
                     states.append(state_of(made))
+                    if forget:  # what is learnt again from the beginning stands in the chain already
+                        found = checked(made, tmp_path, [await ended(made)])
+                        assert found.verified, found.reason
                 finally:
                     made.close()
             assert same(states[0], states[1])

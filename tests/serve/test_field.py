@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from comband.serve.journal import Experiment, NotRunningError, StoredDecision
 from comband.serve.learning import JournalLists, learn_block
 from comband.serve.requests import Body, problem_of
 from comband.serve.service import FieldClosedError, Service
-from comband.serve.wire import DecisionRequest, FieldChange, RewardPost
+from comband.serve.wire import DecisionRequest, FieldChange, RewardPost, as_json
 from tests.serve import postgres
 from tests.serve.test_service import same, state_of
 from tests.serve.worlds import NAMES, M, World, caught_up, listening, numbered, service, serving, spec
@@ -222,7 +223,7 @@ def test_changes_that_are_refused_leave_no_trace(tmp_path: Path) -> None:
 def test_a_change_over_http_reaches_other_processes(tmp_path: Path) -> None:
     with service(tmp_path) as made, service(tmp_path, learn=False) as other, listening(made) as address:
         with Client(address, timeout=LIMIT) as client:
-            client.create(**{name: getattr(spec(open_field=True), name) for name in spec().__struct_fields__})
+            client.create(**json.loads(as_json(spec(open_field=True))))
             changed = client.change_field("test", add="new", withdraw="other 0")
             assert changed.candidates == [*(name for name in NAMES if name != "other 0"), "new"]
             with pytest.raises(ServiceError, match="422"):

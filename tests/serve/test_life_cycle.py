@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from comband.learners import selector
 from comband.page.problem import InputError
 from comband.serve import housekeeping, learning, wire
 from comband.serve.audit import Actor, since
+from comband.serve.certificates import is_audited
 from comband.serve.exporting import export
 from comband.serve.housekeeping import removable, remove_old
 from comband.serve.learners import Timing
@@ -87,7 +89,12 @@ def test_every_change_is_in_the_audit_trail_with_the_name_of_its_token(tmp_path:
             assert {one["actor"] for one in trail["changes"][:9]} == {"Ada's laptop"}
             assert {one["token"] for one in trail["changes"][:9]} == {secret.split("_")[1]}
             details = {(one["experiment"], one["action"]): one["detail"] for one in trail["changes"]}
-            assert details["test", "field changed"] == {"add": "another", "withdraw": None, "planned": True}
+            assert details["test", "field changed"] == {
+                "add": "another",
+                "withdraw": None,
+                "planned": True,
+                "digest": None,
+            }
             assert details["test", "paused"] == {"before": "running", "decisions": 0}
             assert details["second", "created"]["like"] == "test"
             assert secret.split("_", 2)[2] not in str(trail)
@@ -153,7 +160,8 @@ def test_a_clone_has_the_settings_and_the_field_and_no_evidence(tmp_path: Path) 
             await made.clone("test", wire.Clone(name="copy"))
             copy = made.experiments.find("copy").experiment
             field = [*(name for name in NAMES if name != "other 3"), "new"]
-            assert copy.spec == spec("copy", note="old", candidates=field)
+            wanted = spec("copy", note="old", candidates=field, audited=wire.AUDITED)
+            assert wire.spec_of(wire.as_json(copy.spec)) == wire.spec_of(wire.as_json(wanted))  # read again or not
             assert made.journal.counts(copy.id)[:2] == (0, 0)
             lists = {name: World().lists(0).get(name, ["a", "b", "c"]) for name in field}
             [one] = await made.decide("copy", [wire.DecisionRequest(lists=lists)])
@@ -332,6 +340,8 @@ def test_by_age_goes_what_brought_nothing_and_the_learner_goes_on_as_if_it_were_
             assert aged(made, 1, bound, 0) == 0  # none is that old
             earned = {number for number, _, value in made.journal.rewards(1, 0, bound) if value > 0}
             earned |= set(range(housekeeping.FIRST_KEPT))
+            secret = bytes.fromhex(made.experiments.find("test").experiment.seed)
+            earned |= set(np.flatnonzero(is_audited(secret, np.arange(bound), wire.AUDITED)).tolist())
             removed = aged(made, 1, bound, now + 1)
             left = [one.number for one in made.journal.decisions(1, 0, bound)]
             upto = made.journal.retained(1)[0]

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+from comband.certify.verify import verify
 from comband.serve import page as files
 from comband.serve import views
 from comband.serve.learners import Timing
@@ -254,6 +255,22 @@ def test_pause_resume_and_end(browser: Browser, served: Served) -> None:
         until(page, "#state", "ended")
         page.wait_for_function("document.getElementById('pause').disabled && document.getElementById('end').disabled")
         served.wait("home", "state", "ended")
+
+
+def test_the_head_and_the_certificate(browser: Browser, served: Served) -> None:
+    served.create()
+    served.visit(50)
+    with opened(browser, one(served)) as page:
+        page.wait_for_selector("#one:not([hidden])")
+        page.click("#checking summary")
+        page.wait_for_function("document.getElementById('head').textContent.startsWith('Head ')")
+        assert page.locator("#certify").is_hidden()
+        page.click("#end")
+        page.click("#sure")
+        page.wait_for_selector("#certify:not([hidden])")
+        with page.expect_download(timeout=1000 * LIMIT) as found:
+            page.click("#certify")
+        assert verify(str(found.value.path())).verified
 
 
 def test_tokens(browser: Browser, served: Served) -> None:

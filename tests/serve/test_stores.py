@@ -113,13 +113,13 @@ def test_leases_and_fences(store: str) -> None:
         database.run("UPDATE leases SET expires = ?", [database.now() - 1])
         assert take_lease(journal, 1, "b", 60_000) == 2
     with pytest.raises(FencedError), database.transaction():
-        progress.advance(1, 5, 0, 1)  # the first one was only stopped, and goes on
+        progress.advance(1, 5, 0, 1, 3)  # the first one was only stopped, and goes on
     with pytest.raises(FencedError), database.transaction():
-        progress.publish(1, 0, 0, b"plan", 1)
+        progress.publish(1, 0, 0, b"plan", 1, ())
     with database.transaction():
-        progress.advance(1, 5, 0, 2)
-        assert progress.publish(1, 0, 0, b"plan", 2) == b"plan"
-        assert progress.publish(1, 0, 0, b"another", 2) == b"plan"
+        progress.advance(1, 5, 0, 2, 3)
+        assert progress.publish(1, 0, 0, b"plan", 2, ()) == b"plan"
+        assert progress.publish(1, 0, 0, b"another", 2, ()) == b"plan"
         give_back(journal, 1, "b")
         assert take_lease(journal, 1, "c", 60_000) == 3
     with database.transaction():
@@ -440,11 +440,11 @@ def test_a_clock_that_is_repaired_meanwhile_settles_nothing(store: str) -> None:
     with database.transaction():
         assert len(repair_clock(journal)) == 1
     with database.transaction():
-        assert not progress.advance(1, 5, wrong, fence)
+        assert not progress.advance(1, 5, wrong, fence, 3)
         assert repair_clock(journal) == []
     assert journal.counts(1)[:2] == (5, 0)
     with database.transaction():
-        assert progress.advance(1, 5, journal.wall(), fence)
+        assert progress.advance(1, 5, journal.wall(), fence, 3)
     assert journal.counts(1)[:2] == (5, 5)
     database.close()
 

@@ -1,4 +1,4 @@
-import type { Archived, Audit, Decision, Deleted, ExperimentCreated, FieldChange, FieldChanged, History, Problem, RefusedRequest, Result, RewardReceipt, Shown, Spec, StateChanged, Status, Summary } from "./types.js";
+import type { Archived, Audit, Decision, Deleted, ExperimentCreated, FieldChange, FieldChanged, Head, History, Problem, RefusedRequest, Result, RewardReceipt, Shown, Spec, StateChanged, Status, Summary } from "./types.js";
 export type * from "./types.js";
 /** What an item is called: a text, or a whole number that a double holds exactly. */
 export type Item = string | number;
@@ -45,6 +45,10 @@ export declare class Client {
     status(name: string): Promise<Status>;
     /** The answer. */
     result(name: string): Promise<Result>;
+    /** The hash of all that is recorded so far, to be published elsewhere. */
+    head(name: string): Promise<Head>;
+    /** The file that others check, when all is over. */
+    certificate(name: string): Promise<ArrayBuffer>;
     /** How it went, or what has been added since the point after so many decisions. */
     history(name: string, since?: number): Promise<History>;
     /** A decision as the journal has it. */

@@ -65,6 +65,14 @@ export class Client {
     result(name) {
         return this.#call("GET", `${path(name)}/result`);
     }
+    /** The hash of all that is recorded so far, to be published elsewhere. */
+    head(name) {
+        return this.#call("GET", `${path(name)}/head`);
+    }
+    /** The file that others check, when all is over. */
+    certificate(name) {
+        return this.#call("GET", `${path(name)}/certificate`);
+    }
     /** How it went, or what has been added since the point after so many decisions. */
     history(name, since) {
         return this.#call("GET", `${path(name)}/history${since === undefined ? "" : `?since=${since}`}`);
@@ -125,8 +133,10 @@ export class Client {
             let wait = pause * 2 ** attempt * (0.5 + Math.random() / 2);
             try {
                 const response = await call(this.#address + path, { method, headers, body: text, signal: AbortSignal.timeout(timeout) });
-                if (response.ok)
-                    return (await response.json());
+                if (response.ok) {
+                    const isFile = response.headers.get("content-type") === "application/zip";
+                    return (await (isFile ? response.arrayBuffer() : response.json()));
+                }
                 if (last || (response.status !== 429 && response.status !== 503))
                     throw new ServiceError(await problemOf(response));
                 wait = Math.max(wait, 1000 * Math.min(Number(response.headers.get("retry-after")) || 0, 10));

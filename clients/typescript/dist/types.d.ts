@@ -127,6 +127,7 @@ export interface FieldChange {
     add?: string | null;
     withdraw?: string | null;
     planned?: boolean;
+    digest?: string | null;
 }
 /** Who competes from now on; `applied` says whether decisions are made by it already. */
 export interface FieldChanged {
@@ -139,6 +140,14 @@ export interface GuardStatus {
     name: string;
     watches: string;
     warning: string;
+}
+/** The hash of all that is recorded of an experiment so far, to be published elsewhere; how many records and decisions there are, and whether more can come. */
+export interface Head {
+    name: string;
+    head: string;
+    records: number;
+    decisions: number;
+    ended: boolean;
 }
 /** How it went: points, the older the coarser, and the last minutes. With `since`, the `decisions` of the last point that is known, only that point and what came later. */
 export interface History {
@@ -329,6 +338,7 @@ export interface Spec {
     /** Whether rewards must name decisions by their tickets, which cannot be guessed, and not by their numbers: for pages that post rewards themselves. */
     tickets?: boolean;
     note?: string;
+    digests?: (string | null)[] | null;
 }
 /** The state now, and the one before. */
 export interface StateChanged {

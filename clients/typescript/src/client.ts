@@ -13,6 +13,7 @@ import type {
   ExperimentCreated,
   FieldChange,
   FieldChanged,
+  Head,
   History,
   Problem,
   RefusedRequest,
@@ -122,6 +123,16 @@ export class Client {
     return this.#call("GET", `${path(name)}/result`);
   }
 
+  /** The hash of all that is recorded so far, to be published elsewhere. */
+  head(name: string): Promise<Head> {
+    return this.#call("GET", `${path(name)}/head`);
+  }
+
+  /** The file that others check, when all is over. */
+  certificate(name: string): Promise<ArrayBuffer> {
+    return this.#call("GET", `${path(name)}/certificate`);
+  }
+
   /** How it went, or what has been added since the point after so many decisions. */
   history(name: string, since?: number): Promise<History> {
     return this.#call("GET", `${path(name)}/history${since === undefined ? "" : `?since=${since}`}`);
@@ -190,7 +201,10 @@ export class Client {
       let wait = pause * 2 ** attempt * (0.5 + Math.random() / 2);
       try {
         const response = await call(this.#address + path, { method, headers, body: text, signal: AbortSignal.timeout(timeout) });
-        if (response.ok) return (await response.json()) as Message;
+        if (response.ok) {
+          const isFile = response.headers.get("content-type") === "application/zip";
+          return (await (isFile ? response.arrayBuffer() : response.json())) as Message;
+        }
         if (last || (response.status !== 429 && response.status !== 503)) throw new ServiceError(await problemOf(response));
         wait = Math.max(wait, 1000 * Math.min(Number(response.headers.get("retry-after")) || 0, 10));
       } catch (error) {

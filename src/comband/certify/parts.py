@@ -183,8 +183,7 @@ class Parts:
         self.look()
         self.verdict.change(policies.names, field)
         if self.recording is not None:
-            arrived = policies.names[len(policies) - arrivals :]
-            self.recording.change(self.verdict, arrived, withdrawn, planned=planned)
+            self.recording.change(self.verdict, policies, len(policies) - arrivals, withdrawn, planned=planned)
         self._begin(first_id)
         self.verdict.judge()
         self.look()

@@ -77,6 +77,7 @@ class Recording:
             problem={**asdict(problem), "max_reward": problem.max_reward},
             spec=plain(spec),
             candidates=list(policies.names),
+            digests=[_digest_of(policy) for policy in policies],
             seed_hash=seed_hash(secret),
         )
 
@@ -100,12 +101,18 @@ class Recording:
         named = {name: state[name] for name in ("leader", "explorer", "levels", "bound", "value_bound", "first_id")}
         self._write(kind="plan", epoch=number, restart=restart, asked=self._asked[number], **named)
 
-    def change(self, verdict: Certifier, arrivals: Sequence[str], withdrawn: Sequence[int], *, planned: bool) -> None:
-        """The field is another one from the next plan on, and the verdict is of it already."""
+    def change(
+        self, verdict: Certifier, policies: PolicySet, n_before: int, withdrawn: Sequence[int], *, planned: bool
+    ) -> None:
+        """The field is another one from the next plan on, and the verdict is of it already; `policies` are all so far,
+        of whom so many were there before.
+        """
+        arrivals = policies.names[n_before:]
+        digests = [_digest_of(policies[i]) for i in range(n_before, len(policies))]
         self._close()
         self._dropped, self._claimed = len(verdict.dropped), ()
-        rounds = verdict.evidence.rounds
-        self._write(kind="change", rounds=rounds, arrivals=arrivals, withdrawn=withdrawn, planned=planned)
+        rounds, named = verdict.evidence.rounds, {"arrivals": list(arrivals), "digests": list(digests)}
+        self._write(kind="change", rounds=rounds, withdrawn=withdrawn, planned=planned, **named)
 
     def decided(self, decisions: Decisions, policies: PolicySet, *, elsewhere: bool) -> None:
         """Decisions as they are shown; candidates are asked for their lists where they are audited."""
@@ -315,6 +322,12 @@ def _cut(first: int) -> tuple[slice, slice]:
 
 def _joined(parts: tuple[Columns, ...]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _digest_of(policy: Any) -> str | None:
+    """By which a candidate's model is known again, if it says so."""
+    found = getattr(policy, "digest", None)
+    return found if isinstance(found, str) else None
 
 
 def _digest(column: NDArray[Any]) -> str:

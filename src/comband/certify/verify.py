@@ -21,11 +21,18 @@ Json = dict[str, Any]
 MOST_BYTES, CLOSE, SLACK, CELLS = 1 << 33, 1e-6, 1e-6, 3_000_000
 TYPES = {"lists": "<i4", "propensities": "<f8", "epochs": "<i4", "covered": "|b1", "arms": "<i4", "elsewhere": "|b1"}
 TYPES = {f"decisions.{name}": kind for name, kind in TYPES.items()}
+OF_SERVICE = {
+    "ids": "<i8",
+    "lists": "<i4",
+    "shown": "<i4",
+    "propensities": "<f8",
+    "items": "|u1",
+}  # lists.K.…, version 2
 TYPES |= {"answers.ids": "<i8", "answers.told": "<i8", "answers.rewards": "<f8"}
 KNOWN = "format version head seed claim leader epsilon rounds name delta decisions missing late warnings max_rounds "
 KNOWN += "patience period recent open_field production exposure max_loss objective prior_scores prior_error "
 KNOWN += "exploration first_epoch epoch_growth max_evaluated weighting eliminate audited n_actions list_size sparsity "
-KNOWN += "places feedback max_reward"
+KNOWN += "places order feedback max_reward decisions.leaves"
 TRUSTED = [
     "that rewards are what visitors did",
     "that the lists given here are what the candidates answered: ask them again, if they and the contexts are at hand",
@@ -74,7 +81,9 @@ def read_array(data: bytes, name: str) -> Array:
     start = 10 + int.from_bytes(data[8:10], "little")
     header = ast.literal_eval(data[10:start].decode("latin1"))
     kind, shape, size = np.dtype(header["descr"]), header["shape"], 1
-    need(kind.kind in "ifb" and kind.itemsize <= 8 and header["fortran_order"] is False, f"{name} has no plain numbers")
+    need(
+        kind.kind in "iufb" and kind.itemsize <= 8 and header["fortran_order"] is False, f"{name} has no plain numbers"
+    )
     for n in shape:
         need(type(n) is int and n >= 0, f"{name} has no shape")
         size *= n
@@ -91,6 +100,12 @@ def numbers_of(secret: bytes, ids: Array, width: int) -> Array:
     raw = [blake2b(b"%d" % i, salt=salt, **hashed).digest() for i in ids.tolist() for salt in salts]  # type: ignore[arg-type]
     words = np.frombuffer(b"".join(raw), "<u8").reshape(len(ids), 8 * len(salts))
     return np.asarray((words >> np.uint64(11)) * 2.0**-53)[:, : 1 + width]
+
+
+def numbers_of_requests(secret: bytes, requests: list[str]) -> Array:
+    """The numbers (n, 2) by which a service draws lists."""
+    raw = b"".join(blake2b(one.encode(), key=secret, digest_size=16).digest() for one in requests)
+    return np.asarray((np.frombuffer(raw, "<u8").reshape(-1, 2) >> np.uint64(11)) * 2.0**-53)
 
 
 # ---- how lists are drawn: laws are (covered, propensities of lists, the draw by numbers, how many numbers) -----------
@@ -286,19 +301,30 @@ def worth(plan: Json, problem: Json, lists: Array, shown: Array, q: Array, arms:
 class Experiment:
     """The chain's records, one after the other, and the evidence as it was at each of them."""
 
-    def __init__(self, about: Json, columns: dict[str, Array], begin: Json, n_policies: int) -> None:
+    def __init__(
+        self, about: Json, columns: dict[str, Array], requests: dict[str, list[str]], begin: Json, n_policies: int
+    ) -> None:
         self.columns, self.problem, self.spec, self.secret = (
             columns,
             begin["problem"],
             begin["spec"],
             bytes.fromhex(about["seed"]),
         )
-        need(begin["kind"] == "begin" and begin["format"] == 1, "the chain must begin with what was declared")
+        need(begin["kind"] == "begin", "the chain must begin with what was declared")
         need(self.spec["audited"] > 0 and 0 < self.spec["delta"] < 1, "audited and delta must be declared")
         hashed = sha256(b"comband seed" + self.secret).hexdigest()
         need(hashed == begin["seed_hash"], "the seed is not the one whose hash was declared")
+        need(begin["format"] == about["version"], "the chain is of another version")
         self.m, self.rho, s = self.problem["list_size"], float(self.problem["max_reward"]), self.problem["sparsity"]
         need(self.rho == (self.m if s is None else min(s, self.m)) and self.rho > 0, "max_reward must be min(s, m)")
+        self.rows: dict[str, int] = {}  # of each table, in the chain so far
+        self.of_service, self.settled, self.requests = about["version"] == 2, 0, requests
+        self.empty_last = self.of_service and begin["service"]["order"] != "as drawn"
+        if self.of_service:
+            self.open_leaves()
+        need(
+            self.problem.get("order") in (None, "random"), "lists in another order than a random one are not known here"
+        )
         n, a = len(columns["decisions.lists"]), len(columns["answers.ids"])
         for name, kind in TYPES.items():
             wide = (self.m,) if name.endswith(("lists", "propensities", "rewards")) else ()
@@ -309,8 +335,8 @@ class Experiment:
             )
         need((columns["decisions.propensities"] > 0).all(), "propensities must be above 0")
         self.names: list[str] = list(begin["candidates"])
+        self.digests: list[str | None] = list(begin.get("digests", [None] * len(self.names)))
         self.plans: list[Json] = []
-        self.rows: dict[str, int] = {}  # of each table, in the chain so far
         self.n_in: list[int] = []  # rounds of each plan in the evidence
         self.wealth: dict[int, Array] = {}  # (P, 3) by leader
         self.since, self.stretch, self.front, self.fields, self.missing, self.last_told = 0, 1, 0, 1, 0, 0
@@ -323,9 +349,50 @@ class Experiment:
         self.claims: set[tuple[int, float]] = set()
         self.told, self.answer = np.full(n, -1), np.full(n, -1)  # when each decision was answered, and by which row
         self.warnings: list[str] = []
+        self.ended, self.unanswered = False, np.zeros(0, bool)  # of a service: of which decisions nothing came
 
-    def rounds(self, rows: dict[str, int], columns: dict[str, str], **_: Any) -> None:
+    def open_leaves(self) -> None:
+        """A service's decisions: of those that are given in full the leaf must be the one that is given for all."""
+        leaves = self.columns["decisions.leaves"]
+        n = len(leaves)
+        need(leaves.dtype == np.uint8 and leaves.shape == (n, 32), "leaves have another type or shape")
+        for name, kind in TYPES.items():
+            if name.startswith("decisions"):
+                wide = (n, self.m) if name.endswith(("lists", "propensities")) else (n,)
+                self.columns[name] = np.full(wide, {"lists": -1, "arms": -1, "propensities": 1}.get(name[10:], 0), kind)
+        for k in [one[6:-9] for one in self.requests]:
+            part, texts = (
+                {one: self.columns[f"lists.{k}.{one}"] for one in OF_SERVICE},
+                self.requests[f"lists.{k}.requests"],
+            )
+            same = all(part[one].dtype == np.dtype(kind) for one, kind in OF_SERVICE.items())
+            need(same and len({len(texts), *map(len, part.values())}) == 1, f"lists.{k} have another type or shape")
+            need(((part["ids"] >= 0) & (part["ids"] < n)).all(), f"lists.{k} are of no decisions")
+            for i, (at, text) in enumerate(zip(part["ids"].tolist(), texts, strict=True)):
+                held = b"".join(part[one][i].tobytes() for one in ("shown", "propensities", "lists", "items"))
+                leaf = sha256(held + text.encode()).digest()
+                need(leaf == leaves[at].tobytes(), f"decision {at} is not the one that the chain holds")
+            self.columns["decisions.lists"][part["ids"]] = part["shown"]
+            self.columns["decisions.propensities"][part["ids"]] = part["propensities"]
+            self.rows[f"lists.{k}"] = len(texts)
+
+    def decisions(self, n: int, epoch: int, uncovered: list[int], leaves: str, **_: Any) -> None:
+        """A service's decisions, as they were made."""
+        first = self.rows.get("decisions", 0)
+        part = self.columns["decisions.leaves"][first : first + n]
+        need(type(n) is int and n > 0 and len(part) == n, "decisions are missing")
+        need(sha256(part.tobytes()).hexdigest() == leaves, f"decisions from {first} on are not what the chain holds")
+        need(0 <= epoch < len(self.plans), "a decision was drawn before its plan was in the chain")
+        need(all(0 <= i < n for i in uncovered), "no such decisions")
+        self.columns["decisions.epochs"][first : first + n] = epoch
+        self.columns["decisions.covered"][first : first + n] = ~np.isin(np.arange(n), uncovered)
+        self.rows["decisions"] = first + n
+
+    def rounds(
+        self, rows: dict[str, int], columns: dict[str, str], settled: int = 0, unanswered: str = "", **_: Any
+    ) -> None:
         """Decisions, answers and lists: they must have the digests, and be drawn by plans that stand before."""
+        need(not self.of_service or set(rows) <= {"answers"}, "a table that a service does not have")
         for table, n in rows.items():
             first, mine = self.rows.get(table, 0), {x for x in self.columns if x.rpartition(".")[0] == table}
             named = {x for x in columns if x.rpartition(".")[0] == table}
@@ -347,11 +414,22 @@ class Experiment:
         need((rewards >= 0).all() and (rewards.sum(axis=1) <= self.rho * (1 + 1e-9)).all(), "a reward is out of range")
         self.answer[ids], self.last_told = np.arange(here.start, here.stop), int(told.max(initial=self.last_told))
         self.told[ids] = np.where(self.told[ids] < 0, told, np.minimum(self.told[ids], told))
+        if self.of_service:
+            need(self.settled <= settled <= done and (ids >= self.settled).all(), "what is settled is answered again")
+            need((ids < settled).all(), "an answer is to a decision that is not settled")
+            bits = np.unpackbits(np.frombuffer(bytes.fromhex(unanswered), np.uint8))[: settled - self.settled]
+            self.unanswered = np.append(self.unanswered, bits.astype(bool))
+            need(len(self.unanswered) == settled and not self.unanswered[ids].any(), "it is not said what was answered")
+            self.settled = settled
 
     def failed(self, ids: list[int], told: int, **_: Any) -> None:
         """Answers that came in time and had to be told again."""
         need(0 <= told <= self.rows.get("decisions", 0) and all(0 <= i < told for i in ids), "no such answers")
         self.told[ids] = np.where(self.told[ids] < 0, told, np.minimum(self.told[ids], told))
+
+    def end(self, **_: Any) -> None:
+        """Nothing comes any more."""
+        self.ended = True
 
     def guards(self, warnings: list[str], **_: Any) -> None:
         """What guards say from here on."""
@@ -359,7 +437,13 @@ class Experiment:
 
     def plan(self, **plan: Any) -> None:
         """Leader, stakes and how lists are drawn, fixed before the decisions that follow."""
-        k, done, explorer = plan["epoch"], self.rows.get("decisions", 0), plan["explorer"]
+        k, done = plan["epoch"], self.rows.get("decisions", 0)
+        if "winner" in plan:  # all is known, and what is shown from then on is no evidence
+            need(self.of_service and k == len(self.plans), "plans must follow each other")
+            plan |= {"asked": [], "explorer": {"kind": "none"}, "candidates": [], "leader": -1, "stakes": None}
+            self.plans, self.n_in = [*self.plans, plan], [*self.n_in, 0]
+            return
+        explorer = plan["explorer"]
         candidates, levels = explorer.get("mixture", explorer)["candidates"], np.array(plan["levels"], dtype=np.int64)
         again = 0 <= k == len(self.plans) - 1 and not (self.columns["decisions.epochs"][:done] == k).any()
         need(k == len(self.plans) or again, "plans must follow each other, and none may change after its rounds")
@@ -372,14 +456,18 @@ class Experiment:
         need(plan["leader"] in candidates and set(candidates) <= set(plan["asked"]), "the leader must be a candidate")
         plan["candidates"], plan["place"] = np.array(candidates), candidates.index(plan["leader"])
         need(explorer.get("leader", plan["place"]) == plan["place"], "lists must be drawn around the leader")
-        need(plan["first_id"] == done and done % self.spec["period"] == 0, "a plan must begin with the next decision")
+        need(
+            plan["first_id"] == done and (self.of_service or done % self.spec["period"] == 0),
+            "a plan must begin with the next decision",
+        )
         if plan["restart"]:
             need(self.spec["recent"] is not None, "evidence begins anew, which was not declared")
             self.since, self.stretch, self.wealth, self.out, self.claims = k, self.stretch + 1, {}, set(), set()
         self.plans[k:], self.n_in[k:] = [plan], [0]
 
-    def change(self, rounds: int, arrivals: list[str], withdrawn: list[int], planned: bool, **_: Any) -> None:
+    def change(self, rounds: int, arrivals: list[str], withdrawn: list[int], planned: bool, **more: Any) -> None:
         """Candidates come and go."""
+        self.digests += more.get("digests", [None] * len(arrivals))
         need(planned is True or self.spec["open_field"], "the field changes by the data, which was not declared")
         need(self.present[withdrawn].all(), "who is withdrawn must be there")
         self.advance(rounds)
@@ -420,7 +508,7 @@ class Experiment:
         need(self.front <= front <= done and front % self.spec["period"] == 0, "rounds must enter in order")
         ids = np.arange(self.front, front)
         in_time = (self.answer[ids] >= 0) & (True if patience is None else ids >= self.told[ids] - patience)
-        overdue = np.zeros(len(ids), bool) if patience is None else ids < done - patience
+        overdue = ids < self.settled if patience is None else ids < done - patience
         need((in_time | overdue).all(), "a round enters before it is answered, or its patience is over")
         epochs, covered, rewarded = (
             self.columns["decisions.epochs"][ids],
@@ -428,7 +516,10 @@ class Experiment:
             in_time.copy(),
         )
         rewarded[in_time] = self.columns["answers.rewards"][self.answer[ids[in_time]]].any(axis=1)
-        self.front, self.missing = front, self.missing + int((~in_time).sum())
+        self.front, self.missing = (
+            front,
+            self.missing + int((self.unanswered[ids] if self.of_service else ~in_time).sum()),
+        )
         for k in np.unique(epochs).tolist():
             self.n_in[k] += int((epochs == k).sum())
             if k >= self.since:
@@ -437,6 +528,7 @@ class Experiment:
     def enter(self, k: int, ids: Array, n_uncovered: int) -> None:
         """Bets of a plan on rewarded rounds, and on rounds without floors, in which D is ρ."""
         plan = self.plans[k]
+        need("winner" not in plan, "rounds count that were shown when all was known")
         stakes, at = plan["stakes"], plan["place"]
         logs = np.log1p(-stakes * self.rho) * n_uncovered if n_uncovered else np.zeros(stakes.shape)
         logs[at] = 0.0
@@ -507,13 +599,23 @@ class Experiment:
                 need((covered == row["covered"]).all(), f"plan {k}: covered is not as the candidates' lists have it")
                 same = np.allclose(propensities(row["lists"]), row["propensities"], rtol=CLOSE, atol=0)
                 need(same, f"plan {k}: propensities do not follow from the plan")
-                u, right = numbers_of(self.secret, part, width)[:, 1:], self.columns["decisions.elsewhere"][part]
+                if self.of_service:
+                    texts = self.requests[f"lists.{k}.requests"]
+                    u = numbers_of_requests(self.secret, [texts[i] for i in rows.tolist()])
+                else:
+                    u = numbers_of(self.secret, part, width)[:, 1:]
+                right = self.columns["decisions.elsewhere"][part]
                 elsewhere, checked = elsewhere + int(right.sum()), checked + int((~right).sum())
                 for step in (0.0, 1e-9, -1e-9):  # another rounding of a sum may decide on which side a number is
                     drawn, arms = draw(np.where(np.arange(width) == 0, np.clip(u + step, 0.0, 1 - 1e-16), u))
+                    if self.empty_last:
+                        drawn = np.take_along_axis(drawn, np.argsort(drawn < 0, axis=1, kind="stable"), 1)
                     right = right | ((drawn == row["lists"]).all(axis=1) & (arms == row["arms"]))
                 need(right.all(), f"plan {k}: a list is not the one that the seed draws")
         must = np.flatnonzero(numbers_of(self.secret, np.arange(n), 0)[:, 0] < self.spec["audited"])
+        if self.of_service:
+            must, period = must[must < self.front], self.spec["period"]
+            need((epochs == epochs[np.arange(n) // period * period]).all(), "a period is drawn by several plans")
         for k in np.unique(epochs[must]).tolist():
             self.lists_of(k, must[epochs[must] == k])
         report.checked.append(f"{checked:,} of {n:,} lists are what the seed draws, with their propensities")
@@ -536,7 +638,10 @@ def check(path: str, heads: list[str], report: Report) -> None:
         need(sum(one.file_size for one in entries) <= MOST_BYTES, "it unpacks to more than 8 GB")
         parts = {one.filename: file.read(one) for one in entries if one.filename != "verify.py"}
     about, chain = json.loads(parts.pop("bundle.json"), parse_constant=no_number), parts.pop("chain.jsonl").decode()
-    need(about["format"] == "comband certificate" and about["version"] == 1, "it is no certificate of version 1")
+    need(
+        about["format"] == "comband certificate" and about["version"] in (1, 2),
+        "it is no certificate of version 1 or 2",
+    )
     columns = {name[:-4]: read_array(parts.pop(name), name) for name in list(parts) if name.endswith(".npy")}
     need(chain.endswith("\n"), "the chain ends within a record")
     records, hashes = [], ["0" * 64]
@@ -547,12 +652,15 @@ def check(path: str, heads: list[str], report: Report) -> None:
     need(hashes[-1] == about["head"], "the chain does not end with the head that is stated")
     need(all(head in hashes[1:] for head in heads), "a published head is not in the chain: it was changed afterwards")
     n_policies = len(records[0]["candidates"]) + sum(len(one.get("arrivals", ())) for one in records[1:])
-    run, claim, unknown = Experiment(about, columns, records[0], n_policies), about["claim"], sorted(parts)
-    verbs = {
-        one.__name__: one for one in (run.rounds, run.failed, run.guards, run.plan, run.change, run.dropped, run.claim)
+    requests = {name[:-5]: json.loads(parts.pop(name)) for name in list(parts) if name.endswith(".requests.json")}
+    run, claim, unknown = Experiment(about, columns, requests, records[0], n_policies), about["claim"], sorted(parts)
+    taken = [run.rounds, run.failed, run.guards, run.plan, run.change, run.dropped, run.claim]
+    verbs: dict[str, Any] = {
+        one.__name__: one for one in [*taken, *([run.decisions, run.end] if run.of_service else [])]
     }
     for one in records[1:]:
         need(one["kind"] != "begin", "the chain begins twice")
+        need(not run.ended, "the chain goes on after its end")
         if one["kind"] in verbs:
             verbs[one["kind"]](**one)
         else:
@@ -578,6 +686,10 @@ def check(path: str, heads: list[str], report: Report) -> None:
         f"the evidence of {run.front:,} rounds; {late:,} late answers count as missing ({run.missing:,})"
     )
     report.checked += [f"published head {head[:12]}… is record {hashes.index(head) - 1} of the chain" for head in heads]
+    need(len(run.digests) == len(run.names), "digests are not as many as candidates")
+    known = [f"{one} is {digest}" for one, digest in zip(run.names, run.digests, strict=True) if digest is not None]
+    if known:
+        report.checked.append(f"digests of {len(known)} candidates stand in the chain: {'; '.join(known[:20])}")
     if not heads:
         report.not_checked.append("when all this was written: without a published head it may be of one piece")
     report.not_checked += TRUSTED + [f"unknown part: {name}" for name in unknown]

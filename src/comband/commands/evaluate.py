@@ -29,13 +29,14 @@ from comband.commands.log_options import (
     SparsityOption,
     SqlOption,
     TableOption,
-    as_metric,
     as_places,
     is_simple,
 )
+from comband.commands.metric_options import as_metric
 from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
 from comband.evaluation.ips import APPROXIMATE
 from comband.evaluation.joining import is_factory
+from comband.evaluation.logs import read_segments
 from comband.evaluation.logs.sql.engines import is_address
 from comband.evaluation.logs.sql.table import SqlTable
 from comband.page.problem import InputError
@@ -122,6 +123,20 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    segments: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with columns context and segment: also a winner in each segment, and one for all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    segment_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Also the segments whose winner is within this, of which a share of delta may be wrong.",
+            show_default=False,
+        ),
+    ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -182,8 +197,8 @@ def evaluate(
     _check_given(log, sql, table, candidates, candidates_table)
     metrics = [as_metric(text) for text in metric or ()]
     if sql is not None and table is not None:
-        if usual or predictions is not None or law is not None or cluster is not None:
-            raise InputError("--usual, --predictions, --law and --cluster are not for a log in a database.")
+        if usual or predictions is not None or law is not None or cluster is not None or segments is not None:
+            raise InputError("--usual, --predictions, --segments, --law and --cluster are not for a log in a database.")
         lists = str(candidates) if candidates_table is None else SqlTable(sql, candidates_table)
         source, name = SqlTable(sql, table), table
         with working() as step:
@@ -210,14 +225,24 @@ def evaluate(
             raise InputError("--state and --since are for a log in a database; DuckDB reads files too: --sql duckdb:.")
         if cluster is None and not features and partition is None and is_simple(log, candidates):
             whole = usual or predictions is not None
-            reading, model = how.load(log[0], candidates, law=law, rounds=whole, said=predictions, metrics=metrics)
+            told = None if segments is None else read_segments(segments)
+            reading, model = how.load(
+                log[0], candidates, law=law, rounds=whole, said=predictions, metrics=metrics, segments=told
+            )
             with working() as step:
                 step(f"evaluating {len(reading.policies):,} candidates")
                 answer = evaluate_log(
-                    reading, min_propensity=min_propensity, delta=delta, reward_model=model, production=production
+                    reading,
+                    min_propensity=min_propensity,
+                    delta=delta,
+                    reward_model=model,
+                    production=production,
+                    segment_epsilon=segment_epsilon,
                 )
-        elif usual or predictions is not None:
-            raise InputError("--usual and --predictions are for one log file with one file of lists, read here.")
+        elif usual or predictions is not None or segments is not None:
+            raise InputError(
+                "--usual, --predictions and --segments are for one log file with one file of lists, read here."
+            )
         else:
             with working_on(cluster, threads=not is_factory(str(candidates))) as work:
                 answer = evaluate_log(
@@ -291,6 +316,12 @@ def _print_answer(answer: LogEvaluation, top: int, *, explain: bool) -> None:
         columns, rows = beside_table([one.name for one in shown], result.lifts, result.guarded)
         print_table(out, columns, rows, texts=2 if result.metrics else 1)
         out.print(f"More per round than with {visible(result.production)}, with intervals.\n")
+    if result.segmented is not None:
+        print_table(out, *result.segmented.table(result))
+        out.print()
+        for claim in result.segmented.claims(result):
+            out.print(f"{visible(claim.text[:1].upper() + claim.text[1:])}.")
+        out.print()
     if result.usual is not None:
         print_table(out, *_usual_rows(result.usual, [one.index for one in shown]))
         out.print(f"The usual estimates (± standard error) are {APPROXIMATE}.\n")

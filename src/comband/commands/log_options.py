@@ -31,6 +31,7 @@ from comband.evaluation.logs.registry import describe_formats
 from comband.evaluation.logs.runs import is_run
 from comband.page.metrics import Metric
 from comband.page.problem import InputError
+from comband.page.segments import Segments
 from comband.page.text import visible
 
 LogArgument = Annotated[
@@ -190,6 +191,7 @@ class LogOptions:
         rounds: bool = False,
         said: Path | None = None,
         metrics: Sequence[Metric] = (),
+        segments: Segments | None = None,
     ) -> tuple[LogReading, Predictions | None]:
         """Read one file of each, telling on standard error how far it is; and the predictions, if there are any."""
         names = column_names(self.column or (), self.columns)
@@ -207,6 +209,7 @@ class LogOptions:
                 law=law,
                 rounds=rounds,
                 metrics=metrics,
+                segments=segments,
                 on_error=self.on_error,
                 progress=lambda rows: step(f"reading {log.name}: {rows:,} rows"),
             )
@@ -284,33 +287,6 @@ def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str,
             )
         names[part if dot else "log"][name if dot else ours] = theirs
     return names
-
-
-def as_metric(text: str) -> Metric:
-    """What --metric says: NAME=MARGIN, where 5% is a share of production's value, and further settings behind commas.
-
-    >>> str(as_metric("purchases=5%")), str(as_metric("reports=0.002,cost,largest=3"))
-    ('purchases: at most 5% below production', 'reports: at most 0.002 above production')
-    """
-    first, *others = (part.strip() for part in text.split(","))
-    name, _, margin = (part.strip() for part in first.partition("="))
-    given: dict[str, Any] = {"name": name, "relative": margin.endswith("%")}
-    try:
-        given["margin"] = float(margin.removesuffix("%")) / (100 if given["relative"] else 1)
-        for other in others:
-            key, equals, value = (part.strip() for part in other.partition("="))
-            if key in ("benefit", "cost") and not equals:
-                given["direction"] = key
-            elif key in ("largest", "per_round"):
-                given[key] = float(value)
-            else:
-                raise ValueError(key)
-    except ValueError:
-        raise InputError(
-            "--metric takes NAME=MARGIN, and after commas cost, largest=NUMBER and per_round=NUMBER, such as "
-            f"purchases=5% or reports=0.002,cost; got {text!r}."
-        ) from None
-    return Metric(**given)
 
 
 def as_places(text: str | None, option: str = "--places") -> str | list[float] | None:

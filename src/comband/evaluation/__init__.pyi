@@ -7,6 +7,8 @@ from comband.evaluation.answers import Evaluation as Evaluation
 from comband.evaluation.answers import Hint as Hint
 from comband.evaluation.answers import LogEvaluation as LogEvaluation
 from comband.evaluation.answers import PropensityCheck as PropensityCheck
+from comband.evaluation.answers import Segment as Segment
+from comband.evaluation.answers import Segmented as Segmented
 from comband.evaluation.assumed import AssumedEvaluation as AssumedEvaluation
 from comband.evaluation.assumed import evaluate_assuming as evaluate_assuming
 from comband.evaluation.clipped import clipped_gaps as clipped_gaps

@@ -265,6 +265,8 @@ class Evaluation(Tabular):
         The candidate that all are compared with, None where none was named; and how much more than it each collects, in
         the order of the candidates' numbers. A further statement with probability 1 − delta: all of these intervals
         hold at once.
+    segmented:
+        The same by segments, where these were declared.
     guarded:
         All candidates by each further metric, beside production. Where there are metrics, the best one is the best of
         those that are declared safe, and `epsilon` is about safe candidates; see `comband.evaluation.beside`.
@@ -308,6 +310,7 @@ class Evaluation(Tabular):
     production: str | None = None
     lifts: tuple[Lift, ...] = ()
     guarded: tuple[Guarded, ...] = ()
+    segmented: Segmented | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -446,6 +449,8 @@ class Evaluation(Tabular):
             sentence = f"all lifts over {visible(self.production)} lie in their intervals"
             used = {"metrics"} if self.metrics else set()
             found.append(LIFTS.claim(sentence, self, options=used, delta=self.delta))
+        if self.segmented is not None:
+            found += self.segmented.claims(self)
         return tuple(found)
 
     @property
@@ -528,11 +533,156 @@ class Evaluation(Tabular):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
-        told = asdict(replace(self, usual=None))
+        told = asdict(replace(self, usual=None, segmented=None))
+        told["segmented"] = None if self.segmented is None else self.segmented.as_dict()
         told["usual"] = None if self.usual is None else self.usual.columns()
         first = self.candidates[0].name if self.has_best else None
         claims = [claim.as_dict() for claim in self.claims]
         return {"verdict": self.verdict.as_dict(), "best": first, "claims": claims, **told}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One kind of visitors.
+
+    evaluation:
+        Of its rounds alone, at its part of δ.
+    share:
+        Of all rounds.
+    everywhere:
+        By how much the one that is named for all segments can be exceeded here at most.
+    """
+
+    name: str
+    evaluation: Evaluation
+    share: float
+    everywhere: float
+
+    @property
+    def more_rounds(self) -> float:
+        """Rounds of the whole log that are still needed to decide here, an estimate; infinity: none can be made."""
+        verdict = self.evaluation.verdict
+        if verdict.decided:
+            return 0.0
+        return math.inf if verdict.more_rounds is None else verdict.more_rounds / self.share
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        more = self.more_rounds
+        return {
+            "segment": self.name,
+            "share": self.share,
+            "everywhere": self.everywhere,
+            "more_rounds": more if math.isfinite(more) else None,
+            **self.evaluation.as_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Segmented:
+    """A log by segments; see `comband.evaluation.segments`.
+
+    name, epsilon:
+        The one named for all, within epsilon of the best in every segment; None where no candidate is safe in each.
+    delta:
+        Of all segments together.
+    target, declared:
+        Where it was asked for, the segments that are declared with the one named in each, by e-BH.
+    """
+
+    segments: tuple[Segment, ...]
+    name: str | None
+    epsilon: float
+    delta: float
+    target: float | None = None
+    declared: tuple[tuple[str, str], ...] | None = None
+
+    def compared(self, whole: Evaluation) -> str | None:
+        """Whose lift is told of every segment: the one named for all or, if that is production, another one that looks
+        good; None without production.
+        """
+        others = [one.name for one in whole.candidates if one.name != whole.production]
+        if whole.production is None or not others:
+            return None
+        return self.name if self.name in others else others[0]
+
+    @property
+    def more_rounds(self) -> float:
+        """Rounds until all segments are decided, an estimate: those that the slowest needs."""
+        return max(one.more_rounds for one in self.segments)
+
+    def claims(self, whole: Evaluation) -> list[Claim]:
+        """What is promised of the segments."""
+        used = {"metrics", "segments"} if whole.metrics else {"segments"}
+        of = "the best safe candidate" if whole.metrics else "the best candidate"
+        named = "; ".join(
+            f"{visible(one.name)}: {visible(one.evaluation.candidates[0].name)}, {one.evaluation.epsilon:.4g}"
+            for one in self.segments
+        )
+        sentence = f"in every segment the one named there is within its epsilon of {of} there ({named})"
+        found = [SEGMENTS.claim(sentence, whole, options=used, delta=self.delta)]
+        if self.name is not None:
+            sentence = f"{visible(self.name)} is within {self.epsilon:.4g} of {of} in every segment"
+            found.append(SEGMENTS.claim(sentence, whole, options=used, delta=self.delta))
+        if whole.production is not None:
+            sentence = f"in every segment all lifts over {visible(whole.production)} lie in their intervals"
+            found.append(SEGMENTS.claim(sentence, whole, options=used, delta=self.delta))
+        if self.declared:
+            listed = "; ".join(f"{visible(name)}: {visible(best)}" for name, best in self.declared)
+            sentence = (
+                f"of the {len(self.declared)} segments declared ({listed}) the expected share in which a candidate is "
+                f"better by more than {self.target:.4g} is {self.delta:g} at most"
+            )
+            found.append(DECLARED.claim(sentence, whole, options=used, delta=None))
+        return found
+
+    def forest(self, whole: Evaluation) -> dict[str, Any] | None:
+        """The lift of one candidate in all rounds and in each segment, to be drawn; None without production."""
+        compared = self.compared(whole)
+        if compared is None:
+            return None
+        rows = []
+        for name, one in (("all rounds", whole), *((each.name, each.evaluation) for each in self.segments)):
+            lift, values = one.lift(compared), {each.name: each.value for each in one.candidates}
+            assert lift is not None
+            difference = values[compared] - values[str(whole.production)]
+            rows.append({"name": name, "difference": difference, "low": lift.low, "high": lift.high})
+        return {"name": compared, "rows": rows}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        more = self.more_rounds
+        return {
+            "everywhere": self.name,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "more_rounds": more if math.isfinite(more) else None,
+            "segments": [one.as_dict() for one in self.segments],
+            "declared": None if self.declared is None else [list(one) for one in self.declared],
+        }
+
+    def table(self, whole: Evaluation) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Columns, and a row for each segment, as text."""
+        rows, compared = [], self.compared(whole)
+        for one in self.segments:
+            first = one.evaluation.candidates[0]
+            row = [visible(one.name), f"{100 * one.share:.3g}%", visible(first.name)]
+            row += [f"{first.value:.4g}", f"{one.evaluation.epsilon:.3g}"]
+            if self.name is not None:
+                row.append(f"{one.everywhere:.3g}")
+            lift = None if compared is None else one.evaluation.lift(compared)
+            row += [] if lift is None else [lift.ends]
+            row.append(_more(one.more_rounds))
+            rows.append(tuple(row))
+        columns = ["segment", "rounds", "named", "value", "exceeded by at most"]
+        if self.name is not None:
+            columns.append(f"{visible(self.name)} exceeded by at most")
+        columns += [] if compared is None else [f"{visible(compared)} over production"]
+        return (*columns, "more rounds"), rows
+
+
+def _more(rounds: float) -> str:
+    return "decided" if rounds == 0 else "cannot be said" if math.isinf(rounds) else f"about {rough(rounds)}"
 
 
 def _some(candidates: Sequence[Candidate]) -> str:
@@ -552,11 +702,19 @@ PROPENSITIES: Premise[Evaluation] = Premise(
     "logged propensities can be right",
     lambda run: HOLDS if run.trusted else "for no candidate do the propensities fit",
 )
-CERTIFICATE: Kind[Evaluation] = Kind("certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics"}))
+CERTIFICATE: Kind[Evaluation] = Kind(
+    "certificate of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics", "segments"})
+)
 """No candidate exceeds the best one by more than ε, whatever the log's rule, if propensities are what they are said to
 be and rounds were not left out by their rewards. With further metrics: no safe candidate, and the best one is safe.
 """
-LIFTS: Kind[Evaluation] = Kind("lifts of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics"}))
+SEGMENTS: Kind[Evaluation] = Kind(
+    "segments of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics", "segments"})
+)
+"""Who is best in each segment, or nearly so in all, where segments were declared and depend on the context alone."""
+DECLARED: Kind[Evaluation] = Kind("share of segments of a log", (REWARDED, PROPENSITIES), knows=frozenset({"segments"}))
+"""Which segments' winners are right, but for a share of δ of those that are declared."""
+LIFTS: Kind[Evaluation] = Kind("lifts of a log", (REWARDED, PROPENSITIES), knows=frozenset({"metrics", "segments"}))
 """How much more than production each candidate collects, for all of them at once."""
 
 

@@ -48,12 +48,14 @@ from comband.evaluation.logs.sql.table import SqlTable
 from comband.evaluation.looking import evaluate_increments, for_one_look, further_parts, log_evaluation, of_parts
 from comband.evaluation.parts import Part, first_look
 from comband.evaluation.pushed import pushed_down
+from comband.evaluation.segments import Split, events_of, segmented
 from comband.evaluation.totals import evaluate_totals
 from comband.page.frames import is_frame
 from comband.page.metrics import Metric, check_metrics
 from comband.page.places import examinations, examined_events, least_of_pairs, placed_rounds
 from comband.page.problem import InputError, Problem, check_fraction, check_places, check_positive
 from comband.page.rounds import Events, Rounds, check_rounds
+from comband.page.segments import Segments
 from comband.page.totals import TotalRounds
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
@@ -78,6 +80,8 @@ def evaluate(
     production: str | None = None,
     metrics: Sequence[Metric] = (),
     values: Mapping[str, ArrayLike] | None = None,
+    segments: Segments | None = None,
+    segment_epsilon: float | None = None,
 ) -> Evaluation:
     """Estimate every candidate on the same rounds, by X_t(π) = Σ_{y∈π(x_t)∩a_t} r_t(y)/Q_t(x_t, y).
 
@@ -134,6 +138,9 @@ def evaluate(
         Further values of shown items, each with a margin: the best is then the best of those that are certified not to
         be worse than production by more. `values` has them by name, in the shape of the rewards; of a data frame they
         are columns of these names, as the rewards are.
+    segments, segment_epsilon:
+        Kinds of visitors: also a winner in each, and one for all of them (`comband.evaluation.segments`). With
+        segment_epsilon the segments are named too whose winner is within it, but for a share of delta of them.
 
     >>> from comband import Problem
     >>> problem = Problem(n_actions=3, list_size=1, sparsity=1)
@@ -147,6 +154,9 @@ def evaluate(
     check_kind(rounds)
     check_extras(rounds, places, min_propensity, logging, reward_model)
     metrics = check_beside(production, metrics, min_propensity)
+    _check_segments(segments, segment_epsilon, metrics)
+    if segments is not None and logging is not None:
+        raise InputError("segments are evaluated with a stated min_propensity: give it in the place of logging.")
     if not isinstance(rounds, TotalRounds):
         _check_stated(min_propensity)
     if is_frame(rounds):
@@ -155,9 +165,22 @@ def evaluate(
         if values is not None:
             raise InputError("the values of a data frame are its columns, by the metrics' names: leave values out.")
         reading = _read_frame(
-            rounds, policies, features, sparsity=max_reward, columns=columns, format=format, metrics=metrics
+            rounds,
+            policies,
+            features,
+            sparsity=max_reward,
+            columns=columns,
+            format=format,
+            metrics=metrics,
+            segments=segments,
         )
-        found = evaluate_log(reading, min_propensity=min_propensity, delta=delta, production=production)
+        found = evaluate_log(
+            reading,
+            min_propensity=min_propensity,
+            delta=delta,
+            production=production,
+            segment_epsilon=segment_epsilon,
+        )
         return found.evaluation
     if features is not None or columns is not None or format != "auto":
         raise InputError("features, columns and format are for a log in a data frame; Rounds and Events have none.")
@@ -165,6 +188,8 @@ def evaluate(
         raise InputError("max_reward must say how much a round can bring at most: problem.max_reward.")
     policies = check_policies(policies, by_chance=True)
     if isinstance(rounds, TotalRounds):
+        if segments is not None:
+            raise InputError("segments are for rewards of single items: evaluate the totals of each by themselves.")
         if production is not None:
             raise InputError(
                 "lifts and metrics are of rewards of items, and totals of lists do not tell them: leave production out."
@@ -177,6 +202,7 @@ def evaluate(
     if law is not None:
         raise InputError("law is for totals; rewards of single items are weighed by their propensities. Leave it out.")
     further = _further(rounds, metrics, values, max_reward)
+    split = _split(rounds, segments, [own for _, own in further])
     if places is not None:
         return _evaluate_places(
             rounds,
@@ -187,6 +213,8 @@ def evaluate(
             delta=delta,
             production=production,
             further=further,
+            split=split,
+            segment_epsilon=segment_epsilon,
         )
     if isinstance(policies, StochasticPolicies):
         policies = policies.anywhere()
@@ -206,6 +234,8 @@ def evaluate(
         delta=delta,
         production=production,
         further=[(metric, own.events()) for metric, own in further],
+        split=split,
+        segment_epsilon=segment_epsilon,
     )
     return with_extras(answer, rounds, policies, logging=logging, reward_model=reward_model)
 
@@ -219,14 +249,15 @@ def _read_frame(
     columns: Mapping[str, str] | None,
     format: str | LogFormat,
     metrics: Sequence[Metric],
+    segments: Segments | None,
 ) -> LogReading:
     if isinstance(candidates, PolicySet):
         if features is None:
             raise InputError("features must name the columns that the policies are given as contexts, such as ['age'].")
-        if metrics:
+        if metrics or segments is not None:
             raise InputError(
-                "metrics of a data frame need candidates' lists; policies are asked about Rounds (Rounds.from_log), "
-                "with the metrics as values={…}."
+                "metrics and segments of a data frame need candidates' lists; policies are asked about Rounds "
+                "(Rounds.from_log), with the metrics as values={…}."
             )
         return read_frame(frame, candidates, features, format=format, sparsity=sparsity, columns=columns)
     if isinstance(candidates, (list, tuple, Mapping)) or hasattr(candidates, "predict"):
@@ -237,7 +268,7 @@ def _read_frame(
     if features is not None:
         raise InputError("features are what policies are given; lists of candidates are found by their context.")
     lists = candidates if isinstance(candidates, CandidateLists) else read_candidates(candidates)
-    return read_log(frame, lists, format=format, sparsity=sparsity, columns=columns, metrics=metrics)
+    return read_log(frame, lists, format=format, sparsity=sparsity, columns=columns, metrics=metrics, segments=segments)
 
 
 def _evaluate_places(
@@ -250,6 +281,8 @@ def _evaluate_places(
     delta: float,
     production: str | None,
     further: Sequence[tuple[Metric, Rounds]],
+    split: Split | None,
+    segment_epsilon: float | None,
 ) -> Evaluation:
     """`evaluate` with pairs of item and place for items."""
     if isinstance(rounds, Rounds):
@@ -281,6 +314,8 @@ def _evaluate_places(
         known=events.placements is not None,
         production=production,
         further=[(metric, placed_rounds(own, reading).events()) for metric, own in further],
+        split=split,
+        segment_epsilon=segment_epsilon,
     )
 
 
@@ -299,6 +334,8 @@ def _evaluate_pairs(
     known: bool,
     production: str | None = None,
     further: Sequence[tuple[Metric, Events]] = (),
+    split: Split | None = None,
+    segment_epsilon: float | None = None,
 ) -> Evaluation:
     """Events of pairs and a sample of such rounds, by `known` placements or in random order; propensities that are
     stated are those of items.
@@ -318,6 +355,8 @@ def _evaluate_pairs(
         factors=reading if known and reading != "pairs" else None,
         production=production,
         further=further,
+        split=split,
+        segment_epsilon=segment_epsilon,
     )
     return replace(result, rewards=n_rewards)
 
@@ -364,6 +403,8 @@ def evaluate_log(
     progress: Progress | None = None,
     production: str | None = None,
     metrics: Sequence[Metric] = (),
+    segments: Segments | None = None,
+    segment_epsilon: float | None = None,
 ) -> LogEvaluation:
     """`evaluate` on a log in files: on what `read_log` read, or on files that are read in shards, here or on a cluster.
 
@@ -415,6 +456,9 @@ def evaluate_log(
     production, metrics:
         As for `evaluate`: the values are columns of the metrics' names, as the rewards are. What `read_log` gave has
         been read with its metrics.
+    segments, segment_epsilon:
+        As for `evaluate`, of the contexts' keys, for one log that is read here. What `read_log` gave has been read with
+        its segments.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -442,8 +486,11 @@ def evaluate_log(
             )
         if len(metrics):
             raise InputError("what read_log gave has its metrics already: read_log(…, metrics=[…]).")
-        check_beside(production, [one.metric for one in log.metrics], min_propensity)
-        evaluation = _evaluate_reading(log, min_propensity, delta, production)
+        if segments is not None:
+            raise InputError("what read_log gave has its segments already: read_log(…, segments=…).")
+        own = check_beside(production, [one.metric for one in log.metrics], min_propensity)
+        _check_segments(None if log.segments is None else log.segments.segments, segment_epsilon, own)
+        evaluation = _evaluate_reading(log, min_propensity, delta, production, segment_epsilon)
         if min_propensity is None:
             evaluation = for_one_look(evaluation, log.level)
         evaluation = with_usual(evaluation, log, reward_model)
@@ -455,6 +502,12 @@ def evaluate_log(
     how, work = check_on_error(on_error), as_work(client, progress)
     check_fraction("delta", delta)
     metrics = check_beside(production, metrics, min_propensity)
+    if segments is not None or segment_epsilon is not None:
+        raise InputError(
+            "segments are for one log that is read here: read_log(log, candidates, segments=…), then "
+            "evaluate_log(reading). In shards and databases choose the rounds of each by themselves, at delta over "
+            "their number."
+        )
     if isinstance(log, SqlTable):
         _check_stated(min_propensity)
         if law is not None or client is not None:
@@ -528,7 +581,11 @@ def evaluate_log(
 
 
 def _evaluate_reading(
-    reading: LogReading, min_propensity: float | None, delta: float, production: str | None
+    reading: LogReading,
+    min_propensity: float | None,
+    delta: float,
+    production: str | None,
+    segment_epsilon: float | None,
 ) -> Evaluation:
     if reading.totals is not None:
         if production is not None:
@@ -550,7 +607,11 @@ def _evaluate_reading(
         "delta": delta,
         "production": production,
         "further": [(one.metric, one.events) for one in reading.metrics],
+        "segment_epsilon": segment_epsilon,
     }
+    if reading.segments is not None:
+        told, events = reading.segments, [reading.events, *(one.events for one in reading.metrics)]
+        known["split"] = Split.of_contexts(told.segments.names, told.codes, told.rounds, events, reading.sample)
     if reading.places is None or reading.places == "pairs":  # of pairs are its events themselves
         return _evaluate(reading.events, reading.policies, reading.sample, **known)
     return _evaluate_pairs(
@@ -579,6 +640,8 @@ def _evaluate(
     factors: tuple[float, ...] | None = None,
     production: str | None = None,
     further: Sequence[tuple[Metric, Events]] = (),
+    split: Split | None = None,
+    segment_epsilon: float | None = None,
 ) -> Evaluation:
     """Values and bounds; `slots` m, if the rounds stand for others, which were checked: `per_item`, LeastPropensity;
     `factors`, `Sample`.
@@ -586,19 +649,43 @@ def _evaluate(
     delta, max_reward = check_fraction("delta", delta), check_positive("max_reward", max_reward)
     if slots is None:
         _check_rewards(events, max_reward)
-    part = Part(events, policies, shown, smallest=smallest, slots=slots, factors=factors)
-    return evaluate_parts(
-        InProcess(),
-        [part],
-        policies.names,
-        slots=0 if part.sample is None else part.sample.slots,
-        max_reward=max_reward,
-        min_propensity=min_propensity,
+
+    def judge(part: Part, beside: Production | None, delta: float, leader: int | None = None) -> Evaluation:
+        return evaluate_parts(
+            InProcess(),
+            [part],
+            policies.names,
+            slots=0 if part.sample is None else part.sample.slots,
+            max_reward=max_reward,
+            min_propensity=min_propensity,
+            delta=delta,
+            per_item=per_item,
+            losing=None if factors is None else sum(factors) / min(factors),
+            production=beside,
+            leader=leader,
+        )
+
+    def part_of(events: Events, shown: Rounds | None) -> Part:
+        return Part(events, policies, shown, smallest=smallest, slots=slots, factors=factors)
+
+    whole = judge(part_of(events, shown), _production(production, policies, further, smallest), delta)
+    if split is None:
+        return whole
+    split.check()
+    parts, besides = [], []
+    for s, n in enumerate(split.rounds.tolist()):
+        sample = None if shown is None else shown[np.flatnonzero(split.sample == s)]
+        own = [(metric, events_of(of, codes, s, n)) for (metric, of), codes in zip(further, split.further, strict=True)]
+        parts.append(part_of(events_of(events, split.events, s, n), sample))
+        besides.append(_production(production, policies, own, smallest))
+    found = segmented(
+        split,
+        whole,
+        lambda s, delta, leader: judge(parts[s], besides[s], delta, leader),
         delta=delta,
-        per_item=per_item,
-        losing=None if factors is None else sum(factors) / min(factors),
-        production=_production(production, policies, further, smallest),
+        target=segment_epsilon,
     )
+    return replace(whole, segmented=found)
 
 
 def _production(
@@ -624,6 +711,25 @@ def _further(
     decisions, m = rounds.decisions, rounds.decisions.lists.shape[1]
     unit = Problem(n_actions=max(m, 2), list_size=m, sparsity=min(check_positive("max_reward", max_reward), m))
     return [(metric, Rounds(decisions, metric.values(told[metric.name], unit, n=len(rounds)))) for metric in metrics]
+
+
+def _split(rounds: Rounds | Events, segments: Segments | None, further: Sequence[Rounds]) -> Split | None:
+    if segments is None:
+        return None
+    if isinstance(rounds, Events):
+        raise InputError("segments need whole rounds: events hold only the rounds with a reward.")
+    codes, sample = segments.codes(rounds.decisions.contexts), np.flatnonzero(in_sample(np.arange(len(rounds))))
+    return Split.of_rounds(segments.names, codes, sample, [rounds, *further])
+
+
+def _check_segments(segments: Segments | None, target: float | None, metrics: Sequence[Metric]) -> None:
+    if segments is not None and not isinstance(segments, Segments):
+        raise InputError(f"segments must be Segments(names, of), got {type(segments).__name__}.")
+    if target is None:
+        return
+    check_positive("segment_epsilon", target)
+    if segments is None or metrics:
+        raise InputError("segment_epsilon is for segments, and without metrics: leave it out, or the metrics.")
 
 
 def check_beside(production: str | None, metrics: Sequence[Metric], min_propensity: float | None) -> tuple[Metric, ...]:

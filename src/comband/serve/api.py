@@ -8,6 +8,8 @@
 | `GET /v1/experiments/NAME/status` | read | `Status`: the answer, values, gaps, guards, for each candidate |
 | `GET /v1/experiments/NAME/history` | read | `History`: points and the last minutes; `?since=…` for what is new |
 | `GET /v1/experiments/NAME/result` | read | `Result` |
+| `GET /v1/experiments/NAME/head` | read | `Head`: the hash of all that is recorded, to be published elsewhere |
+| `GET /v1/experiments/NAME/certificate` | read | the file that others check, when all is over |
 | `POST /v1/experiments/NAME/pause`, `/resume`, `/end` | admin | `Nothing` → `StateChanged` |
 | `POST /v1/experiments/NAME/archive`, `/unarchive` | admin | `Nothing` → `Archived`: one that has ended |
 | `POST /v1/experiments/NAME/clone` | admin | `Clone`: a new one like it → `ExperimentCreated` |
@@ -27,15 +29,19 @@ Every `POST` and `DELETE` must be JSON, and must not come from a page of another
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
@@ -47,6 +53,7 @@ from comband.serve.access import Access
 from comband.serve.admission import Admission
 from comband.serve.audit import Actor
 from comband.serve.audit import before as entries_before
+from comband.serve.certificates import UnfinishedError
 from comband.serve.exporting import export
 from comband.serve.journal import NotRunningError
 from comband.serve.metrics import Latencies, metrics_text
@@ -232,6 +239,24 @@ class Api:
             )
         return _answer(found)
 
+    async def head(self, request: Request) -> Response:
+        """The hash of all that is recorded."""
+        return _answer(await self.service.readers.run(self.service.head, request.path_params["name"]))
+
+    async def certificate(self, request: Request) -> Response:
+        """The file that others check."""
+        name = request.path_params["name"]
+        self.service.experiments.find(name)
+        try:
+            path, clean_up = await self._exports.run(_certificate, self.service, name)
+        except UnfinishedError:
+            raise RefusedError(
+                409,
+                "The certificate reveals the secret seed, so it is made when nothing can come in any more: end the "
+                "experiment, and wait until the window of its last decisions is over.",
+            ) from None
+        return FileResponse(path, 200, _HEADERS, "application/zip", clean_up, filename=f"{name}-certificate.zip")
+
     async def change(self, request: Request) -> Response:
         """Pause, resume or end."""
         name, verb = request.path_params["name"], request.url.path.rsplit("/", 1)[1]
@@ -304,6 +329,18 @@ class Api:
         if found is None:
             raise HTTPException(404)
         return Response(found.data, 200, {**_HEADERS, **found.headers}, found.media)
+
+
+def _certificate(service: Service, name: str) -> tuple[str, BackgroundTask]:
+    """A certificate in a file, and a task that removes it."""
+    handle, path = tempfile.mkstemp(suffix=".zip")
+    os.close(handle)
+    try:
+        service.certificate(name, path)
+    except BaseException:
+        Path(path).unlink(missing_ok=True)
+        raise
+    return path, BackgroundTask(os.unlink, path)
 
 
 def _too_large(most: int) -> RefusedError:
@@ -438,6 +475,18 @@ ROUTES = (
         answers=wire.History,
         may=(404, 422),
         query=(_QUERY["since"],),
+    ),
+    Route(
+        "GET", f"{_ONE}/head", "read", Api.head, "The hash of all that is recorded", answers=wire.Head, may=(404, 422)
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/certificate",
+        "read",
+        Api.certificate,
+        "The file that others check, when all is over",
+        may=(404, 409, 422),
+        media="application/zip",
     ),
     Route("GET", f"{_ONE}/result", "read", Api.result, "The answer", answers=wire.Result, may=(404, 409)),
     *(

@@ -98,6 +98,9 @@ class _Calls:
     def clone(self, name: str, what: wire.Clone) -> Call[wire.ExperimentCreated]:
         return _call("POST", _of(name, "/clone"), wire.ExperimentCreated, what, again=False)
 
+    def certificate(self, name: str) -> Call[bytes]:
+        return Call("GET", _of(name, "/certificate"), bytes)
+
     def export(self, name: str, what: str) -> Call[bytes]:
         return Call("GET", _of(name, f"/export/{what}.parquet"), bytes)
 
@@ -210,6 +213,14 @@ class Client:
         """The answer."""
         return self._run(_call("GET", _of(name, "/result"), wire.Result))
 
+    def head(self, name: str) -> wire.Head:
+        """The hash of all that is recorded so far, to be published elsewhere."""
+        return self._run(_call("GET", _of(name, "/head"), wire.Head))
+
+    def certificate(self, name: str) -> bytes:
+        """The file that others check, when all is over; see docs/howto_check.md."""
+        return self._run(_CALLS.certificate(name))
+
     def history(self, name: str, *, since: int | None = None) -> wire.History:
         """How it went, or what has been added since the point after so many decisions."""
         return self._run(_CALLS.history(name, since))
@@ -251,10 +262,18 @@ class Client:
         return self._run(_CALLS.audit(name, before))
 
     def change_field(
-        self, name: str, *, add: str | None = None, withdraw: str | None = None, planned: bool = False
+        self,
+        name: str,
+        *,
+        add: str | None = None,
+        withdraw: str | None = None,
+        planned: bool = False,
+        digest: str | None = None,
     ) -> wire.FieldChanged:
         """A candidate joins, one is withdrawn, or both; see `comband.serve.wire.FieldChange`."""
-        return self._run(_CALLS.change_field(name, wire.FieldChange(add=add, withdraw=withdraw, planned=planned)))
+        return self._run(
+            _CALLS.change_field(name, wire.FieldChange(add=add, withdraw=withdraw, planned=planned, digest=digest))
+        )
 
     def export(self, name: str, what: str) -> bytes:
         """What is asked for, "rounds" or "candidates" as Parquet, for `comband evaluate`."""
@@ -350,6 +369,14 @@ class AsyncClient:
         """The answer."""
         return await self._run(_call("GET", _of(name, "/result"), wire.Result))
 
+    async def head(self, name: str) -> wire.Head:
+        """The hash of all that is recorded so far, to be published elsewhere."""
+        return await self._run(_call("GET", _of(name, "/head"), wire.Head))
+
+    async def certificate(self, name: str) -> bytes:
+        """The file that others check, when all is over; see docs/howto_check.md."""
+        return await self._run(_CALLS.certificate(name))
+
     async def history(self, name: str, *, since: int | None = None) -> wire.History:
         """How it went, or what has been added since the point after so many decisions."""
         return await self._run(_CALLS.history(name, since))
@@ -391,10 +418,18 @@ class AsyncClient:
         return await self._run(_CALLS.audit(name, before))
 
     async def change_field(
-        self, name: str, *, add: str | None = None, withdraw: str | None = None, planned: bool = False
+        self,
+        name: str,
+        *,
+        add: str | None = None,
+        withdraw: str | None = None,
+        planned: bool = False,
+        digest: str | None = None,
     ) -> wire.FieldChanged:
         """A candidate joins, one is withdrawn, or both; see `comband.serve.wire.FieldChange`."""
-        return await self._run(_CALLS.change_field(name, wire.FieldChange(add=add, withdraw=withdraw, planned=planned)))
+        return await self._run(
+            _CALLS.change_field(name, wire.FieldChange(add=add, withdraw=withdraw, planned=planned, digest=digest))
+        )
 
     async def export(self, name: str, what: str) -> bytes:
         """What is asked for, "rounds" or "candidates" as Parquet, for `comband evaluate`."""

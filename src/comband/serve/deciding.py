@@ -24,6 +24,7 @@ from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
 from comband.policies.reading import Reading, reading_of
 from comband.policies.requested import RequestedLists
+from comband.serve.chain import leaves_of
 from comband.serve.digests import digests_of, index_of, uniform
 from comband.serve.journal import Experiment, Journal, NewDecisions, Stored
 from comband.serve.requests import Reader, Requests, pack_bodies
@@ -194,6 +195,10 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
         if placements is not None:  # they were last already, in every list that states them
             placements = np.take_along_axis(placements, order[:, :, None], 1)
     lists.setflags(write=False)  # as explorers give them: one loop is compiled for both
+    leaves: list[bytes] = []
+    if experiment.spec.is_recorded:
+        looked_at = np.array([plan.winner]) if plan.explorer is None else plan.explorer.candidates
+        leaves = leaves_of(lists, propensities, np.asarray(tables)[:, looked_at], requests.keys(), requests.ids)
     begins, text = lists_text(lists, requests.edges[:, 1], requests.spans, requests.text)
     return NewDecisions(
         experiment.id,
@@ -204,6 +209,8 @@ def draw(asked: Sequence[Asked]) -> NewDecisions:
         text.tobytes(),
         begins.tolist(),
         propensities,
-        pack_bodies(sent, requests, lists, propensities, covered, placements),
+        pack_bodies(sent, requests, lists, propensities, covered, placements, leaves),
         placements,
+        b"".join(leaves),
+        [i for i, is_covered in enumerate(covered) if not is_covered],
     )

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import msgspec
+
+from comband.certify.spec import check_recorded
 from comband.page.problem import InputError
 from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
+from comband.policies.reading import reading_of
 from comband.policies.requested import RequestedLists
 from comband.serve import audit
 from comband.serve.deciding import Plan
@@ -18,7 +22,7 @@ from comband.serve.learning import new_learner
 from comband.serve.progress import Progress
 from comband.serve.requests import Reader, Requests, most_candidates, problem_of
 from comband.serve.tokens import Token, own_tokens
-from comband.serve.wire import Spec
+from comband.serve.wire import AUDITED, Spec
 
 Models = dict[str, Callable[[], PolicySet]]
 
@@ -94,6 +98,13 @@ class Experiments:
         """Nothing is left to do for one that has ended: it costs nothing any more."""
         self._unfinished.pop(running.experiment.id, None)
 
+    def settled(self, spec: Spec) -> Spec:
+        """With a chain where none was asked for or declined, if what it proves can be checked."""
+        if spec.audited is not msgspec.UNSET:
+            return spec
+        possible = not (reading_of(problem_of(spec)).natural or spec.metrics)
+        return msgspec.structs.replace(spec, audited=AUDITED if possible else None)
+
     def check(self, spec: Spec) -> None:
         """Refuse what the schema cannot see."""
         if len(set(spec.candidates)) < len(spec.candidates):
@@ -118,10 +129,10 @@ class Experiments:
                 f'them ("exploration": "adaptive") by the rewards of single ones ("feedback": "items"), got '
                 f"{quoted(spec.exploration)} and {quoted(spec.feedback)}."
             )
-        if spec.audited is not None:
+        if spec.digests is not None and len(spec.digests) != len(spec.candidates):
             raise InputError(
-                "the service keeps no record from which others could check a certificate: leave audited out, or let a "
-                "learner in Python decide."
+                f"digests must be one for each of the {len(spec.candidates)} candidates (null where there is none), "
+                f"got {len(spec.digests)}."
             )
         if spec.metrics:
             raise InputError(
@@ -133,6 +144,8 @@ class Experiments:
                 f"all candidates send their lists with each request: max_evaluated must be at least "
                 f"{most_candidates(spec)}, those that may join among them, got {spec.max_evaluated}."
             )
+        if spec.is_recorded:
+            check_recorded(spec, problem_of(spec))
         nothing = NOTHING if spec.fallback == NOTHING else None
         new_learner(spec, RequestedLists(spec.candidates, problem_of(spec), fallback=nothing), seed=0)
         if spec.models is not None:

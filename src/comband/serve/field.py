@@ -56,6 +56,12 @@ def names_of(spec: Spec, changes: Sequence[Change]) -> list[str]:
     return [*spec.candidates, *(one.what.add for one in changes if one.what.add is not None)]
 
 
+def digests_of(spec: Spec, changes: Sequence[Change]) -> dict[str, str | None]:
+    """By which each candidate's model is known again, where that was said."""
+    first = zip(spec.candidates, spec.digests or [None] * len(spec.candidates), strict=True)
+    return {**dict(first), **{one.what.add: one.what.digest for one in changes if one.what.add is not None}}
+
+
 def field_of(spec: Spec, changes: Sequence[Change]) -> list[str]:
     """Those that are in the field after these changes."""
     gone = {one.what.withdraw for one in changes}
@@ -98,6 +104,8 @@ def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
         )
     if spec.models is not None:
         raise InputError("the candidates of an experiment with models of the service are those of the models.")
+    if what.digest is not None and what.add is None:
+        raise InputError('a "digest" is that of a candidate to "add".')
     if what.add is not None:
         check_name(what.add)
         if what.add in names:

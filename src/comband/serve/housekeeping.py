@@ -1,7 +1,8 @@
 """What is removed from a store: experiments that were deleted, and by age decisions that brought nothing.
 
 Retention by age removes decisions that are settled, learnt from and without a reward above 0, with their requests and
-their zeros; those that brought something stay, for the learner looks at them again, and so do the first ones. The
+their zeros; those that brought something stay, for the learner looks at them again, and so do the first ones and the
+sample that a certificate holds. Of the others the hash stays, which the chain has (`comband.serve.chain`). The
 evidence stays whole: it is in the snapshots, plans and views. What can then no longer be recomputed is said with the
 experiment (`retention_text`): its state from the journal alone, and estimates over rounds of which only the rewarded
 ones are left, which would be wrong; so exports begin after them.
@@ -16,12 +17,16 @@ import threading
 from functools import partial
 
 import msgspec
+import numpy as np
 
+from comband.serve.certificates import is_audited
 from comband.serve.database import StoreError
 from comband.serve.digests import digests_of, index_of
 from comband.serve.journal import INSERT_RUN, STRIDE, Journal
 from comband.serve.progress import Progress
+from comband.serve.requests import unpack_body
 from comband.serve.schema import OF_EXPERIMENTS
+from comband.serve.wire import spec_of
 from comband.serve.writer import Writer
 
 LOOKED_BACK_ON = 4096  # decisions before a snapshot whose lists the learner may still ask for
@@ -137,6 +142,7 @@ def remove_old(journal: Journal, experiment: int, bound: int, before: int) -> in
     seed = _locked_seed(journal, experiment)
     if seed is None:
         return None
+    audited = _audited(journal, experiment)
     [(upto, removed)] = run("SELECT upto, removed FROM retained WHERE experiment = ?", [experiment])
     rows = run(
         "SELECT first, time, epoch, items, shown, requests, bodies FROM runs "
@@ -155,18 +161,23 @@ def remove_old(journal: Journal, experiment: int, bound: int, before: int) -> in
             keys,
         )
     }
-    kept, gone = [], []
+    kept, gone, leaves = [], [], []
     for first, time, epoch, items, shown, requests, bodies in rows:
         names, parts, lists = _texts(bytes(requests)), _bodies(bytes(bodies)), _lists(bytes(shown))
+        sample = is_audited(bytes.fromhex(seed), np.arange(first - base, first - base + len(names)), audited)
         for i, name in enumerate(names):
-            if first + i in paid or first + i < base + FIRST_KEPT:
+            if first + i in paid or first + i < base + FIRST_KEPT or sample[i]:
                 one = (bytes(items)[i : i + 1], msgspec.json.encode([lists[i]]), _pack([name]), _pack([parts[i]]))
                 kept.append((first + i, time, epoch, *one))
             else:
                 gone.append((first + i, name))
+                leaf = unpack_body(parts[i]).leaf
+                if leaf:
+                    leaves.append((experiment, first + i - base, leaf))
     _forget_requests(journal, seed, gone)
     journal.database.run_many("DELETE FROM rewards WHERE decision = ?", [(key,) for key, _ in gone])
     run("DELETE FROM runs WHERE first >= ? AND first < ?", keys)
+    journal.database.run_many("INSERT INTO leaves (experiment, decision, leaf) VALUES (?, ?, ?)", leaves)
     journal.database.run_many(INSERT_RUN, kept)
     run("UPDATE retained SET upto = ?, removed = ? WHERE experiment = ?", [end - base, removed + len(gone), experiment])
     return len(gone)
@@ -178,7 +189,8 @@ def retention_text(upto: int, removed: int) -> str:
         f"Of the first {upto:,} decisions {removed:,} are removed, which brought no reward and had been learnt from; "
         "what they say is in the evidence. What can no longer be recomputed: this evidence from the decisions "
         "themselves (snapshots hold it), and estimates over these decisions, which exports leave out. A request "
-        "from then that comes again is a new one."
+        "from then that comes again is a new one. A certificate holds these decisions by their hashes only, and "
+        "whether floors held: their lists and probabilities can no longer be looked up."
     )
 
 
@@ -188,6 +200,13 @@ def _locked_seed(journal: Journal, experiment: int, state: str | None = None) ->
     run(f"SELECT upto FROM retained c WHERE experiment = ?{journal.database.FOR_UPDATE}", [experiment])
     rows = run("SELECT seed, state FROM experiments WHERE id = ?", [experiment])
     return rows[0][0] if rows and state in (None, rows[0][1]) else None
+
+
+def _audited(journal: Journal, experiment: int) -> float:
+    """The share of decisions that a certificate must hold in full; 0 without a chain."""
+    [(spec,)] = journal.database.run("SELECT spec FROM experiments WHERE id = ?", [experiment])
+    found = spec_of(bytes(spec))
+    return float(found.audited) if found.is_recorded else 0.0  # type: ignore[arg-type]
 
 
 def _forget_requests(journal: Journal, seed: str, decisions: list[tuple[int, str]]) -> None:

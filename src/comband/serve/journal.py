@@ -22,6 +22,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from comband.page.problem import TOLERANCE, saved_order, usual_order
+from comband.serve.chain import INSERT_LINE, LEAF, Links, decisions_record
 from comband.serve.database import Database, Row, StoreError, outdated
 from comband.serve.schema import VERSIONS
 from comband.serve.wire import Spec, as_json, spec_of
@@ -85,6 +86,8 @@ class NewDecisions:
         What else is kept; see `comband.serve.requests`.
     placements:
         (n, m, m) of each shown item, the probability of each place; None where lists are in random order.
+    leaves, uncovered:
+        What the chain holds of each, and the positions of those without floors; empty where there is no chain.
     """
 
     experiment: int
@@ -97,6 +100,8 @@ class NewDecisions:
     propensities: NDArray[np.float64]
     bodies: Sequence[bytes]
     placements: NDArray[np.float64] | None = None
+    leaves: bytes = b""
+    uncovered: Sequence[int] = ()
 
     def some(self, chosen: Sequence[int]) -> NewDecisions:
         """Some of them."""
@@ -112,6 +117,8 @@ class NewDecisions:
             self.propensities[list(chosen)],
             [self.bodies[i] for i in chosen],
             None if self.placements is None else self.placements[list(chosen)],
+            b"".join(self.leaves[LEAF * i : LEAF * (i + 1)] for i in chosen),
+            [at for at, i in enumerate(chosen) if i in self.uncovered],
         )
 
     def runs(self, key: int, now: int) -> Iterator[tuple[Any, ...]]:
@@ -327,7 +334,8 @@ class Journal:
     def _decide(self, experiment: int, new: Sequence[NewDecisions]) -> list[Stored]:
         run = self.database.run
         mine = self.database.ask(
-            "SELECT c.next, c.clock, e.state FROM counters c JOIN experiments e ON e.id = c.experiment "
+            "SELECT c.next, c.clock, e.state, c.head, c.records FROM counters c "
+            "JOIN experiments e ON e.id = c.experiment "
             f"WHERE c.experiment = ?{self.database.FOR_UPDATE}",
             [experiment],
         )
@@ -335,7 +343,7 @@ class Journal:
             "SELECT decision FROM requests WHERE digest IN (*)", [index for one in new for index in one.index]
         )
         rows = mine()
-        next_, clock, state = rows[0] if rows else (0, 0, "deleted")
+        next_, clock, state, head, records = rows[0] if rows else (0, 0, "deleted", "", 0)
         now, number, made, stored = max(clock, self.wall()), next_, [], []
         requests = [request for one in new for request in one.requests]
         known = self._known(experiment, requests, of_requests())
@@ -361,7 +369,16 @@ class Journal:
                 stored.append(Stored(numbers, others))
         if number > next_:
             self._write(experiment * STRIDE + next_, made, now)
-            run("UPDATE counters SET next = ?, clock = ? WHERE experiment = ?", [number, now, experiment])
+            links = Links(experiment, head, records)
+            if head:
+                for one in made:
+                    if one.requests:
+                        links.add(decisions_record(one.epoch, one.leaves, one.uncovered))
+                self.database.run_many(INSERT_LINE, links.rows)
+            run(
+                "UPDATE counters SET next = ?, clock = ?, head = ?, records = ? WHERE experiment = ?",
+                [number, now, links.head, links.number, experiment],
+            )
             self._tally({(experiment, now // 60_000): Tally(decisions=number - next_)})
         return stored
 
@@ -455,8 +472,13 @@ class Journal:
 
     def rewards(self, experiment: int, first: int, last: int) -> list[tuple[int, int, float]]:
         """Number of the decision, place and value of the rewards that count, for decisions `first` … `last` − 1."""
+        with self.database.transaction(write=False):
+            return self.rewards_here(experiment, first, last)
+
+    def rewards_here(self, experiment: int, first: int, last: int) -> list[tuple[int, int, float]]:
+        """The same inside a transaction."""
         base = experiment * STRIDE
-        rows = self.database.read(
+        rows = self.database.run(
             "SELECT decision, place, value FROM rewards WHERE decision >= ? AND decision < ? AND counted = 1 "
             "ORDER BY decision, place",
             [base + first, base + last],

@@ -163,6 +163,8 @@ class Learners:
         self.largest_difference = max(self.largest_difference, *differences, 0.0)
         if (-1 if running.plan is None else running.plan.epoch) < learning.published - 1:
             self._experiments.take_plan(running)
+        if experiment.state == "ended" and not busy:
+            learning.end_chain()
         self._show(learning, told, busy)
         self._pauses.pop(experiment.id, None)
         now = time.monotonic()

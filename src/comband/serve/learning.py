@@ -35,6 +35,7 @@ from comband.page.storage import Part, State, Whole, check, pack, require, unpac
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
+from comband.serve.chain import Record
 from comband.serve.deciding import pack_plan, plan_state
 from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
@@ -116,6 +117,7 @@ def new_learner(spec: Spec, policies: RequestedLists, seed: int) -> AdaptiveComb
     """The learner of an experiment before its first decision; `InputError` where it promises what cannot be."""
     said = {name: getattr(spec, name) for name in SETTINGS if name in declared(AdaptiveComband.SPEC)}
     said["patience"] = None  # decisions wait in the journal; see `Learning._settled`
+    said["audited"] = None  # the journal keeps the record; see `comband.serve.chain`
     return AdaptiveComband(problem_of(spec), policies, **said, seed=seed)
 
 
@@ -143,6 +145,8 @@ class Learning:
         self.shares = np.zeros(len(self.learner.policies))
         self._weight = 0.0
         self.saved_at = self.position
+        self._ended = False  # whether the chain is
+        self._changed: list[Record] = []  # for the chain: candidates that came or left since the last plan
         self.differences: list[float] = []  # of plans that were published from those made here, where they differ
         self._publish(self.position)
 
@@ -179,8 +183,9 @@ class Learning:
         """Settle what has waited long enough, and learn from some of it; whether there may be more to do at once."""
         next_, front, clock = self._journal.counts(self.experiment.id)
         upto = self._settled_upto(front, next_, clock, ended)
+        m = self.experiment.spec.list_size
         if upto > front and not self._write(
-            lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence)
+            lambda _: self._progress.advance(self.experiment.id, upto, clock, self.fence, m)
         ):
             return True
         self.front = front = upto
@@ -210,6 +215,14 @@ class Learning:
     def winner(self) -> int | None:
         """Who is shown from now on."""
         return self.learner.result().index if self.learner.done else None
+
+    def end_chain(self) -> None:
+        """Say at the end of the chain what is known, once all is settled and learnt."""
+        next_, front, _ = self._journal.counts(self.experiment.id)
+        if self.experiment.spec.is_recorded and not self._ended and front >= next_ and self.position >= next_:
+            news = [*self._news(), *self._claimed(), {"kind": "end"}]
+            self._write(lambda _: self._progress.tell(self.experiment.id, news, self.fence))
+            self._ended = True
 
     # ---- settling ----------------------------------------------------------------------------------------------------
 
@@ -259,6 +272,7 @@ class Learning:
         for one in changes:
             whole = self.position % self.experiment.spec.period == 0
             if one.number == self.changes and one.after <= self.position and whole and not learner.done:
+                self._changed.append(self._change_record(one))
                 add, withdraw, planned = one.what.add, one.what.withdraw, one.what.planned
                 if add is not None and withdraw is not None:
                     learner.replace(withdraw, by=add, planned=planned)
@@ -301,12 +315,56 @@ class Learning:
         if learner.done and self.published <= len(learner.epochs):
             plans.append(pack_plan(None, self.winner, alive, self.changes))
         for plan in plans:
+            number, news = self.published, self._told_with(self.published) if self.experiment.spec.is_recorded else []
             there = self._write(
-                partial(_publish, self._progress, self.experiment.id, self.published, position, plan, self.fence)
+                partial(_publish, self._progress, self.experiment.id, number, position, plan, self.fence, news)
             )
+            self._changed = []
             if there != plan:
-                self._follow(self.published, there, plan)
+                self._follow(number, there, plan)
             self.published += 1
+
+    # ---- what the chain is told --------------------------------------------------------------------------------------
+
+    def _told_with(self, number: int) -> list[Record]:
+        """What the chain is to hold together with a plan."""
+        learner = self.learner
+        if number == len(learner.epochs):
+            shown = {"kind": "plan", "epoch": number, "winner": self.winner, "restart": False}
+            return [*self._changed, *self._news(), *self._claimed(), shown]
+        epoch = learner.epochs[number]
+        state, restart = epoch.state(), bool(number and learner.evidence.since == number)
+        named = {name: state[name] for name in ("leader", "explorer", "levels", "bound", "value_bound")}
+        plan = {"kind": "plan", "epoch": number, "restart": restart, "asked": np.unique(epoch.candidates), **named}
+        return [*self._changed, plan, *self._news()]
+
+    def _news(self) -> list[Record]:
+        """Who is out."""
+        return [
+            {"kind": "dropped", "candidate": one.index, "rounds": one.round} for one in self.learner.verdict.dropped
+        ]
+
+    def _claimed(self) -> list[Record]:
+        """What is certified, and what guards say."""
+        learner = self.learner
+        claim, warnings = learner.verdict.claim(), list(learner.result().warnings) if learner.rounds else []
+        return [
+            {"kind": "guards", "warnings": warnings},
+            {"kind": "claim", "leader": claim.leader, "epsilon": claim.epsilon, "rounds": learner.rounds},
+        ]
+
+    def _change_record(self, change: Change) -> Record:
+        """A change of the field that is about to be made."""
+        add, withdraw, names = change.what.add, change.what.withdraw, self.learner.policies.names
+        return {
+            "kind": "change",
+            "number": change.number,
+            "rounds": self.learner.rounds,
+            "arrivals": [] if add is None else [add],
+            "withdrawn": [] if withdraw is None else [names.index(withdraw)],
+            "planned": change.what.planned,
+            "digests": [] if add is None else [change.what.digest],
+        }
 
     def _follow(self, number: int, there: bytes, plan: bytes) -> None:
         """Go on with the plan that is there, which another process has published, in place of the one made here."""
@@ -382,6 +440,13 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def _publish(
-    progress: Progress, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int, _: Journal
+    progress: Progress,
+    experiment: int,
+    epoch: int,
+    made_after: int,
+    plan: bytes,
+    fence: int,
+    news: Sequence[Record],
+    _: Journal,
 ) -> bytes:
-    return progress.publish(experiment, epoch, made_after, plan, fence)
+    return progress.publish(experiment, epoch, made_after, plan, fence, news)

@@ -5,8 +5,9 @@ Whatever it writes carries the number of its lease, and is refused when another 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from comband.serve import chain
 from comband.serve.journal import BETWEEN, LIVE, STRIDE, Journal
 from comband.serve.thinning import thin_points
 
@@ -19,7 +20,7 @@ class Progress:
     """The learner's part of a journal; methods that write belong inside a transaction."""
 
     def __init__(self, journal: Journal) -> None:
-        self.database, self.wall = journal.database, journal.wall
+        self.database, self.wall, self._journal = journal.database, journal.wall, journal
 
     def times(self, experiment: int, first: int, last: int) -> list[tuple[int, int, int]]:
         """Number and time of decisions, and how many items they show."""
@@ -42,7 +43,7 @@ class Progress:
         )
         return {row[0] - base: int(row[1]) for row in rows}
 
-    def advance(self, experiment: int, front: int, clock: int, fence: int) -> bool:
+    def advance(self, experiment: int, front: int, clock: int, fence: int, list_size: int) -> bool:
         """Settle all decisions below `front`, which had waited long enough by `clock`; False, and nothing is settled,
         if the journal's clock was set back since then (`repair_clock`).
         """
@@ -52,11 +53,20 @@ class Progress:
         if clock > max(rows[0][0], self.wall()):
             return False
         run("UPDATE counters SET clock = ? WHERE experiment = ? AND clock < ?", [clock, experiment, clock])
-        run("UPDATE fronts SET front = ? WHERE experiment = ? AND front < ?", [front, experiment, front])
+        # The counters before the front, as where decisions and rewards are written together.
+        [(before,)] = run(f"SELECT front FROM fronts c WHERE experiment = ?{self.database.FOR_UPDATE}", [experiment])
+        if before < front:
+            run("UPDATE fronts SET front = ? WHERE experiment = ?", [front, experiment])
+            rewards = self._journal.rewards_here(experiment, before, front)  # no reward comes in between
+            chain.settle(self.database, experiment, rewards, before, front, list_size)
         return True
 
-    def publish(self, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int) -> bytes:
-        """Make a plan known, once: the plan of this epoch, which is the one that was published first."""
+    def publish(
+        self, experiment: int, epoch: int, made_after: int, plan: bytes, fence: int, news: Iterable[chain.Record]
+    ) -> bytes:
+        """Make a plan known, once, and what the chain is to hold of it and before it: the plan of this epoch, which is
+        the one that was published first.
+        """
         self._check_fence(experiment, fence)
         rows = self.database.run("SELECT plan FROM plans WHERE experiment = ? AND epoch = ?", [experiment, epoch])
         if rows:
@@ -65,8 +75,14 @@ class Progress:
             "INSERT INTO plans (experiment, epoch, made_after, time, plan) VALUES (?, ?, ?, ?, ?)",
             [experiment, epoch, made_after, self.wall(), plan],
         )
+        chain.tell(self.database, experiment, news)
         self.database.notify()
         return plan
+
+    def tell(self, experiment: int, news: Iterable[chain.Record], fence: int) -> None:
+        """What the chain is to hold, but for what stands there already."""
+        self._check_fence(experiment, fence)
+        chain.tell(self.database, experiment, news)
 
     def snapshot(self, experiment: int, position: int, state: bytes, fence: int) -> None:
         """Keep the learner's state after `position` decisions, and the one before."""
@@ -141,7 +157,9 @@ class Progress:
         rows = self.database.read(
             "SELECT e.id FROM experiments e JOIN counters c ON c.experiment = e.id "
             "JOIN fronts f ON f.experiment = e.id JOIN views v ON v.experiment = e.id "
-            "WHERE e.state = 'ended' AND f.front >= c.next AND v.position >= c.next"
+            "WHERE e.state = 'ended' AND f.front >= c.next AND v.position >= c.next AND (c.head = '' OR EXISTS "
+            "(SELECT 1 FROM chain h WHERE h.experiment = e.id AND h.kind = 'end' "
+            "AND h.kind NOT IN ('decisions', 'rounds')))"
             f"{'' if experiment is None else ' AND e.id = ?'}",
             [] if experiment is None else [experiment],
         )

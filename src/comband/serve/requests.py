@@ -107,6 +107,11 @@ class Requests:
             self.text[begin:end],
         )
 
+    def keys(self) -> list[bytes]:
+        """What numbers stand for in each, as JSON."""
+        text = self.text.tobytes()
+        return [text[begin:end] for begin, end in pairwise(self.edges[:, 2].tolist())]
+
     def print(self, i: int, *, given: bool = True) -> bytes:
         """By which a request of which not all lists are kept is known to be the same when it comes again; earlier
         versions left out who had answered where all had.
@@ -390,6 +395,7 @@ class Body(msgspec.Struct, array_like=True):
     width: int  # bytes for the number of a key
     table: bytes  # (G, m)
     placements: bytes = b""  # (m, m) float64, of each shown item in each place; empty: in random order
+    leaf: bytes = b""  # what the chain holds of it, if there is one
 
     def all_keys(self) -> list[str | int]:
         """What the numbers stand for."""
@@ -426,6 +432,7 @@ def pack_bodies(
     propensities: NDArray[np.float64],
     covered: Sequence[bool],
     placements: NDArray[np.float64] | None = None,
+    leaves: Sequence[bytes] = (),
 ) -> list[bytes]:
     """What is kept of each decision, with shown (n, m), propensities (n, m) and, if they are stated, those of all
     places (n, m, m): of the requests that were sent, those lists that the plan looked at.
@@ -446,7 +453,8 @@ def pack_bodies(
         mine = (lists[4 * m * i : 4 * m * (i + 1)], weights[8 * m * i : 8 * m * (i + 1)])
         print_ = b"" if requests is sent else sent.print(i)
         where = of_places[square * i : square * (i + 1)]
-        bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table, where)))
+        leaf = leaves[i] if leaves else b""
+        bodies.append(_pack(Body(print_, *mine, covered[i], text[begin:end], numbers, width, table, where, leaf)))
     return bodies
 
 

@@ -70,9 +70,22 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE leases (
             experiment INTEGER PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL, expires BIGINT NOT NULL)""",
     ),
+    (
+        # The hash chain of each experiment (`comband.serve.chain`), its head ('' without a chain) and how many records
+        # it has; and leaves of decisions that were removed by age, by the number of each.
+        """ALTER TABLE counters ADD COLUMN head TEXT NOT NULL DEFAULT ''""",
+        """ALTER TABLE counters ADD COLUMN records BIGINT NOT NULL DEFAULT 0""",
+        """CREATE TABLE chain (
+            experiment INTEGER NOT NULL, number BIGINT NOT NULL, kind TEXT NOT NULL, line {bytes} NOT NULL,
+            PRIMARY KEY (experiment, number)) {sorted}""",
+        """CREATE INDEX told ON chain (experiment, number) WHERE kind NOT IN ('decisions', 'rounds')""",
+        """CREATE TABLE leaves (
+            experiment INTEGER NOT NULL, decision BIGINT NOT NULL, leaf {bytes} NOT NULL,
+            PRIMARY KEY (experiment, decision)) {sorted}""",
+    ),
 )
-OLDEST = 1  # the earliest version that can use these tables
+OLDEST = 2  # the earliest version that can use these tables
 OF_EXPERIMENTS = (  # which have a row, or some, for each
     *("counters", "fronts", "retained", "field_changes", "plans", "snapshots"),
-    *("views", "points", "minutes", "failures", "leases"),
+    *("views", "points", "minutes", "failures", "leases", "chain", "leaves"),
 )

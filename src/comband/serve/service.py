@@ -22,13 +22,14 @@ from msgspec.structs import replace
 
 from comband.page.problem import InputError
 from comband.policies.policy_set import PolicySet
-from comband.serve import audit
+from comband.serve import audit, chain
 from comband.serve.audit import PROCESS, Actor
 from comband.serve.bounds import Bounds
+from comband.serve.certificates import NO_CHAIN, first_record, write_certificate
 from comband.serve.deciding import Asked, Made, Plan
 from comband.serve.digests import number_of, tickets_of
 from comband.serve.experiments import Experiments, Models, Running
-from comband.serve.field import Change, record_change
+from comband.serve.field import Change, changes_of, digests_of, record_change
 from comband.serve.housekeeping import Housekeeping
 from comband.serve.journal import (
     ENVIRONMENT,
@@ -55,6 +56,7 @@ from comband.serve.wire import (
     DecisionRequest,
     FieldChange,
     FieldChanged,
+    Head,
     RawDecision,
     RawDecisions,
     RefusedRequest,
@@ -183,11 +185,16 @@ class Service:
 
     async def create(self, spec: Spec, *, by: Actor = PROCESS, like: str | None = None) -> Experiment:
         """A new experiment, maybe `like` another one; `TakenError` if its name is taken."""
+        spec = self.experiments.settled(spec)
         self.experiments.check(spec)
         seed = secrets.token_hex(32) if spec.seed is None else f"{spec.seed:064x}"
 
+        declared = first_record(spec, seed) if spec.is_recorded else None
+
         def write(journal: Journal) -> Experiment:
             made = journal.create(spec, seed)
+            if declared is not None:
+                chain.begin(journal.database, made.id, declared)
             detail = {"spec": spec} if like is None else {"like": like, "spec": spec}
             audit.record(journal, by, "created", experiment=made.id, name=made.name, detail=detail)
             return made
@@ -253,7 +260,11 @@ class Service:
         spec = running.experiment.spec
         field = await self.readers.run(self.experiments.take_changes, running)
         note = spec.note if what.note is None else what.note
-        return await self.create(replace(spec, name=what.name, candidates=field, note=note), by=by, like=name)
+        changes = await self.readers.run(changes_of, self.journal, running.experiment.id)
+        known = digests_of(spec, changes)
+        digests = [known[one] for one in field] if any(known.values()) else None
+        new = replace(spec, name=what.name, candidates=field, note=note, digests=digests)
+        return await self.create(new, by=by, like=name)
 
     async def change_field(self, name: str, what: FieldChange, *, by: Actor = PROCESS) -> FieldChanged:
         """A candidate joins, another leaves; waits until decisions are made by it, for a while."""
@@ -278,6 +289,18 @@ class Service:
                 raise FieldClosedError(running.reader.names[plan.winner])
             await asyncio.sleep(0.02)
         return FieldChanged(change=made.number, candidates=field, applied=False)
+
+    def head(self, name: str) -> Head:
+        """The hash of all that is recorded so far; `InputError` where no chain is kept."""
+        running = self.experiments.find(name)
+        head, records, decisions, ended = chain.head_of(self.database, running.experiment.id)
+        if not head:
+            raise InputError(NO_CHAIN)
+        return Head(name, head, records, decisions, ended)
+
+    def certificate(self, name: str, path: str) -> None:
+        """Write the bundle that others check; `UnfinishedError` while anything is open."""
+        write_certificate(path, self.journal, self.experiments.find(name).experiment)
 
     def _wake(self) -> None:
         if self.learners is not None:

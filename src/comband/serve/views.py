@@ -12,7 +12,7 @@ from comband.certify.claims import INTERVALS
 from comband.page.declaring import shown
 from comband.page.text import rough, visible
 from comband.serve.learning import Learning
-from comband.serve.wire import SETTINGS, DeclaredSetting, Spec
+from comband.serve.wire import AUDITED, SETTINGS, DeclaredSetting, Spec
 from comband.statistics import order_guard, place_guard
 from comband.statistics.results import Comparison, Dropped, Selection
 from comband.statistics.verdicts import CANNOT_TELL, DECIDED, NOT_VALID, Verdict
@@ -34,6 +34,7 @@ _OWN = {  # what the service adds to what learners take
     "fallback": "What counts where a candidate does not answer.",
     "models": "Policies that the service itself asks.",
     "block": "Decisions enter the evidence in blocks of so many.",
+    "digests": "By which the candidates' models are known again.",
     "tickets": "Whether rewards must name decisions by their tickets.",
 }
 
@@ -41,6 +42,7 @@ _OWN = {  # what the service adds to what learners take
 def declared_rows(spec: Spec) -> list[DeclaredSetting]:
     """What was declared, in words."""
     defaults = {one.name: one.default for one in msgspec.structs.fields(Spec)}
+    defaults["audited"] = AUDITED
     texts = {name: (one.setting.says, one.setting.unit) for name, one in SETTINGS.items()}
     rows = []
     for name, (text, unit) in {**{name: (text, "") for name, text in _OWN.items()}, **texts}.items():

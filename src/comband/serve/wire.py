@@ -11,6 +11,7 @@ from comband.certify import spec as certifying
 from comband.page import problem as page
 from comband.page.declaring import Declared, declared
 
+AUDITED = 0.01  # of the decisions, where nothing else is said
 MAX_CANDIDATES = 1000
 MAX_LIST = 100
 MAX_TABLES = 20  # of one setting
@@ -120,6 +121,36 @@ class Spec(_Declared, frozen=True, forbid_unknown_fields=True, kw_only=True):  #
         ),
     ] = False
     note: Annotated[str, Meta(max_length=2000)] = ""
+    audited: (
+        Annotated[
+            float,
+            Meta(
+                gt=0,
+                le=1,
+                description="Of which share of all decisions, besides those with rewards, the candidates' lists are in "
+                "the certificate that others can check; null: no chain is kept. If left out 0.01, or null where no "
+                'certificate can be checked yet ("order": "natural").',
+            ),
+        ]
+        | msgspec.UnsetType
+        | None
+    ) = msgspec.UNSET
+    digests: (
+        Annotated[
+            list[Annotated[str, Meta(max_length=200)] | None],
+            Meta(
+                max_length=MAX_CANDIDATES,
+                description="Of each candidate, in their order, by which its model is known again: the hash of its "
+                "file, a commit. They stand in the certificate.",
+            ),
+        ]
+        | None
+    ) = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a hash chain is kept, of which a certificate is made."""
+        return isinstance(self.audited, (int, float))
 
 
 Lists = dict[str, ListOfKeys] | Annotated[list[ListOfKeys | None], Meta(max_length=MAX_CANDIDATES)]
@@ -211,6 +242,21 @@ class FieldChange(Struct, forbid_unknown_fields=True, kw_only=True):
     add: CandidateName | None = None
     withdraw: CandidateName | None = None
     planned: bool = False
+    digest: Annotated[str, Meta(max_length=200, description="By which the new one's model is known again.")] | None = (
+        None
+    )
+
+
+class Head(Struct):
+    """The hash of all that is recorded of an experiment so far, to be published elsewhere; how many records and
+    decisions there are, and whether more can come.
+    """
+
+    name: str
+    head: str
+    records: int
+    decisions: int
+    ended: bool
 
 
 class Clone(Struct, forbid_unknown_fields=True, kw_only=True):

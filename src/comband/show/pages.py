@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation
+from comband.evaluation import PAIRED, EvaluatedCandidate, Evaluation, LogEvaluation, Segmented
 from comband.evaluation.ips import APPROXIMATE
 from comband.page.problem import Problem
 from comband.page.text import visible
@@ -94,6 +94,11 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
     body += _comparison(comparison, verdict, comparable=comparable)
     body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, verdict, comparable=comparable)]
     body += _beside_table([one.name for one in result.candidates], result.lifts, result.guarded)
+    data = {"comparison": _drawn(comparison, verdict)}
+    if result.segmented is not None:
+        body += _segments(result, result.segmented)
+        forest = result.segmented.forest(result)
+        data |= {} if forest is None else {"forest": forest}
     if result.usual is not None:
         body += ["<h2>The usual estimates</h2>", _usual_table(result), f'<p class="soft">They are {APPROXIMATE}.</p>']
     how = [
@@ -103,7 +108,7 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
         *answer.explained,
     ]
     body += _explained(how)
-    return page(f"comband: {source}", body, {"comparison": _drawn(comparison, verdict)})
+    return page(f"comband: {source}", body, data)
 
 
 def _said(verdict: Verdict) -> list[str]:
@@ -357,6 +362,18 @@ def _beside_table(names: Sequence[str], lifts: Sequence[Lift], guarded: Sequence
         f'<p class="soft">How much more per round than with production, with intervals.{what}</p>',
         _table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True),
     ]
+
+
+def _segments(result: Evaluation, found: Segmented) -> list[str]:
+    """Who is named in each segment and in all, and one lift by segment."""
+    columns, rows = found.table(result)
+    body = ["<h2>By segment</h2>"]
+    body += [f"<p>{_text(one.text[:1].upper() + one.text[1:])}.</p>" for one in found.claims(result)]
+    body.append(_table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True))
+    compared = found.compared(result)
+    if compared is not None:
+        body += [f"<h2>Lift of {_text(compared)} by segment</h2>", chart("forest", of="forest")]
+    return body
 
 
 def _usual_table(result: Evaluation) -> str:

@@ -223,6 +223,11 @@ class Lift:
     delta: float
     relative: tuple[float, float] | None = None
 
+    @property
+    def ends(self) -> str:
+        """The interval, as text."""
+        return _between(self.low, self.high)
+
     def __str__(self) -> str:
         ends = f"{self.low:.3g} to {self.high:.3g}".replace("-", "−")
         share = ""

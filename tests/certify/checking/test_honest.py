@@ -184,3 +184,20 @@ def test_a_thousand_honest_certificates_are_verified() -> None:
     n, found = refusals(range(100, 102))
     assert found == []
     assert n >= 1000
+
+
+def test_digests_of_candidates_stand_in_the_first_record(tmp_path: Path) -> None:
+    problem = cb.Problem(n_actions=4, list_size=1, sparsity=1)
+
+    class Ranker(cb.ConstantPolicy):
+        digest = "9f2c"
+
+    policies = cb.PolicySet([Ranker([0], problem), cb.ConstantPolicy([1], problem)], names=["new", "live"])
+    learner = cb.AdaptiveComband(problem, policies, epsilon=0.5, audited=0.5, seed=1, open_field=True)
+    decisions = learner.ask(np.zeros((200, 1)))
+    learner.tell(decisions, (decisions.lists == 0) * 0.5)
+    learner.add(Ranker([2], problem), name="newer")
+    learner.certificate(tmp_path / "certificate.zip")
+    found = verify(str(tmp_path / "certificate.zip"), [learner.head])
+    assert found.verified, found.reason
+    assert "digests of 2 candidates stand in the chain: new is 9f2c; newer is 9f2c" in found.checked

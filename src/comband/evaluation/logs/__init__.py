@@ -7,6 +7,7 @@ from comband.evaluation.logs.judgements import JudgedScores, judged_scores
 from comband.evaluation.logs.predictions import read_predictions
 from comband.evaluation.logs.reading import LogReading, read_log
 from comband.evaluation.logs.registry import register
+from comband.evaluation.logs.segments import read_segments
 from comband.evaluation.logs.sequential import sequential_propensities
 from comband.evaluation.logs.ubi import ubi_format
 from comband.evaluation.logs.writing import write_candidates, write_rounds
@@ -23,6 +24,7 @@ __all__ = [
     "read_candidates",
     "read_log",
     "read_predictions",
+    "read_segments",
     "register",
     "sequential_propensities",
     "ubi_format",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from comband.evaluation.logs.candidates import CandidateLists, read_candidates
+from comband.evaluation.logs.candidates import CandidateLists, need_contexts, read_candidates
 from comband.evaluation.logs.checks import EMPTY, check_rounds, known_contexts, new_ids
 from comband.evaluation.logs.columns import list_columns
 from comband.evaluation.logs.faults import Faults, LogError, check_on_error
@@ -28,6 +28,7 @@ from comband.page.contexts import context_digests
 from comband.page.metrics import Metric, check_metrics
 from comband.page.problem import InputError, Problem, check_number, check_places
 from comband.page.rounds import Decisions, Events, Rounds, all_covered, no_arms
+from comband.page.segments import Segments
 from comband.page.totals import TotalRounds
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
@@ -42,6 +43,17 @@ class FurtherEvents:
 
     metric: Metric
     events: Events
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoggedSegments:
+    """To which segment each context belongs (N,), by its position in the candidates' table, and how many rounds it has
+    (N,).
+    """
+
+    segments: Segments
+    codes: NDArray[np.int64]
+    rounds: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,6 +88,8 @@ class LogReading:
         At which level rounds were sampled by their ids (`comband.evaluation.logs.sampling`); None where they have none.
     metrics:
         What it says of further metrics, if they were asked for.
+    segments:
+        The segments of its contexts, if they were declared.
     problem:
         The setting, as far as the files tell it.
     faults:
@@ -109,6 +123,7 @@ class LogReading:
     rounds: Rounds | None = None
     level: int | None = None
     metrics: tuple[FurtherEvents, ...] = ()
+    segments: LoggedSegments | None = None
 
 
 def read_log(
@@ -123,6 +138,7 @@ def read_log(
     law: str | os.PathLike[str] | None = None,
     rounds: bool = False,
     metrics: Sequence[Metric] = (),
+    segments: Segments | None = None,
     on_error: str = "refuse",
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
@@ -160,6 +176,8 @@ def read_log(
     metrics:
         Further values of shown items, whose columns have the metrics' names and the form of the rewards' (a list, or
         purchases_0, purchases_1, …; in a log with one row per item, one column). The log is read once more for each.
+    segments:
+        Kinds of visitors, by the contexts' keys.
     on_error:
         "refuse" a log with faulty rows, after reading and counting all, or "skip" them.
     progress:
@@ -215,7 +233,10 @@ def read_log(
         gather = TotalGather(candidates, sparsity, faults, path=str(table.path))
         known = None if law is None else load_law(law, gather.policies, gather.problem)
     else:
-        gather, known = Gather(candidates, kind, most, faults, places=reading, keep=rounds), None
+        gather = Gather(
+            candidates, kind, most, faults, places=reading, keep=rounds, count_contexts=segments is not None
+        )
+        known = None
     for batch in kind.batches(table, candidates.list_size, context, faults):
         gather.take(batch)
         if progress is not None and len(batch):
@@ -226,14 +247,20 @@ def read_log(
         raise LogError(f"{table.path} holds no usable round{skipped}.")
     further = check_metrics("metrics", metrics)
     if not isinstance(gather, Gather):
-        if further:
-            raise InputError("metrics are values of shown items, and a log of totals tells none: leave metrics out.")
+        if further or segments is not None:
+            raise InputError(
+                "metrics and segments are for rewards of shown items, and a log of totals has none: leave them out."
+            )
         return _of_totals(gather, kind, faults, known)
     result = gather.result()
     if further and faults.total:
         raise LogError(
             f"{table.path} has faulty rows, and a metric is known of all rounds only: mend them, or leave metrics out."
         )
+    if segments is not None:
+        need_contexts(candidates, "segments")
+        codes = segments.codes([candidates.contexts[i] for i in range(candidates.n_contexts)])
+        result = replace(result, segments=LoggedSegments(segments, codes, gather.of_contexts))
     return replace(
         result, metrics=tuple(_read_metric(one, candidates, kind, most, table, context, reading) for one in further)
     )
@@ -308,7 +335,8 @@ class Gather:
     """Collects what is kept of each batch; `first` rounds came before, in other files, with the `ids` seen there.
 
     Rounds with ids are sampled at this `level`, or at that of their number if it is None
-    (`comband.evaluation.logs.sampling`). With `keep`, whole rounds are kept too, all of them.
+    (`comband.evaluation.logs.sampling`). With `keep`, whole rounds are kept too, all of them; with
+    `count_contexts` it is counted how many each context has.
     """
 
     def __init__(
@@ -323,6 +351,7 @@ class Gather:
         ids: IdMemory | None = None,
         places: Any = None,
         keep: bool = False,
+        count_contexts: bool = False,
     ) -> None:
         if candidates.sizes is not None and kind.positional:
             raise LogError(
@@ -341,6 +370,7 @@ class Gather:
         # items that none of them can show are one more, K.
         self._stride = self._n_actions = max(candidates.items.size, candidates.list_size)
         self.n_rounds = 0
+        self.of_contexts = np.zeros(candidates.n_contexts if count_contexts else 0, dtype=np.int64)
         self.smallest = np.inf
         self._events: list[tuple[NDArray[np.int64], ...]] = []
         self._rewards: list[tuple[NDArray[np.float64], ...]] = []
@@ -403,6 +433,8 @@ class Gather:
         kept = self._chosen(ids, len(rows))
         self._sample.append((rows[kept], places[kept], codes[kept], propensities[kept], rewards[kept], known[kept]))
         self.n_rounds += len(rows)
+        if len(self.of_contexts):
+            np.add.at(self.of_contexts, places % len(self.of_contexts), 1)
 
     def _codes(self, batch: RawRounds) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
         """Items, rewards and propensities, and the lengths of lists where these differ: in a place j that a round does

@@ -334,6 +334,7 @@
       tiles("declared", declared(rows, created));
     }
     put("removed", status.removed_note);
+    if ($("checking").open) await showHead(name);
     if (!shown.has("trail") || shown.get("trail of") !== `${state} ${status.archived} ${gone(status)}`) {
       const { changes } = await ask(`/v1/audit?experiment=${encodeURIComponent(name)}`);
       if (current() !== name) return;
@@ -356,6 +357,29 @@
     if (points.time.length) for (const kind of ["field", "certificate", "lost"]) show(kind, points);
     if (minutes.time.length) for (const kind of ["rates", "delays"]) show(kind, minutes);
     document.documentElement.dataset.shown = status.name;
+  }
+
+  async function showHead(name) {
+    try {
+      const { head, records, decisions, ended } = await ask(`${base(name)}/head`);
+      put("head", `Head ${head}, of ${number(records)} records and ${number(decisions)} decisions. Publish it: nothing up to here can ` +
+        `be changed without notice. ${ended ? "Nothing more comes in." : "The certificate is made when the experiment has ended and no window is open."}`);
+      $("certify").hidden = !ended;
+    } catch (error) {
+      put("head", error.message);
+      $("certify").hidden = true;
+    }
+  }
+
+  async function certify() {
+    const name = current(), headers = token ? { authorization: `Bearer ${token}` } : {};
+    const response = await fetch(`${base(name)}/certificate`, { headers, cache: "no-store" });
+    if (!response.ok) return refuse(new Refused(response.status, (await response.json()).detail));
+    const link = made("a", ""), address = URL.createObjectURL(await response.blob());
+    link.href = address;
+    link.download = `${name}-certificate.zip`;
+    link.click();
+    URL.revokeObjectURL(address);
   }
 
   function addresses(name) {
@@ -399,6 +423,8 @@
     state === "paused" ? change("resume", "running") : change("pause", "paused"));
   $("archive").addEventListener("click", () => change(archived ? "unarchive" : "archive", null));
   $("end").addEventListener("click", () => sure(true));
+  $("checking").addEventListener("toggle", () => $("checking").open && current() && showHead(current()));
+  $("certify").addEventListener("click", () => certify().catch(refuse));
   $("keep").addEventListener("click", () => sure(false));
   $("sure").addEventListener("click", () => change("end", "ended"));
 

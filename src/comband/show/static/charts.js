@@ -124,6 +124,23 @@ const combandCharts = (() => {
     };
   }
 
+  function forest({ name, rows: told }, narrow) {
+    const shown = told.slice(0, MOST + 1).map((one) => ({ ...one, dropped: one === told[0] ? 0 : null }));
+    const words = (one) =>
+      `<b>${shorten(one.name, 60)}</b><br>${number(one.difference)} more than production` +
+      `<br>between ${number(one.low)} and ${number(one.high)}`;
+    return {
+      traces: [...segments(shown, (one) => [one.low, one.high]), dots(shown, (one) => one.difference, words)],
+      layout: layout(narrow, {
+        height: height(shown.length), yaxis: rows(shown.map((one) => one.name), narrow),
+        xaxis: axis({ title: titled(narrow ? "rewards per round more"
+          : `rewards per round that ${shorten(name, 40)} collects more than production`), nticks: narrow ? 5 : 9, tickangle: 0 }),
+        shapes: [upright(0, COLOUR.soft, "solid")],
+      }),
+      aria: "Lift by segment with intervals",
+    };
+  }
+
   // Histories are columns: rounds, or time where they have it.
   const across = (history) => (history.time ? history.time.map((t) => new Date(t * 1000)) : history.rounds);
   const along = (history, narrow) => history.time
@@ -224,7 +241,7 @@ const combandCharts = (() => {
     };
   }
 
-  const KINDS = { differences, values, field, certificate, forecast, needed };
+  const KINDS = { differences, values, forest, field, certificate, forecast, needed };
 
   function draw(kind, element, data, width) {
     drawn.set(element, [kind, data]);
