@@ -545,12 +545,31 @@ class Evaluation(Tabular):
 class Segment:
     """One kind of visitors.
 
+    name:
+        What it is called.
     evaluation:
         Of its rounds alone, at its part of δ.
     share:
         Of all rounds.
     everywhere:
         By how much the one that is named for all segments can be exceeded here at most.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> sides = cb.Segments(["north", "south"], lambda X: np.where(X[:, 0] > 0, "north", "south"))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125, segments=sides)
+    >>> north, south = answer.segmented.segments
+    >>> north.name, north.share + south.share, north.evaluation.delta
+    ('north', 1.0, 0.025)
+    >>> north.everywhere <= answer.segmented.epsilon
+    True
     """
 
     name: str
@@ -588,6 +607,23 @@ class Segmented:
         Of all segments together.
     target, declared:
         Where it was asked for, the segments that are declared with the one named in each, by e-BH.
+    segments:
+        Each by itself.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> sides = cb.Segments(["north", "south"], lambda X: np.where(X[:, 0] > 0, "north", "south"))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125, segments=sides)
+    >>> found = answer.segmented
+    >>> found.epsilon == max(segment.everywhere for segment in found.segments)
+    True
     """
 
     segments: tuple[Segment, ...]
