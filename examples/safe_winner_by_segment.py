@@ -33,6 +33,7 @@ print(answer.verdict)
 print(answer.best)
 for row in answer.guarded:
     print(row, row.interval)
+assert answer.segmented is not None  # for segments were declared
 for segment in answer.segmented.segments:
     print(f"{segment.name}, {segment.share:.0%} of rounds: {segment.evaluation.verdict.title}")
 for claim in answer.claims:
