@@ -253,7 +253,7 @@ class CertifyingLearner(Selector):
     def _recording(self) -> Recording:
         if self._all.recording is None:
             raise InputError(
-                "no record was kept from which others could check the certificate: make the learner with "
+                "this learner keeps no record that others could check: make it with "
                 "audited=0.01, say, the share of rounds of which all candidates' lists are kept."
             )
         return self._all.recording
@@ -323,8 +323,9 @@ class CertifyingLearner(Selector):
         check_flag("planned", planned)
         if not (planned or self.spec.open_field):
             raise InputError(
-                "a change that may depend on the data must be paid for from the start: make the learner with "
-                "open_field=True, or say planned=True if who comes and goes, and when, was settled without looking."
+                "a candidate that comes or goes because of what was seen costs a part of delta, which is set aside "
+                "from the start: make the learner with open_field=True; or say planned=True, if the change was fixed "
+                "without looking at the data."
             )
         if self.spec.metrics:
             raise InputError(

@@ -41,7 +41,7 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
                 writer = pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
         if writer is None:
-            raise RefusedError(409, "No decision is settled yet: there is nothing to export.")
+            raise RefusedError(409, "No decision is complete yet: there is nothing to export.")
         writer.close()
     except BaseException:
         Path(path).unlink(missing_ok=True)
