@@ -199,4 +199,5 @@ def test_a_log_says_what_the_learner_says(stated: dict[str, Any], options: dict[
     rounds = sum(made[1:], made[0])
     found = cb.evaluate(rounds, policies, max_reward=1, places=stated.get("places"))
     values = {one.index: one.value for one in found.candidates}
-    np.testing.assert_allclose([values[i] for i in left], learner.evidence.values.means[left], rtol=1e-9)
+    mine: Any = learner.evidence.values.means
+    np.testing.assert_allclose([values[int(i)] for i in left], mine[left], rtol=1e-9)
