@@ -281,7 +281,7 @@ class Journal:
             "WHERE id > ? AND environment = ? AND state <> 'deleted' ORDER BY id",
             [after, self.environment],
         )
-        return [Experiment(row[0], row[1], _saved(bytes(row[2])), *row[3:]) for row in rows]
+        return [Experiment(row[0], row[1], saved_spec(bytes(row[2])), *row[3:]) for row in rows]
 
     def live_states(self) -> dict[int, State]:
         """The states of those that have not ended."""
@@ -555,7 +555,7 @@ _AFTER: dict[str, tuple[State, ...]] = {
 }
 
 
-def _saved(spec: bytes) -> Spec:
+def saved_spec(spec: bytes) -> Spec:
     """What an experiment was made with."""
     made = spec_of(spec)
     return structs.replace(made, order=saved_order(made.places, made.order))
