@@ -216,6 +216,34 @@ def test_every_list_comes_exactly_as_often_as_its_places_say(
             assert np.ptp(np.flatnonzero(row)) <= 1
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 10**6), st.floats(0.5, 4.0), st.booleans())
+def test_stated_places_are_those_of_draws_whatever_the_floors(
+    K: int, S: int, seed: int, floor: float, flat: bool
+) -> None:
+    """With floors that cannot be kept, too. An item has a place for u in an interval, or two beside one for each own
+    list: by n points in the middle of equal parts its length is known up to 1/n for each.
+    """
+    lists, attention, smallest, factors, own, _ = setting(K, S, seed, floor / 0.85, flat=flat)
+    n = 2048
+    u = np.column_stack([(np.arange(n) + 0.5) / n, np.full(n, 0.5)])
+    many = np.ascontiguousarray(np.broadcast_to(lists[0], (n, *lists[0].shape)))
+    shown, placements, covered, of_all = drawn(many, attention, smallest, factors, K, u=u, own=own)
+    m, often = len(factors), np.zeros((K, len(factors)))
+    for j in range(m):
+        np.add.at(often, (shown[:, j], j), 1 / n)
+    for j in range(m):
+        np.testing.assert_allclose(placements[:, j], often[shown[:, j]], atol=(2 + S) / n)
+    e = of_all[0, :, 1]
+    np.testing.assert_allclose(e, often @ factors, atol=m * (2 + S) / n * factors.max())
+    assert e.sum() == pytest.approx(factors.sum())
+    if covered[0]:
+        theta = np.zeros((S, K))
+        np.put_along_axis(theta, lists[0].astype(np.int64), factors[None].repeat(S, axis=0), axis=1)
+        gain = np.maximum(theta.max(axis=0) - theta[0], 0.0)
+        assert (e >= smallest[0] * gain * (1 - 1e-8)).all()
+
+
 @pytest.mark.parametrize("shuffled", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_million_lists_in_their_places(shuffled: float, share: float) -> None:
@@ -302,8 +330,25 @@ def test_no_more_can_be_had_than_is_said_to_be(K: int, S: int, seed: int, flat: 
             assert not drawn(lists[x : x + 1], attention, floors * 1.01, factors, K, shuffled=shuffled, own=own)[2][0]
 
 
+def test_cells_can_have_less_than_places_allow() -> None:
+    """Why not all that is said to be possible can be had: with factors 1 and .5 two items may be examined .9 and .6,
+    but the cell of the second, which begins where the first one's ends, would be 1.1 wide.
+    """
+    lists = np.array([[[2, 3], [0, 1]]], dtype=np.int32)
+    factors = np.array([1.0, 0.5])
+    room, wanted = factors.cumsum(), np.array([0.9, 0.6])
+    assert (wanted.cumsum() <= room + 1e-12).all()
+    mixed = np.array([[0.8, 0.2], [0.2, 0.8]])  # probabilities of places that would do
+    np.testing.assert_allclose(mixed @ factors, wanted)
+    ends = np.array([0.9, 2.0])  # of cells with these masses: .9 of the first unit; .1 of it, and all of the second
+    np.testing.assert_allclose([ends[0] * 1.0, (1 - ends[0]) * 1.0 + (ends[1] - 1) * 0.5], wanted)
+    assert np.diff(ends).max() > 1
+    needs = natural_needs(lists, 0, factors, 0.0, np.zeros(2), 4)[0]
+    assert needs >= 1
+
+
 def test_what_is_needed_can_be_had() -> None:
-    """With the share of it that an epoch asks for, in nearly all contexts."""
+    """With the share of it that an epoch asks for, in nearly all contexts; in all of them it cannot be, see above."""
     for seed in range(6):
         lists, attention = some_lists(300, 12, 4, 20, seed)
         factors = np.array([1.0, 0.6, 0.4, 0.3]) if seed % 2 else np.ones(4)

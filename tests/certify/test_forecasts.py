@@ -11,7 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import comband as cb
-from comband.certify.forecasts import _summary, ab_test_rounds, by_simulation, by_theorem, candidates_with_values
+from comband.certify.forecasts import (
+    _summary,
+    ab_test_rounds,
+    by_simulation,
+    by_theorem,
+    candidates_with_values,
+    slack_remarks,
+)
 from comband.commands.cli import app
 from comband.commands.known_scores import KnownScores, read_scores
 
@@ -167,3 +174,61 @@ def test_scores_carry_their_error_and_their_unit(tmp_path: Path) -> None:
     path.write_text("score,standard_error\n0.1,-1\n")
     with pytest.raises(cb.InputError, match="standard errors of scores must be numbers"):
         read_scores(path)
+
+
+def test_metrics_and_segments_are_forecast_by_learners_that_declare_them() -> None:
+    """The rows are what such a learner, made by hand, comes to in the same shop."""
+    problem, sold = cb.Problem(20, 2, sparsity=1), cb.Metric(name="sold", margin=0.3, relative=True)
+    asked: dict[str, Any] = {"n_policies": 5, "click_rate": 0.35, "epsilon": 0.15, "runs": 1, "seed": 3}
+    plain, guarded, by_segment = by_simulation(
+        problem, methods=("adaptive",), metrics={sold: 0.5}, shares=(0.75, 0.25), max_rounds=20_000, **asked
+    )
+    assert guarded.method == "adaptive, safe by sold"
+    assert plain.lift_width is None
+    assert guarded.lift_width is not None
+    assert by_segment.method == "adaptive in each of 2 segments"
+    root = np.random.SeedSequence(3).spawn(1)[0]
+    children = [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, i)) for i in range(5)]
+    world = cb.SyntheticRecommender(problem, click_rate=0.35, seed=children[0])
+    policies = world.candidates(5, seed=children[1])
+    half = cb.AdaptiveComband(problem, policies, epsilon=0.15, delta=0.025, max_rounds=5000, seed=children[2])
+    cb.run(half, world, batch_size=500, max_rounds=5000, seed=children[3])
+    assert by_segment.rounds == 4 * half.rounds  # a quarter of the visitors are of the smaller segment
+    worth = np.random.default_rng(children[4]).random(20) < 0.5
+    production = policies.names[int(np.argsort(-world.values(policies))[2])]
+    learner = cb.AdaptiveComband(
+        problem,
+        policies,
+        epsilon=0.15,
+        max_rounds=20_000,
+        production=production,
+        metrics=[sold],
+        seed=children[2],
+    )
+    cb.run(
+        learner,
+        world,
+        batch_size=500,
+        max_rounds=20_000,
+        seed=children[3],
+        metrics=lambda lists, clicks: {"sold": clicks * worth[lists]},
+    )
+    assert learner.verdict.certified is not None
+    assert guarded.rounds == learner.rounds
+    lift = learner.result().lift
+    assert lift is not None
+    assert guarded.lift_width == pytest.approx((lift.high - lift.low) / world.values(policies).max())
+
+
+def test_a_small_margin_is_remarked_upon_and_no_budget_is_told_with_metrics() -> None:
+    small, fine = (cb.Metric(name=name, margin=margin) for name, margin in (("sold", 0.001), ("read", 0.02)))
+    none = cb.Metric(name="kept", margin=0.0)
+    remarks = slack_remarks({small: 0.5, fine: 0.5, none: 1.0}, 0.2)  # of values of 0.1 and 0.2 per round
+    assert len(remarks) == 2
+    assert "sold: a margin of 1% of production's value is expensive" in remarks[0]
+    assert remarks[1].startswith("kept: without a margin only candidates that are better")
+    asked: dict[str, Any] = {"n_policies": 3, "click_rate": 0.35, "epsilon": None, "metrics": {small: 0.5}}
+    with pytest.raises(cb.InputError, match="without metrics"):
+        next(by_simulation(cb.Problem(9, 2, sparsity=1), **asked))
+    with pytest.raises(cb.InputError, match="sum to 1"):
+        next(by_simulation(cb.Problem(9, 2, sparsity=1), **asked | {"metrics": {}, "shares": (0.5, 0.2)}))

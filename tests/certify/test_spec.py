@@ -42,6 +42,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {  # what must be said beside a setting
     "prior_error": {"prior_scores": [0.1, 0.2, 0.3, 0.4, 0.5]},
     "weighting": {"exploration": "mixture", "feedback": "total"},
     "eliminate": {"exploration": "ab-test"},
+    "shuffled": {"order": "natural"},
     "metrics": {"production": NAMES[1]},
 }
 CHOSEN: dict[str, Any] = {  # values that depend on more than the range
@@ -49,6 +50,7 @@ CHOSEN: dict[str, Any] = {  # values that depend on more than the range
     "prior_scores": [0.1, 0.2, 0.3, 0.4, 0.5],
     "recent": 700,
     "max_evaluated": 2000,
+    "shuffled": 0.5,
     "places": [1.0, 0.5, 0.25],
     "n_actions": 40,
     "list_size": 2,

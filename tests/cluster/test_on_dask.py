@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from benchmarks.certify import Task
 from typer.testing import CliRunner
@@ -85,6 +87,23 @@ def test_two_workers(log: tuple[Path, Path], cluster: Cluster) -> None:
     folder, lists = log
     cluster.add_workers(max(0, 2 - len(cluster.client.scheduler_info()["workers"])))
     assert document(folder, str(lists), Shuffled(cluster.client)) == document(folder, str(lists))
+
+
+def test_metrics_on_workers_are_those_read_here(log: tuple[Path, Path], cluster: Cluster, tmp_path: Path) -> None:
+    """Every second reward is a purchase of twice as much."""
+    for number, path in enumerate(sorted(log[0].rglob("*.parquet"))):
+        table = pq.read_table(path)
+        bought = [[2.0 * reward * (i % 2) for reward in row] for i, row in enumerate(table["rewards"].to_pylist())]
+        pq.write_table(table.append_column("purchases", pa.array(bought)), tmp_path / f"{number}.parquet")
+    asked: dict[str, Any] = {
+        "n_actions": 20,
+        "min_propensity": 0.01,
+        "production": cb.read_candidates(log[1], n_actions=20).names[0],
+        "metrics": [cb.Metric(name="purchases", margin=0.5, largest=2.0)],
+    }
+    here = evaluate_log(tmp_path, str(log[1]), **asked).as_dict()
+    assert len(here["guarded"]) == len(here["lifts"]) > 1
+    assert evaluate_log(tmp_path, str(log[1]), client=cluster.client, **asked).as_dict() == here
 
 
 def test_each_worker_makes_the_policies_once(log: tuple[Path, Path], cluster: Cluster) -> None:

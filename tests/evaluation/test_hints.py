@@ -72,7 +72,7 @@ def test_a_hint_says_what_else_must_be_stated() -> None:
     both = str(by_option["sparsity"])
     assert "had a propensity of at least 0.06 and that no round can bring more than 1" in both
     assert "(min_propensity, --min-propensity; sparsity, max_reward, --sparsity)" in both
-    assert "if you knew, not from this log" in str(by_option["min_propensity"])
+    assert "if you know from elsewhere that" in str(by_option["min_propensity"])
 
 
 @pytest.mark.parametrize(("floor", "helps"), [(0.2, False), (0.5, True)])
@@ -90,7 +90,7 @@ def test_hints_beside_the_rule_that_drew_are_those_that_help(floor: float, helps
     assert asked.epsilon == clipped_gaps(rounds, policies, asked.best.index, logging=mixture, max_reward=1).max()
     assert all(hint.epsilon < asked.epsilon for hint in asked.hints)
     assert bool(asked.hints) == helps
-    assert [note for note in asked.explained if note.startswith("epsilon would be")] == [
+    assert [note for note in asked.explained if note.startswith("if you know from elsewhere")] == [
         str(hint) for hint in asked.hints
     ]
 

@@ -65,6 +65,8 @@ RAILS = "tests/statistics/test_guardrails.py"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
 NATURAL = "tests/test_kernels_natural.py"
+OWN_ORDERS = "tests/explore/explorers/test_own_lists_in_order.py"
+DRAWN_PLACES = "tests/statistics/test_drawn_places.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # ---- candidates given by probabilities ---------------------------------------------------------------------------
@@ -91,9 +93,9 @@ MUTANTS: tuple[Mutant, ...] = (
         (NATURAL,),
     ),
     Mutant(
-        "_kernels/natural.py::natural_lists",
-        "e < floor[a] * (1.0 - 1e-9)",
-        "e < 0.0",
+        "_kernels/natural.py::_fill",
+        "drawn * (then - mass) + own[a] >= floor[a] * (1.0 - 1e-9)",
+        "drawn > 0.0",
         "rounds in which a floor is not kept are said to keep it",
         (NATURAL,),
     ),
@@ -103,6 +105,48 @@ MUTANTS: tuple[Mutant, ...] = (
         "placements[i, -1 - at, k] += 0.0",
         "own lists are not in the probabilities of places",
         (NATURAL,),
+    ),
+    Mutant(
+        "explore/explorers/disagreement.py::DisagreementExplorer._page_as_it_is",
+        "share[:, :, None] * here",
+        "0.0 * here",
+        "production's page is not in the probabilities of places",
+        (OWN_ORDERS,),
+    ),
+    Mutant(
+        "explore/explorers/placed.py::PairExplorer._with_own",
+        "(1 - float(self.own.sum())) * q + shares",
+        "q + shares",
+        "own lists are added to the pairs of all rounds",
+        (OWN_ORDERS,),
+    ),
+    Mutant(
+        "certify/claims.py::basis_of",
+        "reading.SETS and any(",
+        "reading.TOTAL and any(",
+        "a promise does not say that it rests on places not mattering",
+        (f"{OWN_ORDERS}::test_a_promise_with_a_page_as_it_is_says_what_is_believed",),
+    ),
+    Mutant(
+        "policies/reading.py::Examined.spread",
+        "theta.min() if self.natural else theta.mean()",
+        "theta.mean()",
+        "the theorem's parameters in natural order are those of random order",
+        ("tests/explore/test_design_places.py::test_variances_in_natural_order_grow_by_the_square_of_the_spread",),
+    ),
+    Mutant(
+        "page/problem.py::saved_order",
+        "order is None and usual_order(places) is not None",
+        "places is None",
+        "what was saved in random order is loaded in natural order",
+        ("tests/certify/test_natural.py",),
+    ),
+    Mutant(
+        "statistics/guards.py::DrawnPlaceGuard.update",
+        "np.maximum(placements.sum(axis=2), 1e-300)",
+        "1.0",
+        "an item that is seldom shown is expected in the first place",
+        (f"{DRAWN_PLACES}::test_the_bets_are_fair_by_enumeration",),
     ),
     # ---- certificates that others can check --------------------------------------------------------------------------
     Mutant(

@@ -129,6 +129,7 @@ OPTIONS = (
     Option("recent", given(recent=40)),
     Option("open field", given(open_field=True)),
     Option("reward", given(objective="reward")),
+    Option("shuffled", given(shuffled=0.5)),
     Option("few evaluated", given(max_evaluated=2)),
     Option("production", _production()),
     Option("exposure", _production(exposure=0.6)),

@@ -154,7 +154,7 @@ def test_what_more_rounds_cannot_bring_is_not_forecast() -> None:
     answer = cb.evaluate(rounds, policies, max_reward=1.0)
     assert [hint.option for hint in answer.hints] == ["min_propensity"]
     assert answer.verdict.more_rounds is None
-    assert any(sentence.startswith("Epsilon would be") for sentence in answer.verdict.sentences)
+    assert any(sentence.startswith("If you know from elsewhere") for sentence in answer.verdict.sentences)
 
 
 def test_learners_say_where_they_stand() -> None:

@@ -21,6 +21,7 @@ LEADERS = 0.6  # floor of what the leader may lose, beside that of what a rival 
 LEVELS = 64  # of what items are put in order by; a keyed hash decides within one
 STEPS = 61.803398875  # of levels in all; no round number, so that shares like one half are not between two of them
 _CLOSE = 1e-13
+_FEW = 128  # items that are put in order by comparing each with all
 
 
 @njit(cache=True, nogil=True)
@@ -31,7 +32,7 @@ def _hash(key: np.uint64, item: int) -> np.uint64:
     return np.uint64(z ^ (z >> np.uint64(29)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _mass_scale(weight: Any, lower: Any, upper: Any, size: int, total: float) -> float:
     """The t at which clip(t·weight, lower, upper) sums to the total: Newton's steps, as in `clipped`."""
     weights = 0.0
@@ -62,11 +63,23 @@ def _mass_scale(weight: Any, lower: Any, upper: Any, size: int, total: float) ->
 
 
 @njit(cache=True, nogil=True)
-def _sort(level: Any, union: Any, names: Any, size: int, key: np.uint64, order: Any, spare: Any, count: Any) -> None:
+def _sort(
+    level: Any, union: Any, names: Any, size: int, key: np.uint64, order: Any, spare: Any, count: Any, ranks: Any
+) -> None:
     """Positions of items by falling levels (whole numbers below `LEVELS`), within one by a keyed hash of names."""
-    count[:] = 0
     for a in range(size):
         spare[a] = (_hash(key, names[union[a]] if len(names) else union[a]) >> np.uint64(48)) & np.uint64(LEVELS - 1)
+    if size <= _FEW:  # an item's place is how many come before it: counted without branches
+        for a in range(size):
+            ranks[a] = (level[a] * LEVELS + (LEVELS - 1 - spare[a])) * _FEW + (_FEW - 1 - a)
+        for a in range(size):
+            mine, before = ranks[a], np.int32(0)
+            for b in range(size):
+                before = np.int32(before + np.int32(ranks[b] > mine))
+            order[before] = a
+        return
+    count[:] = 0
+    for a in range(size):
         count[spare[a]] += 1
     total: Any = np.int64(0)
     for b in range(LEVELS):
@@ -92,48 +105,51 @@ def _sort(level: Any, union: Any, names: Any, size: int, key: np.uint64, order: 
 
 
 @njit(cache=True, nogil=True)
-def _lay(
-    t: float, order: Any, size: int, weight: Any, lower: Any, own: Any, drawn: float, theta: Any, sums: Any, q: Any
-) -> tuple[float, float]:
-    """Widths q of cells, in this order, in which items are examined max(t·weight, lower) − own of `drawn`, as far as
-    no cell is wider than 1; the sum of what they are examined, and by how much it grows with t.
+def _fill(
+    t: float,
+    order: Any,
+    size: int,
+    weight: Any,
+    lower: Any,
+    own: Any,
+    floor: Any,
+    drawn: float,
+    theta: Any,
+    sums: Any,
+    q: Any,
+    rising: Any,
+) -> bool:
+    """Widths q of cells, in this order, that sum to m: items are examined max(t·weight, lower) − own of `drawn`, as far
+    as no cell is wider than 1. From a first guess of t; whether cells that would have been wider keep their floors.
 
-    `theta` (m,) falls, and sums[k] is that of the first k.
+    `theta` (m,) falls, and sums[k] is that of the first k. Of `rising` (3, size) are weight, own and least, in order.
     """
     m: Any = len(theta)
-    edge, mass, slope = 0.0, 0.0, 0.0
-    k: Any = np.int64(0)
+    total, last, kept, of_drawn = sums[m], theta[m - 1], True, 1.0 / drawn
     for j in range(size):
         a = order[j]
-        free = t * weight[a]
-        least = max(lower[a], own[a])
-        more = (max(free, least) - own[a]) / drawn
-        then: Any = mass + more
-        at = k
-        while at < m - 1 and then >= sums[at + 1]:
-            at += 1
-        end = at + (then - sums[at]) / theta[at]
-        if end - edge > 1.0:
-            end = edge + 1.0
-            at = min(np.int64(end), m - 1)
-            then = sums[at] + (end - at) * theta[at]
-            slope *= theta[at] / theta[k]
-        elif free > least:
-            slope += weight[a] / drawn
-        q[a] = end - edge
-        edge, mass, k = end, then, at
-    return mass, slope
-
-
-@njit(cache=True, nogil=True)
-def _fill(
-    t: float, order: Any, size: int, weight: Any, lower: Any, own: Any, drawn: float, theta: Any, sums: Any, q: Any
-) -> None:
-    """Widths q that sum to m, each at most 1, from a first guess of t."""
-    m = len(theta)
-    total, below, above = sums[m], 0.0, np.inf
+        rising[0, j] = weight[a] * of_drawn
+        rising[1, j] = own[a] * of_drawn
+        rising[2, j] = max(lower[a] - own[a], 0.0) * of_drawn
+    below, above = 0.0, np.inf
     for _ in range(60):
-        mass, slope = _lay(t, order, size, weight, lower, own, drawn, theta, sums, q)
+        mass, slope = 0.0, 0.0
+        k: Any = np.int64(0)
+        for j in range(size):
+            free, least = t * rising[0, j] - rising[1, j], rising[2, j]
+            more = max(free, least)
+            if more > last:  # else no unit is too small for it
+                while k < m - 1 and mass >= sums[k + 1]:
+                    k += 1
+                at = min(k + 1, m - 1)
+                end = k + (mass - sums[k]) / theta[k] + 1.0
+                most = sums[at] + (end - at) * theta[at]
+                if mass + more > most:
+                    mass = most
+                    slope *= theta[at] / theta[k]
+                    continue
+            mass += more
+            slope += rising[0, j] if free > least else 0.0
         if abs(mass - total) <= _CLOSE * total:
             break
         if mass > total:
@@ -146,6 +162,23 @@ def _fill(
         if not below < step < above or not 1e-300 < step < 1e24:
             break
         t = step
+    edge, mass = 0.0, 0.0
+    k = np.int64(0)
+    for j in range(size):
+        a = order[j]
+        more = max(t * rising[0, j] - rising[1, j], rising[2, j])
+        then = mass + more
+        at = k
+        while at < m - 1 and then >= sums[at + 1]:
+            at += 1
+        end = at + (then - sums[at]) / theta[at]
+        if end - edge > 1.0:
+            end = edge + 1.0
+            at = min(np.int64(end), m - 1)
+            then = sums[at] + (end - at) * theta[at]
+            kept = kept and drawn * (then - mass) + own[a] >= floor[a] * (1.0 - 1e-9)
+        q[a] = end - edge
+        edge, mass, k = end, then, at
     rest = float(m)
     for a in range(size):
         rest -= q[a]
@@ -155,6 +188,7 @@ def _fill(
         width = min(max(q[order[j]] + rest, 0.0), 1.0)
         rest -= width - q[order[j]]
         q[order[j]] = width
+    return kept
 
 
 @njit(cache=True, nogil=True)
@@ -230,44 +264,47 @@ def natural_lists(
     shown, placements = np.empty((n_drawn, m), dtype=np.int32), np.zeros((n_drawn, m, m))
     covered, of_asked = np.ones(n, dtype=np.bool_), np.zeros((*asked.shape, 2))
     none = np.uint32(n_actions)
-    # Of each item: Σα·θ, Σα·θ², Σ of scores by care, how many show it; the largest θ and −θ; what own lists give, e and
-    # probability; and the leader's factor. Rows are as long as a line of memory, and added to four numbers at once.
-    of_item = np.zeros((n_actions + 1, 8))
-    of_item[:, 5] = -np.inf
-    leads = np.zeros(n_actions + 1)
-    values = np.empty((m, 4))
-    for k in range(m):
-        values[k, 0], values[k, 1] = factors[k], factors[k] * factors[k]
-        values[k, 2], values[k, 3] = scores[k], 1.0
+    # Of each item: how many show it; Σα·θ(θ − 2θ_ℓ), Σ of scores by care, the largest θ and −θ; what own lists give, e
+    # and probability; and the leader's factor.
+    votes, of_item = np.zeros(n_actions + 1, dtype=np.int64), np.zeros((n_actions + 1, 4))
+    of_item[:, 3] = -np.inf
+    given, leads = np.zeros((n_actions + 1, 2)), np.zeros(n_actions + 1)
     position = np.zeros(n_actions + 1, dtype=np.int64)
     most = min(n_actions, n_policies * m)
     union, order, spare = np.empty(most + 1, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    level, count = np.empty(most, np.int64), np.empty(LEVELS, np.int64)
+    level, count, places = np.empty(most, np.int64), np.empty(LEVELS, np.int64), np.empty(_FEW, np.int32)
     weight, lower, upper, q = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     mine, thought, floor = np.empty(most), np.empty(most), np.empty(most)
-    left, right = np.empty(most), np.empty(most)
+    left, right, rising = np.empty(most), np.empty(most), np.empty((3, most))
     whole, nothing, ranks = np.empty(n_policies), np.empty(m), np.empty(m, dtype=np.int32)
     total_attention = attention.sum()
     no_name = np.empty(0, dtype=np.int32)
     for i in range(n):
-        of_item[none, 3] = 1.0  # no action is never new
+        votes[none] = 1  # no action is never new
         for k in range(m):
             leads[min(np.uint32(lists[i, leader, k]), none)] = factors[k]
         size: Any = np.int64(0)
         for p in range(n_policies):
             care = attention[p]
-            counts = care + 0.5 / n_policies + (0.5 if p == leader else 0.0)
+            counts = care + 0.5 / n_policies
             for k in range(m):
                 y = min(np.uint32(lists[i, p, k]), none)
-                row, value = of_item[y], values[k]
+                theta_k = factors[k]
                 union[size] = y
-                size += row[3] == 0.0  # it counts if it is new: without a branch, which could not be predicted
-                row[0] += care * value[0]
-                row[1] += care * value[1]
-                row[2] += counts * value[2]
-                row[3] += value[3]
-                row[4] = max(row[4], value[0])
-                row[5] = max(row[5], -value[0])
+                size += votes[y] == 0  # it counts if it is new: without a branch, which could not be predicted
+                votes[y] += 1
+                of_item[y, 0] += care * (theta_k * (theta_k - 2.0 * leads[y]))
+                of_item[y, 1] += counts * scores[k]
+                of_item[y, 2] = max(of_item[y, 2], theta_k)
+        for k in range(m):
+            of_item[min(np.uint32(lists[i, leader, k]), none), 1] += 0.5 * scores[k]
+        by_all = False
+        for a in range(size):
+            by_all = by_all or votes[union[a]] >= n_policies
+        for p in range(n_policies if by_all else 0):  # of other items the smallest factor is that of not being shown
+            for k in range(m):
+                y = min(np.uint32(lists[i, p, k]), none)
+                of_item[y, 3] = max(of_item[y, 3], -factors[k])
         if size < m and not even:
             raise IndexError("natural_lists: lists can be shorter where all places are alike")
         here = 0.0
@@ -279,65 +316,69 @@ def natural_lists(
                         whole[p] = 0.0
                 here += whole[p]
                 for k in range(m if whole[p] > 0 else 0):
-                    of_item[lists[i, p, k], 6] += whole[p] * factors[k]
-                    of_item[lists[i, p, k], 7] += whole[p]
+                    given[lists[i, p, k], 0] += whole[p] * factors[k]
+                    given[lists[i, p, k], 1] += whole[p]
         drawn = 1.0 - here
         matter, hope, needed, top = 0.0, 0.0, 0.0, 0.0
         for a in range(size):
             y = union[a]
-            row, led = of_item[y], leads[y]
-            gain = row[4] - led
-            loss = max(led + (row[5] if row[3] >= n_policies else 0.0), 0.0)
-            seen = row[0] + 0.5 * led + 0.5 * row[3] / n_policies * factors[0] if even else row[2]
+            led, largest = leads[y], of_item[y, 2]
+            gain = largest - led
+            loss = max(led + (of_item[y, 3] if votes[y] >= n_policies else 0.0), 0.0)
+            seen = of_item[y, 1]
+            if even:
+                top = max(top, seen)
+                seen = abs(of_item[y, 0]) / largest + 0.5 * led + 0.5 * votes[y] / n_policies * largest
             rate = 0.5 * seen + 0.01
-            matters = max(row[1] + led * (total_attention * led - 2.0 * row[0]), 1e-9)
+            matters = max(of_item[y, 0] + total_attention * (led * led), 1e-9)
             weight[a] = np.sqrt(matters * rate) if gain > 0.0 or loss > 0.0 else 1e-9
             thought[a] = rate * rate
             matter += weight[a]
             hope += thought[a]
-            mine[a] = row[6]
-            lower[a] = floor[a] = max(smallest[0] * gain, max(smallest[1] * loss, smallest[2] * row[4]))
+            mine[a] = given[y, 0]
+            lower[a] = floor[a] = max(smallest[0] * gain, max(smallest[1] * loss, smallest[2] * largest))
             needed += max(lower[a] - mine[a], 0.0)
-            top = max(top, row[2])
         room = drawn * float(sums[m])
         if needed > room:
             covered[i] = False
             for a in range(size):
                 lower[a] = mine[a] + max(lower[a] - mine[a], 0.0) * (room / needed)
         total: float = room
+        of_matter, of_hope = (1.0 - EARNING) / matter, EARNING / hope
         for a in range(size):
-            weight[a] = (1.0 - EARNING) * weight[a] / matter + EARNING * thought[a] / hope
+            weight[a] = of_matter * weight[a] + of_hope * thought[a]
             upper[a] = mine[a] + drawn * theta[0]
             total += float(mine[a])
         called = names[i] if len(names) else no_name
         first = lists[i, leader, 0]
         state = _hash(np.uint64(key), called[first] if len(called) and first >= 0 else first)
-        t = 0.0
+        t, whole_floors = 0.0, True
         for attempt in range(2):
             if attempt == 0:
                 for a in range(size):
                     lower[a] = min(max(lower[a], mine[a]), upper[a])
+                    whole_floors = whole_floors and lower[a] >= floor[a] * (1.0 - 1e-9)
                 t = _mass_scale(weight, lower, upper, size, total) if size > m else total / max(size, 1)
             scale = STEPS / (drawn * theta[0])
             for a in range(size):
                 if attempt == 1:  # by what must be: then it can be, wherever it can be at all
                     high = (lower[a] - mine[a]) * scale
                 elif even:
-                    high = of_item[union[a], 2] / top * STEPS
+                    high = of_item[union[a], 1] / top * STEPS
                 else:
                     high = (min(max(t * weight[a], lower[a]), upper[a]) - mine[a]) * scale
                 level[a] = np.int64(min(high, LEVELS - 1.0) + 0.5)
-            _sort(level, union, called, size, state, order, spare, count)
+            _sort(level, union, called, size, state, order, spare, count, places)
+            kept = whole_floors
             if size > m:
-                _fill(t, order, size, weight, lower, mine, drawn, theta, sums, q)
+                kept = _fill(t, order, size, weight, lower, mine, floor, drawn, theta, sums, q, rising) and kept
+                _edges(order, size, q, m, left, right)
             else:
                 q[:size] = 1.0
-            _edges(order, size, q, m, left, right)
-            kept = True
-            for a in range(size):
-                e = drawn * _mass(left[a], right[a], theta, sums) + mine[a]
-                if e < floor[a] * (1.0 - 1e-9):
-                    kept = False
+                _edges(order, size, q, m, left, right)
+                kept = True
+                for a in range(size):
+                    kept = kept and drawn * _mass(left[a], right[a], theta, sums) + mine[a] >= floor[a] * (1.0 - 1e-9)
             if kept or needed > room or even:
                 break
         covered[i] = covered[i] and kept
@@ -369,8 +410,9 @@ def natural_lists(
                     continue
                 a = position[shown[i, j]]
                 width = max(right[a] - left[a], 0.0)  # rounding may cross the ends of an empty cell
+                anywhere = drawn * shuffled * width / wanted
                 for k in range(wanted):
-                    placements[i, j, by_place[k]] = drawn * shuffled * width / wanted
+                    placements[i, j, by_place[k]] = anywhere
                 r = min(np.int64(left[a]), m - 1)
                 while r < m and right[a] > r:
                     part = min(right[a], r + 1.0) - max(left[a], float(r))
@@ -392,16 +434,15 @@ def natural_lists(
                 raise IndexError("natural_lists: an action that was asked for is out of range")
             if y < 0:
                 of_asked[i, k, 0], of_asked[i, k, 1] = 1.0, 1.0
-            elif of_item[y, 3] > 0.0:
+            elif votes[y] > 0:
                 a = position[y]
-                of_asked[i, k, 0] = drawn * max(right[a] - left[a], 0.0) + of_item[y, 7]
+                of_asked[i, k, 0] = drawn * max(right[a] - left[a], 0.0) + given[y, 1]
                 of_asked[i, k, 1] = drawn * _mass(left[a], right[a], theta, sums) + mine[a]
         union[size] = none
         for a in range(size + 1):
             y = union[a]
-            leads[y] = 0.0
-            for z in range(8):
-                of_item[y, z] = -np.inf if z == 5 else 0.0
+            votes[y], leads[y], given[y, 0], given[y, 1] = 0, 0.0, 0.0, 0.0
+            of_item[y, 0], of_item[y, 1], of_item[y, 2], of_item[y, 3] = 0.0, 0.0, 0.0, -np.inf
     return shown, placements, covered, of_asked
 
 
@@ -464,7 +505,9 @@ def natural_needs(
             loss = max(led - (of_item[y, 2] if votes[y] >= n_policies else 0.0), 0.0)
             floors[a], mine[a] = max(of_item[y, 1] - led, LEADERS * loss), of_item[y, 3]
         low, high = 0.0, 1.0
-        if _can_be(high, floors, mine, size, drawn, sums, largest):
+        if here == 0.0:  # what items lack is in proportion to φ
+            low = _share_of_floors(floors, size, sums, largest)
+        elif _can_be(high, floors, mine, size, drawn, sums, largest):
             low = high
         else:
             for _ in range(30):
@@ -480,6 +523,26 @@ def natural_needs(
             votes[y] = 0
             of_item[y, 0], of_item[y, 1], of_item[y, 2], of_item[y, 3] = 0.0, 0.0, np.inf, 0.0
     return needs
+
+
+@njit(cache=True, nogil=True)
+def _share_of_floors(floors: Any, size: int, sums: Any, largest: Any) -> float:
+    """The largest φ ≤ 1 with which all items can be examined φ times their floors, where no own lists are shown."""
+    m, total = len(largest), 0.0
+    largest[:] = 0.0
+    for a in range(size):
+        total += floors[a]
+        if floors[a] > largest[m - 1]:  # into the m largest, in falling order
+            k = m - 1
+            while k > 0 and largest[k - 1] < floors[a]:
+                largest[k] = largest[k - 1]
+                k -= 1
+            largest[k] = floors[a]
+    phi, first = min(1.0, float(sums[m]) / max(total, 1e-300)), 0.0
+    for k in range(m):
+        first += largest[k]
+        phi = min(phi, float(sums[k + 1]) / max(first, 1e-300))
+    return phi
 
 
 @njit(cache=True, nogil=True)

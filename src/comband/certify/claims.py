@@ -133,6 +133,16 @@ FALLBACK: Kind[Run] = Kind("fallback", CERTIFICATE.premises, knows=_ALL)
 LIFT: Kind[Run] = Kind("lift", (ORDER, PERIOD, FIELD, GUARDS, ALL_ROUNDS), knows=_ALL - {"recent"})
 """How much more than production the selected one collects."""
 
+BELIEF = "if places do not matter: lists were shown in orders of their own"
+
+
+def basis_of(run: Run, basis: str) -> str:
+    """What a bound comes from, with what is believed of places where nothing else is stated of them."""
+    reading = reading_of(run.problem)
+    believed = reading.SETS and any(getattr(epoch.explorer, "own_orders", False) for epoch in run.epochs)
+    return f"{basis}; {BELIEF}" if believed else basis
+
+
 KINDS = (CERTIFICATE, INTERVALS, COVER, GUESS, LOSS, FORECAST, UNLESS_HARMFUL, FALLBACK, LIFT)
 
 
@@ -148,7 +158,7 @@ def claims(run: Run, selected: Certified, lift: Lift | None = None) -> tuple[Cla
                 run,
                 options=options,
                 delta=verdict.interval_delta,
-                basis="they are cut to the certificate, whose δ is part of this",
+                basis=basis_of(run, "they are cut to the certificate, whose δ is part of this"),
             )
         )
     cover = run.policies.cover
@@ -172,7 +182,13 @@ def claims(run: Run, selected: Certified, lift: Lift | None = None) -> tuple[Cla
         found += _without_safety(run, selected)
     if lift is not None and lift.high - lift.low < 2 * rho:
         found.append(
-            LIFT.claim(str(lift), run, options=options, delta=lift.delta, basis="by betting, with a δ of its own")
+            LIFT.claim(
+                str(lift),
+                run,
+                options=options,
+                delta=lift.delta,
+                basis=basis_of(run, "by betting, with a δ of its own"),
+            )
         )
     return tuple(found)
 
@@ -204,7 +220,7 @@ def certificate(run: Run, selected: Certified) -> Claim:
         delta=run.verdict.claimed_delta,
         basis="trivial: nothing is certified yet"
         if trivial
-        else "from differences on the same rounds, by betting, valid at any time",
+        else basis_of(run, "from differences on the same rounds, by betting, valid at any time"),
     )
     if not names:
         return claim

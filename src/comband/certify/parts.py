@@ -107,6 +107,7 @@ class Parts:
             traffic=traffic,
             tie_seed=tie_seed,
             railing=self._railing(),
+            shuffled=spec.shuffled,
         )
 
     def _guardrails(self) -> Guardrails | None:

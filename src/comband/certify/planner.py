@@ -61,8 +61,8 @@ class Planner:
         How an epoch explores.
     beliefs:
         What is thought of the candidates.
-    max_rounds, objective, traffic:
-        The budget, if there is one, what is to be small, and who takes part.
+    max_rounds, objective, traffic, shuffled:
+        The budget, if there is one, what is to be small, who takes part, and the stated share in random order.
     tie_seed:
         Decides ties.
     railing:
@@ -81,7 +81,9 @@ class Planner:
         traffic: Traffic,
         tie_seed: int,
         railing: Railing | None = None,
+        shuffled: float | None = None,
     ) -> None:
+        self.shuffled = shuffled
         self.traffic, self.railing = traffic, railing
         self.policies, self.exploration, self.reading = policies, exploration, reading
         self.problem = reading.lists  # the setting in which lists are drawn
@@ -132,6 +134,7 @@ class Planner:
                 hopes=self._hopes(thought, epochs, evidence),
                 production=self._production(candidates),
                 exposure=self.traffic.exposure,
+                shuffled=self.shuffled,
                 forecast=forecast if len(evidence.seen) else None,
             )
         )

@@ -263,7 +263,7 @@ class Report(Run):
         field = verdict.field
         if field.arrived.any() or not field.present.all():
             notes.append(
-                f"the field has changed: the promise is about the {int(field.present.sum()):,} candidates that are in "
+                "the field has changed: the promise is about the candidates that are in "
                 "it now; what is known of newcomers is from rounds since they came"
             )
         return notes

@@ -36,6 +36,7 @@ from comband.page.problem import (
     InputError,
     Problem,
     check_choice,
+    check_number,
     check_positive,
     one_of,
 )
@@ -50,6 +51,13 @@ def _check_growth(name: str, value: Any) -> float:
     if growth <= 1:
         raise InputError(f"{name} must be above 1, got {value}: epochs must get longer.")
     return growth
+
+
+def _check_part(name: str, value: Any) -> float:
+    part = check_number(name, value)
+    if not 0 <= part <= 1:
+        raise InputError(f"{name} is a share, at least 0 and at most 1, got {part:g}.")
+    return part
 
 
 def _check_exploration(name: str, value: Any) -> Any:
@@ -147,8 +155,8 @@ class Visitors(Checked):
     exposure: Annotated[
         float,
         Setting(
-            "The share of visitors who take part; all others see production's list. The promise is the same, in more "
-            "rounds.",
+            "The share of visitors who take part; all others see production's list as it is. The promise is the same, "
+            "in more rounds.",
             SHARE,
             proved=True,
         ),
@@ -251,6 +259,15 @@ class Exploring(Checked):
             proved=True,
         ),
     ] = 1000
+    shuffled: Annotated[
+        float | None,
+        Setting(
+            "In natural order the share of drawn lists that are put into random order, by which it is seen what places "
+            "do. If not set, a fifth in the first 2,000 rounds and a twentieth later.",
+            Range(float, _check_part, least=0, most=1),
+            proved=True,
+        ),
+    ] = None
     weighting: Annotated[
         str,
         Setting(
@@ -368,6 +385,11 @@ def check_recorded(spec: Spec, problem: Problem) -> None:
             'the record that others check (audited) holds no probabilities of places, which order="natural" (factors '
             'of places mean it by themselves) needs: leave audited out, or state order="random".'
         )
+    if reading_of(problem).factors is not None and (spec.exposure < 1 or spec.objective == "reward"):
+        raise InputError(
+            "the record that others check (audited) holds no probabilities of places, which candidates' own lists need "
+            "where factors of places are stated: leave audited out, or exposure and objective."
+        )
     if spec.metrics:
         raise InputError(
             "the record that others check (audited) holds one reward per item, and no further metrics: leave audited "
@@ -404,14 +426,14 @@ def _mixture(spec: Spec, problem: Problem) -> Exploration:
 
 
 EXPLORATIONS: dict[str, Way] = {
-    "adaptive": Way(_adaptive, frozenset({"max_evaluated", "exposure", "objective"})),
+    "adaptive": Way(_adaptive, frozenset({"max_evaluated", "exposure", "objective", "shuffled"})),
     "lists": Way(_lists),
     "mixture": Way(_mixture, frozenset({"weighting"})),
     "ab-test": Way(lambda spec, problem: ArmsExploration(spec.eliminate), frozenset({"eliminate"})),
     "two-phase": Way(lambda spec, problem: DoublingExploration()),
 }
 _OF_EXPLORATIONS = frozenset().union(*(way.takes for way in EXPLORATIONS.values()))
-_OF_OBJECTS = frozenset({"exposure", "objective"})  # which a standing tells an exploration of one's own
+_OF_OBJECTS = frozenset({"exposure", "objective", "shuffled"})  # which a standing tells an exploration of one's own
 
 
 def exploration_of(spec: Spec, problem: Problem, usual: str) -> Exploration:
@@ -422,15 +444,19 @@ def exploration_of(spec: Spec, problem: Problem, usual: str) -> Exploration:
         able = " or ".join(repr(other) for other, way in EXPLORATIONS.items() if one in way.takes)
         here = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
         raise InputError(f"{one} is for the exploration {able}, and this one is {here}: leave it out, or explore so.")
+    if "shuffled" in asked and not reading_of(problem).natural:
+        raise InputError(
+            f"shuffled={asked['shuffled']:g} is the share in random order of lists in natural order, and these are "
+            'not: leave it out, or state order="natural".'
+        )
     if not isinstance(name, str):
         return name
-    if not reading_of(problem).own_lists:
+    if not reading_of(problem).OWN_LISTS:
         for one in ("objective", "exposure"):
             if one in asked:
                 value = f'"{asked[one]}"' if one == "objective" else f"{asked[one]:g}"
                 raise InputError(
-                    f"{one}={value} is for rewards of single items whose places do not matter, or for factors of "
-                    'places in natural order; leave it out, or state order="natural", or the problem without places '
-                    "and with its items' rewards."
+                    f"{one}={value} is for rewards of single items: leave it out, or state the problem with its items' "
+                    "rewards."
                 )
     return EXPLORATIONS[name].make(spec, problem)

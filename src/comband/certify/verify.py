@@ -182,17 +182,18 @@ def law_of(plan: Json, problem: Json, lists: Array) -> Any:
         return np.ones(n, bool), lambda shown: shares_of(mine, np.full(A, 1 / A), shown, placed), draw_whole, 1
     if kind in ("mixture", "examined mixture"):
         explorer = explorer.get("mixture", explorer)
+        own_orders = placed or explorer.get("as_they_are", False)
         floor, p = explorer["floor"], np.array(explorer["weights"], dtype=float)
         support, p = (np.array(explorer["support"])[p > 0], p[p > 0]) if explorer["floor"] < 1 else (p[:0], p[:0])
         mine, least = lists[:, np.searchsorted(plan["asked"], support)], floor * (1 / K if placed else m / K)
 
         def draw_mixed(u: Array) -> tuple[Array, Array]:
             drawn = uniform_lists(u[:, 1 : 1 + m], K)
-            drawn = shuffled(drawn, u[:, 1 + m]) if placed else drawn
+            drawn = shuffled(drawn, u[:, 1 + m]) if own_orders else drawn
             if floor < 1:
                 who = np.searchsorted(np.cumsum(p), (u[:, 0] - floor) / (1 - floor), side="right").clip(max=len(p) - 1)
                 drawn = np.where((u[:, 0] >= floor)[:, None], mine[rows, who], drawn)
-            return drawn if placed else shuffled(drawn, u[:, 1 + m]), no_arms
+            return drawn if own_orders else shuffled(drawn, u[:, 1 + m]), no_arms
 
         def mixed(shown: Array) -> Array:
             q = np.minimum(least + (1 - floor) * shares_of(mine, p[None], shown, placed), 1.0)
@@ -264,7 +265,9 @@ def law_of(plan: Json, problem: Json, lists: Array) -> Any:
     def draw(u: Array) -> tuple[Array, Array]:
         drawn = systematic(items, q, (u[:, 0] - here) / (1 - here), m)
         own = np.minimum((u[:, :1] >= np.cumsum(whole, axis=1)).sum(axis=1), S - 1)
-        return shuffled(np.where((u[:, 0] < here)[:, None], lists[rows, own], drawn), u[:, 1]), no_arms
+        drawn = np.where((u[:, 0] < here)[:, None], lists[rows, own], drawn)
+        as_it_is = (u[:, 0] < here) & (own == explorer.get("page", None))
+        return np.where(as_it_is[:, None], drawn, shuffled(drawn, u[:, 1])), no_arms
 
     def included(shown: Array) -> Array:
         q_shown = (1 - here)[:, None] * found(q, shown) + shares_of(lists, whole, shown, False)

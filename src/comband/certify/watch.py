@@ -26,7 +26,7 @@ from comband.page.problem import TOLERANCE, InputError
 from comband.page.rounds import Decisions
 from comband.page.storage import ABSENT, Array, Default, Many, Part, State, Text, Whole, require
 from comband.policies.reading import reading_of
-from comband.statistics.guards import DriftGuard, ExposureGuard
+from comband.statistics.guards import DrawnPlaceGuard, DriftGuard, ExposureGuard
 from comband.statistics.place_guard import PlaceGuard
 
 AGuard = TypeVar("AGuard", bound=Guard)
@@ -87,6 +87,41 @@ class DrawsGuard(_ExposuresGuard):
                 sample = moment.decisions[chosen[epochs == k]]
                 explorer = moment.epochs[k].explorer
                 self.exposure.compare(sample.propensities, explorer.propensities_of(sample.contexts, sample.lists))
+
+
+class DrawnPlacesGuard(BuiltInGuard):
+    """Whether drawn items stand where decisions say that they may stand: of one decision in ten that says it."""
+
+    WATCHES = "drawn items stand in each place as often as decisions say"
+    LOOKS_AT = (Asked,)
+    SCHEMA: ClassVar = DrawnPlaceGuard.SCHEMA
+
+    def __init__(self, watched: Watched) -> None:
+        self.places = DrawnPlaceGuard(watched.problem.list_size)
+
+    def observe(self, moment: Moment) -> None:
+        """At ask, for which answers come may depend on what is shown."""
+        if isinstance(moment, Asked) and moment.decisions.placements is not None:
+            sample = moment.decisions[_sample(moment.decisions)]
+            if len(sample) and sample.placements is not None:
+                self.places.update(sample.lists, sample.placements)
+
+    def state(self) -> State:
+        """The e-process."""
+        return self.places.state()
+
+    def restore(self, state: State, **sizes: int) -> None:
+        """The inverse of `state`."""
+        self.places.restore(state)
+
+    @property
+    def warning(self) -> str:
+        """What does not stand where it should."""
+        return self.places.message
+
+    def parts(self) -> tuple[object, ...]:
+        """Its e-process."""
+        return (self.places,)
 
 
 class UnansweredGuard(_ExposuresGuard):
@@ -295,6 +330,7 @@ class PlacesGuard(BuiltInGuard):
 
 BUILT_IN: dict[str, type[BuiltInGuard]] = {
     "draws": DrawsGuard,
+    "drawn places": DrawnPlacesGuard,
     "unanswered": UnansweredGuard,
     "change": ChangeGuard,
     "places": PlacesGuard,

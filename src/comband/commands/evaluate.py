@@ -29,10 +29,10 @@ from comband.commands.log_options import (
     SparsityOption,
     SqlOption,
     TableOption,
-    as_metric,
     as_places,
     is_simple,
 )
+from comband.commands.metric_options import as_metric
 from comband.evaluation import PAIRED, LogEvaluation, UsualEstimates, evaluate_log
 from comband.evaluation.ips import APPROXIMATE
 from comband.evaluation.joining import is_factory

@@ -289,33 +289,6 @@ def column_names(given: Sequence[str], path: Path | None) -> dict[str, dict[str,
     return names
 
 
-def as_metric(text: str) -> Metric:
-    """What --metric says: NAME=MARGIN, where 5% is a share of production's value, and further settings behind commas.
-
-    >>> str(as_metric("purchases=5%")), str(as_metric("reports=0.002,cost,largest=3"))
-    ('purchases: at most 5% below production', 'reports: at most 0.002 above production')
-    """
-    first, *others = (part.strip() for part in text.split(","))
-    name, _, margin = (part.strip() for part in first.partition("="))
-    given: dict[str, Any] = {"name": name, "relative": margin.endswith("%")}
-    try:
-        given["margin"] = float(margin.removesuffix("%")) / (100 if given["relative"] else 1)
-        for other in others:
-            key, equals, value = (part.strip() for part in other.partition("="))
-            if key in ("benefit", "cost") and not equals:
-                given["direction"] = key
-            elif key in ("largest", "per_round"):
-                given[key] = float(value)
-            else:
-                raise ValueError(key)
-    except ValueError:
-        raise InputError(
-            "--metric takes NAME=MARGIN, and after commas cost, largest=NUMBER and per_round=NUMBER, such as "
-            f"purchases=5% or reports=0.002,cost; got {text!r}."
-        ) from None
-    return Metric(**given)
-
-
 def as_places(text: str | None, option: str = "--places") -> str | list[float] | None:
     """What the option says: a word, or numbers with commas between them."""
     if text is None or text.replace("-", "").isalpha():

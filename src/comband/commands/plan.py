@@ -9,9 +9,18 @@ from typing import Annotated
 
 import typer
 
-from comband.certify.forecasts import Forecast, by_simulation, by_theorem, chosen_by_theorem
+from comband.certify.forecasts import (
+    Forecast,
+    by_simulation,
+    by_theorem,
+    check_shares,
+    chosen_by_theorem,
+    slack_remarks,
+)
 from comband.commands.common import console, print_json, print_table, stoppable, working
 from comband.commands.known_scores import read_scores
+from comband.commands.metric_options import rated_metric
+from comband.page.metrics import check_metrics
 from comband.page.problem import InputError, Problem, check_choice, check_count, check_epsilon, check_positive
 
 
@@ -45,6 +54,18 @@ def plan(
     feedback: Annotated[
         str, typer.Option(help='What is seen of a shown list: "items", which ones were clicked, or "total", how many.')
     ] = "items",
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A further metric, how much worse than production is allowed, and the share of items that carry it: "
+            "purchases=5%,rate=0.2. Again for each. What safety takes in addition is forecast, and the lift.",
+            show_default=False,
+        ),
+    ] = None,
+    segments: Annotated[
+        str | None,
+        typer.Option(help="Shares of segments, 0.6,0.3,0.1: also with a learner for each.", show_default=False),
+    ] = None,
     rounds_a_day: Annotated[float, typer.Option(help="Lists you can show in a day.")] = 10_000,
     runs: Annotated[int, typer.Option(help="Simulated shops for each method; 0: no forecast, only theorems.")] = 6,
     max_rounds: Annotated[int, typer.Option(help="Give up a simulated run after so many rounds.")] = 50_000,
@@ -65,6 +86,9 @@ def plan(
         feedback=check_choice("feedback", feedback, ("items", "total")),
     )
     daily = check_positive("rounds_a_day", rounds_a_day)
+    metrics = dict(rated_metric(text) for text in metric or ())
+    check_metrics("metrics", list(metrics))
+    shares = check_shares(as_numbers(segments, "--segments"))
     told = None if scores is None else read_scores(scores)
     per_slot = told is not None and told.per_slot
     told = None if told is None else told.per_round(slots)
@@ -110,6 +134,8 @@ def plan(
                 runs=runs,
                 max_rounds=max_rounds if budget is None else budget,
                 seed=seed,
+                metrics=metrics,
+                shares=shares,
                 progress=progress,
             ):
                 forecasts.append(forecast)
@@ -117,6 +143,7 @@ def plan(
     remarks = [] if told is None else told.remarks(target)
     if per_slot:
         remarks.insert(0, f"The scores are per slot; a round has {slots} slots, so that they count {slots} times here.")
+    remarks += slack_remarks(metrics, rate)
     if as_json:
         chosen = chosen_by_theorem(worst)
         print_json(
@@ -136,6 +163,16 @@ def plan(
     if not as_json:
         for remark in remarks:
             console().print(remark)
+
+
+def as_numbers(text: str | None, option: str) -> list[float]:
+    """Numbers with commas between them."""
+    try:
+        return [] if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option} takes numbers with commas between them, such as 0.6,0.3,0.1, got {text!r}."
+        ) from None
 
 
 class _StoppedError(Exception):
@@ -167,6 +204,12 @@ def _print(forecasts: list[Forecast], daily: float, epsilon: float, delta: float
             f"{1 - 2.0 ** (1 - runs):.3g}."
         )
     out.print("By theorem: a worst-case guarantee, enough in every shop with that click rate, not a forecast.")
+    for one in forecasts:
+        if one.lift_width is not None:
+            out.print(
+                f"{one.method[:1].upper()}{one.method[1:]}: half of the candidates are better than production, and the "
+                f"winner's lift over it is known to within {50 * one.lift_width:.2g}% of the best one's value by then."
+            )
     chosen = chosen_by_theorem(forecasts)
     if chosen is not None:
         out.print(

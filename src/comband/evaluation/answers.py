@@ -157,8 +157,8 @@ class Hint:
         names = {"sparsity": "sparsity, max_reward"}
         options = [f"{names.get(option, option)}, --{option.replace('_', '-')}" for option in known if known[option]]
         return (
-            f"epsilon would be {self.epsilon:.4g} if you knew, not from this log, that {' and that '.join(told)}: "
-            f"state what you know ({'; '.join(options)})"
+            f"if you know from elsewhere that {' and that '.join(told)}, say so ({'; '.join(options)}): epsilon would "
+            f"then be {self.epsilon:.4g}"
         )
 
 
@@ -545,12 +545,31 @@ class Evaluation(Tabular):
 class Segment:
     """One kind of visitors.
 
+    name:
+        What it is called.
     evaluation:
         Of its rounds alone, at its part of δ.
     share:
         Of all rounds.
     everywhere:
         By how much the one that is named for all segments can be exceeded here at most.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> sides = cb.Segments(["north", "south"], lambda X: np.where(X[:, 0] > 0, "north", "south"))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125, segments=sides)
+    >>> north, south = answer.segmented.segments
+    >>> north.name, north.share + south.share, north.evaluation.delta
+    ('north', 1.0, 0.025)
+    >>> north.everywhere <= answer.segmented.epsilon
+    True
     """
 
     name: str
@@ -588,6 +607,23 @@ class Segmented:
         Of all segments together.
     target, declared:
         Where it was asked for, the segments that are declared with the one named in each, by e-BH.
+    segments:
+        Each by itself.
+
+    >>> import numpy as np
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=12, list_size=3, sparsity=1)
+    >>> shop = cb.SyntheticRecommender(problem, click_rate=0.4, seed=1)
+    >>> policies = shop.candidates(4, seed=2)
+    >>> mixture = cb.Mixture(policies, np.full(4, 1 / 4), problem=problem, floor=0.5)
+    >>> visitors = shop.sample(2000, np.random.default_rng(3))
+    >>> decisions = mixture.draw(visitors.contexts, 4)
+    >>> rounds = cb.Rounds(decisions, visitors.answer(decisions.lists))
+    >>> sides = cb.Segments(["north", "south"], lambda X: np.where(X[:, 0] > 0, "north", "south"))
+    >>> answer = cb.evaluate(rounds, policies, max_reward=1, min_propensity=0.125, segments=sides)
+    >>> found = answer.segmented
+    >>> found.epsilon == max(segment.everywhere for segment in found.segments)
+    True
     """
 
     segments: tuple[Segment, ...]
@@ -777,7 +813,8 @@ class LogEvaluation(Tabular):
     @property
     def explained(self) -> tuple[str, ...]:
         """What only a reader wants who asks how."""
-        return (self.meaning, *self.evaluation.explained)
+        alike = (self._repetition,) if self.repeated and self._look_alike else ()
+        return (self.meaning, *self.evaluation.explained, *alike)
 
     def asked(self, *, epsilon: float | None = None, rounds_per_day: float | None = None) -> LogEvaluation:
         """The same with the ε that would be small enough, and how many rounds a day has: the verdict minds both."""
@@ -786,14 +823,23 @@ class LogEvaluation(Tabular):
         return replace(self, evaluation=replace(self.evaluation, target=target, rounds_per_day=rate))
 
     @property
+    def _look_alike(self) -> bool:
+        """Whether most rewarded rounds are like an earlier one: then contexts say too little to tell any apart."""
+        return 2 * self.repeated > self.evaluation.rewarded_rounds
+
+    @property
+    def _repetition(self) -> str:
+        return (
+            f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an earlier "
+            "one, and without an id nothing tells whether they were logged twice: log an id"
+        )
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """All that a reader must know besides the numbers; the first is the alarm, if propensities do not fit."""
         notes = list(self.evaluation.notes)
-        if self.repeated:
-            notes.append(
-                f"{self.repeated:,} rewarded rounds have the same context, items, rewards and propensities as an "
-                "earlier one, and without an id nothing tells whether they were logged twice: log an id"
-            )
+        if self.repeated and not self._look_alike:
+            notes.append(self._repetition)
         if self.skipped:
             total = sum(self.skipped.values())
             notes.append(

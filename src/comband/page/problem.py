@@ -111,10 +111,11 @@ class Problem:
         first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "pairs": it depends on item and place in
         any way. Parts of comband that read a list as a set refuse problems with places.
     order:
-        In which order lists are shown. "random": given the set, all orders are alike. "natural": as a ranker would,
-        each item where candidates show it or near it, and candidates' own lists as they are; decisions then state the
-        probability of each item in each place. None: "natural" where factors are stated (and that is what is kept),
-        else "random"; pairs have their places, and no order beside.
+        In which order lists are shown. "random": given the set, all orders are alike, but for production's page, which
+        is shown as it is to visitors who do not take part, and with factors all candidates' own lists. "natural": as a
+        ranker would, each item where candidates show it or near it, and candidates' own lists as they are; decisions
+        then state the probability of each item in each place. None: "natural" where factors are stated (and that is
+        what is kept), else "random"; pairs have their places, and no order beside.
 
     >>> Problem(n_actions=500, list_size=5, sparsity=1).max_reward
     1.0

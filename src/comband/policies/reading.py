@@ -58,7 +58,7 @@ class Reading:
     TOTAL: ClassVar[bool] = False
     """Whether only the sum of a list's rewards is told."""
     OWN_LISTS: ClassVar[bool] = True
-    """Whether a candidate's own list can be a part of how lists are drawn in random order."""
+    """Whether a candidate's own list can be a part of how lists are drawn."""
     SETS: ClassVar[bool] = True
     """Whether values depend on the set of items alone."""
     GAPS: ClassVar[bool] = True
@@ -71,11 +71,6 @@ class Reading:
     def natural(self) -> bool:
         """Whether lists are shown in an order of their own, with stated probabilities of places."""
         return self.problem.order == "natural"
-
-    @property
-    def own_lists(self) -> bool:
-        """Whether a candidate's own list can be a part of how lists are drawn."""
-        return self.OWN_LISTS or self.natural
 
     @property
     def options(self) -> frozenset[str]:
@@ -198,7 +193,6 @@ class Examined(Reading):
     """
 
     KIND = "factors"
-    OWN_LISTS = False
     SETS = False
     GAPS = False
 
@@ -282,7 +276,6 @@ class Pairs(Reading):
 
     KIND = "pairs"
     PLACED = True
-    OWN_LISTS = False
     SETS = False
     GAPS = False
 

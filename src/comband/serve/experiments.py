@@ -12,7 +12,6 @@ from comband.page.problem import InputError
 from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
 from comband.policies.policy_set import PolicySet
-from comband.policies.reading import reading_of
 from comband.policies.requested import RequestedLists
 from comband.serve import audit
 from comband.serve.deciding import Plan
@@ -102,8 +101,11 @@ class Experiments:
         """With a chain where none was asked for or declined, if what it proves can be checked."""
         if spec.audited is not msgspec.UNSET:
             return spec
-        possible = not (reading_of(problem_of(spec)).natural or spec.metrics)
-        return msgspec.structs.replace(spec, audited=AUDITED if possible else None)
+        try:
+            check_recorded(spec, problem_of(spec))
+        except InputError:
+            return msgspec.structs.replace(spec, audited=None)
+        return msgspec.structs.replace(spec, audited=AUDITED)
 
     def check(self, spec: Spec) -> None:
         """Refuse what the schema cannot see."""

@@ -30,7 +30,7 @@ from comband.statistics.verdicts import DECIDED, LEADING, Verdict
 _PLOTTED = 40  # rows of a chart, as in charts.js
 _HOW_TO_READ = (
     "A dot is the estimated difference, the end of its line the most that the candidate can be better if it is the "
-    "best of all; the dashed line is ε, which none can pass."
+    "best of all; the dashed line is ε, which {} can pass."
 )
 _ROLES = {DECIDED: "the winner", LEADING: "the leader"}
 
@@ -91,7 +91,7 @@ def evaluation_page(answer: LogEvaluation | Evaluation, *, source: str) -> str:
         body += [f"<li>{_text(line)}</li>" for line in answer.skipped_examples]
         body.append("</ul>")
     comparison, comparable = result.comparison(), answer.trusted and result.has_best
-    body += _comparison(comparison, verdict, comparable=comparable)
+    body += _comparison(comparison, verdict, comparable=comparable, safe=bool(result.metrics))
     body += ["<h2>All candidates</h2>", _evaluated_table(result.candidates, verdict, comparable=comparable)]
     body += _beside_table([one.name for one in result.candidates], result.lifts, result.guarded)
     data = {"comparison": _drawn(comparison, verdict)}
@@ -141,14 +141,14 @@ def _drawn(comparison: Comparison, verdict: Verdict) -> dict[str, Any]:
     return data
 
 
-def _comparison(comparison: Comparison, verdict: Verdict, *, comparable: bool = True) -> list[str]:
+def _comparison(comparison: Comparison, verdict: Verdict, *, comparable: bool = True, safe: bool = False) -> list[str]:
     """Differences first: they are what was asked. Where nothing can be compared there are none."""
     n, role = len(comparison.candidates), _ROLES.get(verdict.kind, "the highest estimate")
     more = [f'<p class="soft">The first {_PLOTTED} of {n:,}; the table has all.</p>'] if n > _PLOTTED else []
     differences = [
         f"<h2>Differences to {role}</h2>",
         chart("differences", of="comparison"),
-        f'<p class="soft">{_HOW_TO_READ}</p>',
+        f'<p class="soft">{_HOW_TO_READ.format("no safe one" if safe else "none")}</p>',
     ]
     return [
         *(differences if comparable else []),
@@ -222,7 +222,7 @@ def selection_page(
         "once.</p>",
         *_confirmation(confirmation),
         *_notes(result.notes),
-        *_comparison(comparison, verdict),
+        *_comparison(comparison, verdict, safe=bool(result.guarded)),
     ]
     data: dict[str, Any] = {"comparison": _drawn(comparison, verdict)}
     if len(history["rounds"]) and (comparison.target is not None or _moved(history, n_candidates)):
@@ -359,7 +359,7 @@ def _beside_table(names: Sequence[str], lifts: Sequence[Lift], guarded: Sequence
     what = f" Safe: certified to keep every margin ({_text('; '.join(margins))})." if margins else ""
     return [
         "<h2>Beside production</h2>",
-        f'<p class="soft">How much more per round than with production, with intervals.{what}</p>',
+        f'<p class="soft">More per round than with production, with intervals or (±) standard errors.{what}</p>',
         _table([_text(name) for name in columns], [[_text(cell) for cell in row] for row in rows], folds=True),
     ]
 

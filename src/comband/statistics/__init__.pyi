@@ -5,6 +5,7 @@ from comband.statistics import results as results
 from comband.statistics import verdicts as verdicts
 from comband.statistics.betting import Bets as Bets
 from comband.statistics.betting import PairedEvidence as PairedEvidence
+from comband.statistics.guards import DrawnPlaceGuard as DrawnPlaceGuard
 from comband.statistics.guards import DriftGuard as DriftGuard
 from comband.statistics.guards import ExposureGuard as ExposureGuard
 from comband.statistics.importance import ValueSums as ValueSums

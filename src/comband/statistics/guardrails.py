@@ -82,12 +82,14 @@ class Floors:
     @classmethod
     def of(cls, explorer: Any, *, leads: bool, production: int, own_lists: bool) -> Floors:
         """Those of an explorer; `leads` says whether production does, `production` is its position among the
-        candidates, and `own_lists` whether its list is shown as it is, where that is a part of how lists are drawn.
+        candidates, and `own_lists` whether its list is shown whole, where that is a part of how lists are drawn. In
+        natural order floors are those of all parts together: there it adds nothing.
         """
         of_leader = float(getattr(explorer, "smallest_of_leader", explorer.smallest))
         disputed = min(float(explorer.smallest_disputed), of_leader)
         own = getattr(explorer, "own", None)
-        shown = float(own[production]) if own_lists and own is not None else 0.0
+        beside = own_lists and not getattr(explorer, "natural_order", False)
+        shown = float(own[production]) if beside and own is not None else 0.0
         return cls(
             rivals=float(explorer.smallest_disputed) + (0.0 if leads else shown),
             disputed=disputed,

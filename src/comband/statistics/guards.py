@@ -178,6 +178,90 @@ def _sparse(q: NDArray[np.float64]) -> SparsePropensities:
     return SparsePropensities(q.shape[1], rows, actions, q[rows, actions], np.zeros(len(q)))
 
 
+_PLACED_CLASSES = 61  # items y with the same y mod this prime are watched together
+
+
+class DrawnPlaceGuard(Alarm):
+    """Watches whether shown items stand in each place as often as their decisions say.
+
+    Given the context and that y is shown, y is in place k with probability p(y, k) = Q(x, y, k)/Σ_j Q(x, y, j). With
+    any c(y) in [−1, 1] that is fixed given the context, Z = Σ_{y shown} c(y)·(Σ_k k·p(y, k) − place of y) has mean
+    zero, for each term has, whenever its item is shown. Bets 1 ± λZ/(m(m − 1)) are averaged over both signs, several
+    stakes and choices of c: how far down y is expected, from −1 in the first place to 1 in the last, which shows lists
+    that are shuffled or turned around; and for each class of items, 1 for these and 0 for others, which shows items
+    that are pinned. An e-process for the reasons of `ExposureGuard`.
+
+    Parameters
+    ----------
+    list_size:
+        m.
+    level:
+        The probability of a false alarm, ever.
+
+    >>> import numpy as np
+    >>> guard = DrawnPlaceGuard(2)
+    >>> places = np.tile([[0.9, 0.1], [0.1, 0.9]], (400, 1, 1))  # of items 0 and 1
+    >>> guard.update(np.tile([0, 1], (360, 1)), places[:360])
+    >>> guard.update(np.tile([1, 0], (40, 1)), places[:40, ::-1])
+    >>> guard.alarm
+    False
+    >>> guard.update(np.tile([1, 0], (100, 1)), places[:100, ::-1])  # the page turns its lists around
+    >>> guard.alarm
+    True
+    """
+
+    def __init__(self, list_size: int, *, level: float = LEVEL) -> None:
+        self.level, self.list_size = check_fraction("level", level), check_count("list_size", list_size)
+        self.n_rounds = 0
+        self._log_wealth = np.zeros((1 + _PLACED_CLASSES, 2, len(_STAKES)))
+        self._peak = 0.0
+
+    def update(self, lists: NDArray[np.int32], placements: NDArray[np.float64]) -> None:
+        """Enter rounds: lists (n, m) as shown (−1: an empty place), and of each item the probability of each place."""
+        m, n = self.list_size, len(lists)
+        if n == 0 or m == 1:
+            return
+        there = lists >= 0
+        expected = placements @ np.arange(m) / np.maximum(placements.sum(axis=2), 1e-300)
+        off = np.where(there, expected - np.arange(m), 0.0) / (m * (m - 1))
+        Z = np.zeros((n, 1 + _PLACED_CLASSES))
+        Z[:, 0] = (np.clip(2 * expected / (m - 1) - 1, -1, 1) * off).sum(axis=1)
+        np.add.at(Z, (np.arange(n)[:, None], 1 + lists % _PLACED_CLASSES), off)
+        bets = np.log1p(Z[:, :, None, None] * np.array([1.0, -1.0])[:, None] * _STAKES)
+        self._log_wealth = self._log_wealth + bets.sum(axis=0)
+        self._peak = max(self._peak, float(log_mean_exp(self._log_wealth.ravel())))
+        self.n_rounds += n
+
+    SCHEMA: ClassVar = {
+        "log_wealth": Array("f8", (1 + _PLACED_CLASSES, 2, len(_STAKES))),
+        "peak": Real(0),
+        "n_rounds": Whole(0),
+    }
+
+    def _agree(self) -> None:
+        require(
+            float(log_mean_exp(self._log_wealth.ravel())) <= self._peak + 1e-9
+            and (self.n_rounds > 0 or not self._log_wealth.any()),
+            "evidence of a guard must not exceed its peak, nor come from no rounds.",
+        )
+
+    @property
+    def message(self) -> str:
+        """What to look at; empty while there is no alarm."""
+        if not self.alarm:
+            return ""
+        worst = int(np.argmax(self._log_wealth.reshape(len(self._log_wealth), -1).max(axis=1)))
+        which = (
+            "items do not stand"
+            if worst == 0
+            else f"some items y with y mod {_PLACED_CLASSES} = {worst - 1} do not stand"
+        )
+        return (
+            f"{which} in their places as often as decisions say (placements); look for lists that are put into another "
+            "order before they are shown, and for candidates that do not always answer alike"
+        )
+
+
 _FIRST_LOOK = 64  # rounds of a stretch
 _LOOK_AGAIN = 1.05  # when a stretch has become so much longer
 _CHANGES = np.unique((16 * 1.4 ** np.arange(28)).astype(np.int64))  # when a change may have happened, in trials

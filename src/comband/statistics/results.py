@@ -203,6 +203,8 @@ class Guess:
     error: float
 
     def __str__(self) -> str:
+        if math.isinf(self.error):
+            return f"{visible(self.name)}: no reward so far"
         return f"{visible(self.name)}: {self.value:.4g} ± {self.error:.2g}"
 
 

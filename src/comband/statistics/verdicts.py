@@ -55,6 +55,8 @@ class Standing:
         return round((self.value / self.error) ** 2, 9) if self.error > 0 else 0.0
 
     def __str__(self) -> str:
+        if self.error is not None and math.isinf(self.error):
+            return f"{visible(self.name)}, without a reward so far"
         error = "" if self.error is None else f" ± {self.error:.2g}"
         return f"{visible(self.name)}, about {self.value:.4g}{error} rewards per round"
 

@@ -325,6 +325,37 @@ def test_user_behavior_insights(tmp_path: Path) -> None:
     assert json.loads(outcome.stdout)["format"] == "ubi", outcome.stderr
 
 
+@pytest.mark.parametrize("variant", ["search hits", "capitals", "other name"])
+def test_user_behavior_insights_however_they_are_exported(variant: str, tmp_path: Path) -> None:
+    records = [record for record in _ubi() if "index" not in record]
+    for record in records if variant != "search hits" else ():
+        attributes = record.get("event_attributes") or {}
+        if variant == "capitals" and "action_name" in record:
+            record["action_name"] = record["action_name"].upper()
+        if variant == "other name" and "propensity" in attributes:
+            attributes["propensity_score"] = attributes.pop("propensity")
+    if variant == "search hits":
+        records = [{"_index": "ubi", "_id": str(i), "_source": record} for i, record in enumerate(records)]
+    log, lists = _write(tmp_path / "ubi.ndjson", records), _lists(tmp_path / "lists.jsonl", UBI_LISTS)
+    assert _values(cb.read_log(log, lists)) == pytest.approx({"a": 1 / 0.5 / 2, "b": 0.0})
+    view = [{**one, "action_name": "view"} if one.get("action_name") == "impression" else one for one in _ubi()]
+    with pytest.raises(
+        cb.LogError, match=r'no event has the action_name "impression".* the action_names are view, click'
+    ):
+        cb.read_log(_write(tmp_path / "views.ndjson", view), lists)
+
+
+def test_whole_numbers_with_a_decimal_point_are_whole_numbers(tmp_path: Path) -> None:
+    """As pandas writes a column of numbers once one of them was missing."""
+    rows = [(1, 7, 0), (2, 4, 1), (1, 4, 1), (2, 7, 0)]
+    for name, point in (("whole", ""), ("point", ".0")):
+        lines = [f"{y}{point},{k}{point},{r}{point},0.25" for k, y, r in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["item_id,position,click,propensity_score", *lines]))
+    (tmp_path / "lists.csv").write_text("candidate,item_1,item_2\na,4,7\nb,7,4\n")
+    values = [_values(cb.read_log(tmp_path / f"{name}.csv", tmp_path / "lists.csv")) for name in ("whole", "point")]
+    assert values[0] == values[1] == {"a": 1.0, "b": 1.0}
+
+
 def test_user_behavior_insights_in_parquet(tmp_path: Path) -> None:
     events = [event for event in _ubi() if "action_name" in event]
     names = {"q1": "green tea", "q2": "salt"}
@@ -375,7 +406,7 @@ def test_user_behavior_insights_without_propensities(tmp_path: Path) -> None:
     with pytest.raises(cb.LogError, match=r"no impression has event_attributes\.propensity\. Nothing can be promised"):
         cb.read_log(_write(tmp_path / "ubi.ndjson", _ubi(None)), lists)
     quiet = [event for event in _ubi() if event.get("action_name") != "impression"]
-    with pytest.raises(cb.LogError, match="no event is an impression"):
+    with pytest.raises(cb.LogError, match="no event has the action_name"):
         cb.read_log(_write(tmp_path / "quiet.ndjson", quiet), lists)
     with pytest.raises(cb.InputError, match="rewards must map actions"):
         cb.evaluation.logs.ubi_format({"click": 2.0})

@@ -131,7 +131,7 @@ CSV_ROWS = [
     ("zero propensity", 5, "propensity_1", "0", "wrong propensity", "propensity 0 of item"),
     ("nothing as item", 5, "item_0", "", "missing value", "one of the items is missing"),
     ("unknown item", 5, "item_0", "20", "unknown item", "item 20 is not in the catalogue"),
-    ("decimal item", 5, "item_0", "1.0", "unknown item", "item 1.0 is not in the catalogue"),
+    ("decimal item", 5, "item_0", "1.5", "unknown item", "item 1.5 is not in the catalogue"),
     ("nothing as context", 5, "context", "", "missing value", "no context"),
     ("duplicate id", 5, "id", "0", "duplicate id", "id 0 came before"),
 ]

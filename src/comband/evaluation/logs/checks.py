@@ -78,7 +78,8 @@ def _round_text(
         j = int(np.flatnonzero(~((propensities >= SMALLEST_PROPENSITY) & (propensities <= largest + TOLERANCE)))[0])
         if 0 < propensities[j] < SMALLEST_PROPENSITY:
             return f"propensity {propensities[j]:g} of item {names[j]} is too small to be one: {NO_SUCH_DRAW}"
-        return f"propensity {propensities[j]:g} of item {names[j]} is outside (0, 1]"
+        percent = ": write a percentage as a fraction" if 1 < propensities[j] <= 100 else ""
+        return f"propensity {propensities[j]:g} of item {names[j]} is outside (0, 1]{percent}"
     if kind == 4:
         return f"item {names[int(np.flatnonzero(np.isnan(rewards))[0])]} has no reward (write 0 for none)"
     if kind == 5:

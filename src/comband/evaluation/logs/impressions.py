@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from comband.evaluation.logs.columns import as_floats, as_keys, as_rewards
 from comband.evaluation.logs.faults import Faults
 from comband.evaluation.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
-from comband.evaluation.logs.keys import unify_keys
+from comband.evaluation.logs.keys import unify_keys, without_decimals
 from comband.evaluation.logs.tables import TableFile
 from comband.page.catalogue import spelt_numbers
 
@@ -146,7 +146,9 @@ def _batch(whole: _Rows, list_size: int, positional: bool, faults: Faults) -> It
     positions = None
     if positional:
         given = more[0]
-        numbers = spelt_numbers(given.ravel())[0].reshape(given.shape) if given.dtype == object else given
+        numbers = given
+        if given.dtype == object:
+            numbers = spelt_numbers(without_decimals(given.ravel()))[0].reshape(given.shape)
         slots = np.arange(list_size)
         ranked = np.sort(numbers, axis=1)
         from_one = (ranked == slots + 1).all(axis=1)

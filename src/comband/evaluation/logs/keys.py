@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from comband.evaluation.logs.faults import LogError
 from comband.evaluation.logs.raw_files import check_file
 from comband.page.catalogue import Catalogue, Keys, check_catalogue, spelt_numbers
 from comband.page.problem import InputError, check_count
+
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 
 
 class ItemIndex:
@@ -82,12 +85,21 @@ class ItemIndex:
             texts = keys if keys.dtype == object else keys.astype(str).astype(object)
             return np.fromiter((table.setdefault(text, len(table)) for text in texts), np.int64, count=len(texts))
         if keys.dtype == object:
-            numbers, known = spelt_numbers(keys)
+            numbers, known = spelt_numbers(without_decimals(keys))
             keys = np.where(known, numbers, -1)
         limit = 2**31 - 1 if self.n_actions is None else self.n_actions
         if len(keys) and (keys.min() < 0 or keys.max() >= limit):
             return np.where((keys >= 0) & (keys < limit), keys, -1)
         return np.asarray(keys, dtype=np.int64)
+
+
+def without_decimals(keys: Keys) -> Keys:
+    """Texts of whole numbers as they are without ".0", which a column of numbers has once one of them was missing.
+
+    >>> without_decimals(np.array(["14.0", "7", "7.5", "a.0"], dtype=object)).tolist()
+    ['14', '7', '7.5', 'a.0']
+    """
+    return np.array([_WHOLE.sub(r"\1", key) if isinstance(key, str) else key for key in keys], dtype=object)
 
 
 def read_catalogue(path: str | Path) -> Catalogue:

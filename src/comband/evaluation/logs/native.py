@@ -37,6 +37,7 @@ from comband.evaluation.logs.formats import (
     need_columns,
     need_lists,
 )
+from comband.evaluation.logs.keys import without_decimals
 from comband.evaluation.logs.tables import TableFile
 from comband.page.catalogue import spelt_numbers
 
@@ -131,7 +132,7 @@ def _places(positions: NDArray[Any], rows: NDArray[np.int64], faults: Faults) ->
     n, m = positions.shape
     numbers = positions
     if numbers.dtype == object:  # some are no numbers; those are no places
-        spelt, whole = (part.reshape(n, m) for part in spelt_numbers(positions.ravel()))
+        spelt, whole = (part.reshape(n, m) for part in spelt_numbers(without_decimals(positions.ravel())))
         numbers = np.where(whole, spelt, -1)
     at = numbers - numbers.min(axis=1, keepdims=True, initial=m)
     fits = (np.sort(at, axis=1) == np.arange(m)).all(axis=1) & np.isin(numbers.min(axis=1, initial=m), (0, 1))

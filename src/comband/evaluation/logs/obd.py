@@ -23,6 +23,7 @@ import numpy as np
 from comband.evaluation.logs.columns import as_floats, as_keys, as_rewards
 from comband.evaluation.logs.faults import Faults
 from comband.evaluation.logs.formats import LogFormat, RawRounds, context_keys, matrices, need_columns
+from comband.evaluation.logs.keys import without_decimals
 from comband.evaluation.logs.tables import TableFile
 from comband.page.catalogue import spelt_numbers
 
@@ -75,7 +76,7 @@ def _rounds(
             contexts, good = piece.rows - 1, np.ones(len(piece), dtype=bool)
         slots = positions[:, 0]
         if slots.dtype == object:  # some are no numbers; those are in no slot
-            slots = spelt_numbers(slots)[0]
+            slots = spelt_numbers(without_decimals(slots))[0]
         slots = slots - first
         outside = (slots < 0) | (slots >= list_size)
         if list_size == 1:  # a candidate has one item, for whichever slot

@@ -38,6 +38,8 @@ from comband.page.text import quoted
 
 _BULK = ("index", "create", "update", "delete")  # lines that say where the next one goes
 _NEEDED = ("query_id", "action_name", "event_attributes")
+_ITEM = "event_attributes.object.object_id"
+_PROPENSITIES = ("propensity", "propensity_score", "probability")  # the first is the convention
 _BATCH = 1 << 16
 
 
@@ -84,7 +86,14 @@ def ubi_format(rewards: Mapping[str, float], *, name: str = "ubi") -> LogFormat:
         title=f"OpenSearch UBI, {said}",
         rounds=partial(_rounds, worth=worth, placed=False),
         columns=_NEEDED,
-        marker=("event_attributes", "query_attributes", "query_response_id", "query_response_hit_ids"),
+        marker=(
+            "event_attributes",
+            "query_attributes",
+            "query_response_id",
+            "query_response_hit_ids",
+            _ITEM,
+            "_source",
+        ),
         meaning=f"a round is a query with impressions, an item brings {said}; propensities are the probability that "
         "the item is anywhere in the list",
     )
@@ -110,18 +119,21 @@ def _rounds(
     if table.kind == "csv":
         raise LogError(f"{table.path} should be JSON lines or Parquet to be read as UBI: events have nested fields.")
     queries: dict[Any, _Query] = {}
+    actions: dict[str, None] = {}
     for row, record in _records(table, context, faults):
+        if record.get("action_name") is not None:
+            actions[str(record["action_name"])] = None
         _take(queries, row, record, worth, placed, faults)
     shown = {key: query for key, query in queries.items() if query.items}
     if not shown:
         raise LogError(
-            f"{table.path} is read as UBI, but no event is an impression (action_name) with an item "
-            "(event_attributes.object.object_id)."
+            f'{table.path} is read as UBI, but no event has the action_name "impression" and an item ({_ITEM}), which '
+            f"tells what was shown; the action_names are {', '.join(list(actions)[:8]) or 'missing'}."
         )
     if all(value is None for query in shown.values() for value in query.propensities):
         where = "event_attributes.position.propensity" if placed else "event_attributes.propensity"
-        item, missing = "event_attributes.object.object_id", f"no impression has {where}"
-        raise no_propensities(str(table.path), item, ", ".join(worth), missing, renamed=False)
+        missing = f"no impression has {where}"
+        raise no_propensities(str(table.path), _ITEM, ", ".join(worth), missing, renamed=False)
     keys = _contexts(table, shown, context)
     good = [
         (query_id, query, key)
@@ -135,10 +147,11 @@ def _rounds(
 def _records(table: TableFile, context: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, Any]]]:
     if table.kind == "jsonl":
         for rows, records in json_records(table.path, faults):
-            yield from zip(rows.tolist(), records, strict=True)
+            yield from zip(rows.tolist(), map(_stored, records), strict=True)
         return
     more = ["user_query", *(name.split(".")[0] for name in context)]
-    names = [name for name in dict.fromkeys([*_NEEDED, *more]) if name in table.names]
+    flat = [name for name in table.names if name.startswith("event_attributes.")]
+    names = [name for name in dict.fromkeys([*_NEEDED, *more, *flat]) if name in table.names]
     if not {"query_id", "action_name"} <= set(names):
         return
     for piece in table.pieces(names, faults):
@@ -160,11 +173,13 @@ def _take(
         if query_id is not None and not (len(record) == 1 and next(iter(record)) in _BULK):
             queries.setdefault(query_id, _Query(row)).record = record
         return
+    if isinstance(action, str) and action not in worth:
+        action = action.lower()
     if action != "impression" and action not in worth:
         return
-    item = _at(record, "event_attributes.object.object_id")
+    item = _at(record, _ITEM)
     if query_id is None or item is None:
-        missing = "query_id" if query_id is None else "event_attributes.object.object_id"
+        missing = "query_id" if query_id is None else _ITEM
         faults.add("missing value", [(row, f"the event {action} has no {missing}")])
         return
     query = queries.setdefault(query_id, _Query(row))
@@ -177,8 +192,9 @@ def _take(
         return
     query.items.append(item)
     query.positions.append(_at(record, "event_attributes.position.ordinal"))
-    where = "event_attributes.position.propensity" if placed else "event_attributes.propensity"
-    query.propensities.append(_at(record, where))
+    where = "event_attributes.position" if placed else "event_attributes"
+    told = (_at(record, f"{where}.{name}") for name in _PROPENSITIES)
+    query.propensities.append(next((value for value in told if value is not None), None))
 
 
 def _contexts(table: TableFile, shown: dict[Any, _Query], context: Sequence[str]) -> list[Any]:
@@ -254,6 +270,12 @@ def _batch(good: list[tuple[Any, _Query, Any]], list_size: int, placed: bool, fa
 
 def _padded(values: list[Any], size: int) -> list[Any]:
     return values + values[-1:] * (size - len(values))
+
+
+def _stored(record: dict[str, Any]) -> dict[str, Any]:
+    """The document of a search hit or of a dump, which has it as `_source`; anything else as it is."""
+    inner = record.get("_source")
+    return inner if isinstance(inner, dict) else record
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:

@@ -167,7 +167,8 @@ def _read_slots(record: dict[str, Any], list_size: int) -> _Slots:
     elif _is_single(record):
         shown = [_single(record)]
     else:
-        raise _UnusableError("missing value", "no _outcomes and no _label_Action")
+        reward = " (a reward whose decision is elsewhere?)" if "RewardValue" in record or "_dangling" in record else ""
+        raise _UnusableError("missing value", f"no _outcomes and no _label_Action{reward}")
     actions = _mapping(record.get("c")).get("_multi")
     tags = [_mapping(action).get("_tag") for action in actions] if isinstance(actions, list) else []
     named = bool(tags) and all(isinstance(tag, str) for tag in tags)

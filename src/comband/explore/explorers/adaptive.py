@@ -69,13 +69,23 @@ class DisagreementExploration:
                 weights[candidates[standing.production]] += 1 - standing.exposure
             floor = standing.exposure * _LISTS_AT_FIRST
             weights /= 1 - floor
-            return mixture_explorer(standing.policies, candidates, weights=weights, floor=floor, problem=problem)
-        own = _own_lists(standing) if standing.reading.own_lists else None
+            return mixture_explorer(
+                standing.policies,
+                candidates,
+                weights=weights,
+                floor=floor,
+                problem=problem,
+                as_they_are=standing.exposure < 1 and not standing.reading.PLACED,
+            )
+        own, kind = _own_lists(standing) if standing.reading.OWN_LISTS else None, standing.reading.KIND
         if standing.policies.by_chance:
             return _of_probabilities(standing, np.zeros(len(candidates)) if own is None else own)
-        if standing.reading.natural and own is not None:
-            return _natural(standing, _NATURAL[standing.reading.KIND], own)
-        reading = _EXPLORERS.get(standing.reading.KIND, DisagreementExplorer)
+        if own is not None and standing.reading.natural:
+            return _natural(standing, _NATURAL[kind], own, standing.shuffled)
+        if own is not None and own.any() and kind == "factors":  # random order, but for own lists
+            return _natural(standing, NaturalExamination, own, 1.0)
+        reading = _EXPLORERS.get(kind, DisagreementExplorer)
+        more = {"page": standing.production} if standing.exposure < 1 and kind == "items" else {}
         room, needed = reading.room(standing)[0], room_needed(standing, reading)
 
         def explorer(share: float) -> DisagreementExplorer:
@@ -88,6 +98,7 @@ class DisagreementExploration:
                 problem=problem,
                 own=own,
                 memory=standing.recent.events,
+                **more,
             )
 
         return _best(standing, explorer, _SHARE)
@@ -119,9 +130,12 @@ def _best(standing: Standing, explorer: Callable[[float], DisagreementExplorer],
     return min([first, *(explorer(share) for share in _LOWER_SHARES)], key=standing.forecast)
 
 
-def _natural(standing: Standing, kind: type[NaturalExplorer], own: NDArray[np.float64]) -> DisagreementExplorer:
+def _natural(
+    standing: Standing, kind: type[NaturalExplorer], own: NDArray[np.float64], shuffled: float | None
+) -> DisagreementExplorer:
     """Lists in natural order, but for a share in random order."""
-    shuffled = _SHUFFLED_AT_FIRST if standing.rounds < _SHUFFLED_ROUNDS else _SHUFFLED
+    if shuffled is None:
+        shuffled = _SHUFFLED_AT_FIRST if standing.rounds < _SHUFFLED_ROUNDS else _SHUFFLED
     needed = room_needed(
         standing,
         kind,

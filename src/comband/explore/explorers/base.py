@@ -67,7 +67,9 @@ class Explorer(Protocol):
     Where disputed actions of the leader's list have a larger one than `smallest`, `smallest_of_leader` says which.
 
     An explorer that shows lists in random order, given the set, says so with `random_order = True`: only then can it be
-    watched whether places matter. An explorer for totals says so with `FROM_TOTALS = True`: the m events of a round
+    watched whether places matter. One whose lists in orders of their own count for all who share items says so with
+    `own_orders = True`: where nothing is stated of places, the promise rests on their not mattering. An explorer for
+    totals says so with `FROM_TOTALS = True`: the m events of a round
     then hold equal parts of its total. One that reads rewards by factors of places (`Problem.places`), where events are
     of pairs of item and place, says so with `FROM_FACTORS = True`. `smallest_list`, if it fills lists up uniformly,
     bounds (1−f)·q(a) of all lists from below.
@@ -154,8 +156,11 @@ class Standing:
         (S,) how likely each of the candidates is to be the best, as far as can be told, where little reward is to be
         lost; None where as few rounds as possible are to be taken.
     production, exposure:
-        Whose own list (a position among the candidates) is shown to all but this share of the visitors, where not all
-        take part.
+        Whose own list (a position among the candidates) is shown, as it is, to all but this share of the visitors,
+        where not all take part.
+    shuffled:
+        The share of drawn lists that are put into random order where lists are in natural order; None where that is
+        not stated.
     forecast:
         How many rounds the slowest rival would still take if an explorer drew the lists, by the rewards seen so far;
         None before there are any.
@@ -194,6 +199,7 @@ class Standing:
     hopes: NDArray[np.float64] | None = None
     production: int | None = None
     exposure: float = 1.0
+    shuffled: float | None = None
     forecast: Callable[[Explorer], float] | None = None
 
 

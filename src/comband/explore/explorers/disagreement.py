@@ -20,7 +20,7 @@ from comband.page.contexts import Contexts, n_contexts, take_contexts
 from comband.page.lists import check_lists, refuse_propensities
 from comband.page.problem import InputError, Problem, as_generator
 from comband.page.rounds import Decisions, Events, read_only
-from comband.page.storage import Array, Real, State, Whole, require
+from comband.page.storage import Array, Default, Maybe, Real, State, Whole, require
 from comband.page.threads import cut, for_each
 from comband.policies.policy_set import PolicySet
 from comband.policies.sparse import SparsePropensities, sorted_actions
@@ -50,7 +50,9 @@ class DisagreementExplorer(StoredExplorer):
     of the S candidates.
 
     With shares κ of candidates' `own` lists, these are shown in Σκ of the rounds: all probabilities are
-    (1 − Σκ)·Q(x, y) + Σ_π κ_π 1[y ∈ π(x)]. Less reward is lost while it is learned who is best, in more rounds.
+    (1 − Σκ)·Q(x, y) + Σ_π κ_π 1[y ∈ π(x)]. Less reward is lost while it is learned who is best, in more rounds. They
+    are put into random order like all others, but for that of one `page`, which is shown as it is; then decisions state
+    the probability of each item in each place: κ more where the page has it, and the rest in equal parts.
 
     That is a promise made before the context is seen. Where U(x) is too large to keep it (`covered` is False) all
     probabilities are still positive and exact, but smaller.
@@ -70,6 +72,8 @@ class DisagreementExplorer(StoredExplorer):
         The setting.
     own:
         (S,) the share of rounds in which each candidate's own list is shown; none by default.
+    page:
+        The position in `candidates` of the one whose own list is shown as it is; None by default.
     memory:
         Lists on rewarded contexts that are known already; none by default.
 
@@ -94,6 +98,7 @@ class DisagreementExplorer(StoredExplorer):
         smallest_disputed: float,
         problem: Problem,
         own: ArrayLike | None = None,
+        page: int | None = None,
         memory: EventLists | None = None,
     ) -> None:
         self.policies = policies
@@ -107,7 +112,8 @@ class DisagreementExplorer(StoredExplorer):
         self.own = np.zeros(len(self.candidates)) if own is None else np.array(own, dtype=np.float64)
         drawn = 1 - float(self.own.sum())
         self._smallest_disputed, self.smallest_disputed = smallest_disputed, drawn * smallest_disputed
-        self.random_order = True
+        self.page = page
+        self.random_order, self.own_orders = page is None, page is not None
         of_leader, undisputed = min(_LEADER_SHARE * smallest_disputed, 1.0), min(UNDISPUTED, smallest_disputed)
         self._lowest = np.array([smallest_disputed, of_leader, undisputed])
         self.smallest = drawn * float(self._lowest.min())
@@ -187,6 +193,7 @@ class DisagreementExplorer(StoredExplorer):
         "attention": Array("f8", ("S",), 0),
         "smallest_disputed": Real(0, 1),
         "own": Array("f8", ("S",), 0),
+        "page": Default(Maybe(Whole(0, "S-1"))),
     }
 
     @classmethod
@@ -239,8 +246,14 @@ class DisagreementExplorer(StoredExplorer):
         contexts: Contexts,
         covered: NDArray[np.bool_],
     ) -> Decisions:
-        """What was drawn; `drawn_with` is the second part of what `_kernel` gives."""
-        return Decisions.unsigned(first_id, lists, drawn_with, epoch=epoch, contexts=contexts, covered=covered)
+        """What was drawn; `drawn_with`, the second part of what `_kernel` gives, are probabilities of items (n, m), or
+        of items in places (n, m, m).
+        """
+        placements = drawn_with if drawn_with.ndim == 3 else None
+        inside = drawn_with if placements is None else np.minimum(placements.sum(axis=2), 1.0)
+        return Decisions.unsigned(
+            first_id, lists, inside, epoch=epoch, contexts=contexts, covered=covered, placements=placements
+        )
 
     def _of_asked(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
         """Propensities (n, k) in the last part of what `_kernel` gives."""
@@ -284,7 +297,26 @@ class DisagreementExplorer(StoredExplorer):
         lists, propensities, covered, of_asked = disagreement_lists(
             few.lists, self.leader, self._shares, self._lowest, numbers, few.n_actions, few.asked, self.own
         )
-        return few.items_of(lists), propensities, covered, of_asked
+        shown = few.items_of(lists)
+        if self.page is not None and len(numbers):
+            shown, propensities = self._page_as_it_is(predicted, numbers[:, 0], shown, propensities)
+        return shown, propensities, covered, of_asked
+
+    def _page_as_it_is(
+        self, predicted: NDArray[np.int32], u: NDArray[np.float64], shown: NDArray[np.int32], q: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Shown lists, with those of the page in their own order, and the probabilities of places (n, m, m)."""
+        whole = np.where((predicted >= 0).all(axis=2), self.own, 0.0)  # as the loop has them, summed in its order
+        ends, page, m = whole.cumsum(axis=1), int(self.page or 0), shown.shape[1]
+        mine = (u < ends[:, page]) & (u >= (ends[:, page - 1] if page else 0.0))
+        share = whole[:, page, None]
+        lists = np.where(mine[:, None], predicted[:, page], shown)
+        at = (lists[:, :, None] == shown[:, None, :]).argmax(axis=2)
+        even = np.take_along_axis(q, at, axis=1)
+        here = (lists[:, :, None] == predicted[:, page, None, :]) & (share > 0)[:, :, None]
+        even = (even - share * here.any(axis=2)) / m
+        placements = np.maximum(even, 0.0)[:, :, None] + share[:, :, None] * here
+        return lists, np.where((lists < 0)[:, :, None], np.eye(m), placements)
 
 
 _PIECE = 1 << 17  # actions of candidates' lists that a thread should have to look at

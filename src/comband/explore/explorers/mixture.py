@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from comband.page.contexts import Contexts, take_contexts
 from comband.page.places import factors_of
 from comband.page.problem import SMALLEST_PROPENSITY, Problem
 from comband.page.rounds import Events
-from comband.page.storage import Array, Part, Real, State, Text, check, require
+from comband.page.storage import Array, Default, Flag, Part, Real, State, Text, check, require
 from comband.policies.mixture import Mixture
 from comband.policies.placed import PlacedPolicies
 from comband.policies.policy_set import PolicySet
@@ -39,6 +39,8 @@ class MixtureExplorer:
         γ, the share of uniform lists.
     problem:
         The setting.
+    as_they_are:
+        Whether candidates' lists are shown so where the setting says random order; uniform ones never are.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -62,12 +64,15 @@ class MixtureExplorer:
         weights: ArrayLike,
         floor: float,
         problem: Problem,
+        as_they_are: bool = False,
     ) -> None:
-        self._given = np.asarray(weights, dtype=np.float64)
+        self._given, self._as_they_are = np.asarray(weights, dtype=np.float64), as_they_are
+        if as_they_are:
+            problem = replace(problem, order="natural")
         self.mixture = mixture = Mixture(policies, self._given, problem=problem, floor=floor)
         self.candidates = candidates
         self.random_order = not (isinstance(policies, PlacedPolicies) or reading_of(problem).natural)
-        self.natural_order = reading_of(problem).natural
+        self.natural_order = self.own_orders = reading_of(problem).natural
         self._own = bool(np.isin(mixture.support, candidates).all())
         self._weights = mixture.weights[candidates]
         share = (1 - mixture.floor) * float(self._weights.min())
@@ -126,6 +131,7 @@ class MixtureExplorer:
             "support": support,
             "weights": self._given[support],
             "floor": self.mixture.floor,
+            "as_they_are": self._as_they_are,
         }
 
     SCHEMA: ClassVar = {
@@ -134,6 +140,7 @@ class MixtureExplorer:
         "support": Array("i8", ("W",), 0, "P-1", rising=True),
         "weights": Array("f8", ("W",), 0, 1),
         "floor": Real(0, 1),
+        "as_they_are": Default(Flag(), lambda sizes: False),
     }
 
     @classmethod
@@ -143,7 +150,8 @@ class MixtureExplorer:
         require(len(state["candidates"]) > 0, "an explorer must have candidates.")
         weights = np.zeros(len(policies))
         weights[state["support"]] = state["weights"]
-        return cls(policies, state["candidates"], weights=weights, floor=float(state["floor"]), problem=problem)
+        given = {"floor": float(state["floor"]), "as_they_are": state["as_they_are"]}
+        return cls(policies, state["candidates"], weights=weights, problem=problem, **given)
 
 
 @register
@@ -234,11 +242,20 @@ class ExaminedMixture:
 
 
 def mixture_explorer(
-    policies: PolicySet, candidates: NDArray[np.int64], *, weights: ArrayLike, floor: float, problem: Problem
+    policies: PolicySet,
+    candidates: NDArray[np.int64],
+    *,
+    weights: ArrayLike,
+    floor: float,
+    problem: Problem,
+    as_they_are: bool = False,
 ) -> Explorer:
     """A `MixtureExplorer`, for whichever reading of places the problem has."""
     reading = reading_of(problem)
-    explorer = MixtureExplorer(policies, candidates, weights=weights, floor=floor, problem=reading.sets)
+    own = as_they_are and not reading.natural  # where they are shown so in any case
+    explorer = MixtureExplorer(
+        policies, candidates, weights=weights, floor=floor, problem=reading.sets, as_they_are=own
+    )
     return explorer if reading.factors is None else ExaminedMixture(explorer, problem=problem)
 
 

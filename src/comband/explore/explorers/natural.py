@@ -13,10 +13,9 @@ from comband._kernels.numbering import Numbered
 from comband.explore.explorers.base import Standing, register
 from comband.explore.explorers.disagreement import UNDISPUTED, DisagreementExplorer, nothing_asked
 from comband.page.bits import Rows
-from comband.page.contexts import Contexts
 from comband.page.places import factors_of, pair_lists
 from comband.page.problem import Problem
-from comband.page.rounds import Decisions, Events
+from comband.page.rounds import Events
 from comband.page.storage import Real, Whole
 from comband.policies.policy_set import PolicySet
 
@@ -38,7 +37,12 @@ class NaturalExplorer(DisagreementExplorer):
     where all places are alike, by where candidates show them. A keyed hash decides ties.
 
     Parts of the same distribution: with shares κ candidates' `own` lists, as they are; and of the lists that are drawn
-    a `shuffled` share in random order, by which it can be seen what places do. All of it is in Q.
+    a `shuffled` share in random order, by which it can be seen what places do (all of them: random order with own lists
+    as they are). All of it is in Q.
+
+    The law of a decision is a function of the state and of the candidates' lists in its context, and its list one of
+    these and of two uniform numbers: u_1 < Σκ takes an own list, else (u_1 − Σκ)/(1 − Σκ) is where the points begin;
+    u_2 below `shuffled` puts the list into random order.
 
     Parameters
     ----------
@@ -79,12 +83,13 @@ class NaturalExplorer(DisagreementExplorer):
     ) -> None:
         super().__init__(policies, candidates, problem=problem, smallest_disputed=smallest_disputed, **standing)
         self.shuffled, self.key = float(shuffled), int(key)
+        self.page = None  # all own lists are shown as they are
         self._theta = self.factors(problem)
         phi, drawn = smallest_disputed, 1 - float(self.own.sum())
         self._lowest = np.array([phi, LEADERS * phi, min(UNDISPUTED * drawn, phi)])
         self.smallest_disputed, self.smallest = phi, float(self._lowest.min())
         self.smallest_of_leader = float(self._lowest[1])
-        self.random_order = False
+        self.random_order, self.own_orders = False, True
 
     @staticmethod
     def factors(problem: Problem) -> NDArray[np.float64]:
@@ -113,21 +118,6 @@ class NaturalExplorer(DisagreementExplorer):
         return np.asarray(natural_needs(few.lists, leader, cls.factors(problem), shuffled, own, few.n_actions))
 
     SCHEMA: ClassVar = {**DisagreementExplorer.SCHEMA, "shuffled": Real(0, 1), "key": Whole(0)}
-
-    def _decisions(
-        self,
-        first_id: int,
-        lists: NDArray[np.int32],
-        placements: NDArray[np.float64],
-        *,
-        epoch: int,
-        contexts: Contexts,
-        covered: NDArray[np.bool_],
-    ) -> Decisions:
-        inside = np.minimum(placements.sum(axis=2), 1.0)
-        return Decisions.unsigned(
-            first_id, lists, inside, epoch=epoch, contexts=contexts, covered=covered, placements=placements
-        )
 
     def _of_asked(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
         return found[..., 0]

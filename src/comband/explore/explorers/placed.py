@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from comband._kernels.lists import contains
+from comband._kernels.lists import contains, inclusion
 from comband._kernels.numbering import Numbered
 from comband._kernels.places import examination_lists, examination_needs, pair_needs
 from comband._kernels.places import pair_lists as draw_pairs
 from comband.explore.explorers.base import Standing, register
-from comband.explore.explorers.disagreement import DisagreementExplorer, nothing_asked
+from comband.explore.explorers.disagreement import _NO_NUMBERS, DisagreementExplorer, nothing_asked
 from comband.page.bits import Rows
 from comband.page.places import factors_of, item_lists, pair_lists
 from comband.page.problem import InputError, Problem
@@ -111,7 +111,8 @@ class PairExplorer(DisagreementExplorer):
     Every place k has one item, Σ_y Q(x, y, k) = 1; every item one place at most, Σ_k Q(x, y, k) ≤ 1. Within these
     bounds Q(x, y, k) is in proportion to √(u(y, k)·(share(y) + .01)), where u(y, k) = Σ_π α_π 1[(y, k) ∈ π(x) △ ℓ(x)]
     and the share is that of the candidates that show the *item*; with floors as for items. Lists are drawn by dependent
-    rounding.
+    rounding. With shares κ of candidates' `own` lists, as they are, all of that is (1 − Σκ)·Q(x, y, k) + Σ_π κ_π 1[π
+    has y in place k].
 
     >>> import numpy as np
     >>> import comband as cb
@@ -156,9 +157,31 @@ class PairExplorer(DisagreementExplorer):
     def _piece(
         self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        few, (lists, propensities, covered, of_asked) = self._of_pairs(predicted, numbers, asked)
+        pairs, here = pair_lists(few.items_of(lists)), float(self.own.sum())
+        if here == 0.0:
+            return pairs, propensities, covered, of_asked
+        if len(numbers):  # the second number says whose own list is shown, if any
+            mine = np.flatnonzero(numbers[:, 1] < here)
+            who = np.searchsorted(np.cumsum(self.own), numbers[mine, 1], side="right")
+            pairs[mine] = predicted[mine, np.minimum(who, len(self.own) - 1)]
+            if len(mine):
+                propensities[mine] = self._of_pairs(predicted[mine], _NO_NUMBERS, pairs[mine])[1][3]
+            propensities = self._with_own(predicted, pairs, propensities)
+        return pairs, propensities, covered, self._with_own(predicted, asked, of_asked)
+
+    def _of_pairs(
+        self, predicted: NDArray[np.int32], numbers: NDArray[np.float64], asked: NDArray[np.int32]
+    ) -> tuple[Numbered, Any]:
+        """What is drawn beside own lists, in numbers of few items."""
         m = self.problem.list_size
         few = Numbered(np.ascontiguousarray(item_lists(predicted)), asked, self.problem.n_actions // m, places=m)
-        lists, propensities, covered, of_asked = draw_pairs(
-            few.lists, self.leader, self._shares, self._lowest, numbers, few.n_actions, few.asked
-        )
-        return pair_lists(few.items_of(lists)), propensities, covered, of_asked
+        given = (self.leader, self._shares, self._lowest, numbers)
+        return few, draw_pairs(few.lists, *given, few.n_actions, few.asked)
+
+    def _with_own(
+        self, predicted: NDArray[np.int32], pairs: NDArray[np.int32], q: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Probabilities of pairs (n, k) with those of own lists."""
+        shares = inclusion(predicted, self.own, np.ascontiguousarray(pairs), self.problem.n_actions)
+        return np.minimum((1 - float(self.own.sum())) * q + shares, 1.0)
