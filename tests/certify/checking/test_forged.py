@@ -294,11 +294,11 @@ def of_service(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return bundle
 
 
-PARTS = [f"lists.0.{name}" for name in ("ids", "lists", "shown", "propensities", "items")]
+OF_EPOCH = [f"lists.0.{name}" for name in ("ids", "lists", "shown", "propensities", "items")]
 
 
 def of_a_service() -> list[Forgery]:
-    columns = ["decisions.leaves", "answers.ids", "answers.told", "answers.rewards", *PARTS]
+    columns = ["decisions.leaves", "answers.ids", "answers.told", "answers.rewards", *OF_EPOCH]
     return [*on_columns(columns), *on_records(), *OTHERS, *FORGED_OF_SERVICE]
 
 
