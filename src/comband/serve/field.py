@@ -103,6 +103,11 @@ def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
             'the start: create the experiment with "open_field": true; or say "planned": true, if the change was fixed '
             "without looking at the data."
         )
+    if spec.metrics:
+        raise InputError(
+            "candidates cannot come or go where further metrics are guarded: who is safe is promised of those that "
+            "were there at the start. Create another experiment with the candidates that there are now."
+        )
     if spec.models is not None:
         raise InputError("the candidates of an experiment with models of the service are those of the models.")
     if what.digest is not None and what.add is None:
