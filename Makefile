@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/comband/__init__.py)
 
-.PHONY: demo serve-demo test test-all test-minimum mutants check format bench peers docs linkcheck lock clean
+.PHONY: demo serve-demo test test-pages test-all test-minimum mutants check format bench peers docs linkcheck lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -27,8 +27,15 @@ demo: $(STAMP)  ## find the best of the built-in candidates, end to end
 serve-demo: $(STAMP)  ## the decision service with simulated visitors, and its page
 	$(BIN)/comband serve --demo
 
+# Where Python is told not to keep compiled files, every worker and every process that a test starts would compile all
+# sources again, which is a minute of the suite.
+test test-pages test-all test-minimum: export PYTHONDONTWRITEBYTECODE =
+
 test: $(STAMP)  ## the test suite, within minutes
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-pages: $(STAMP)  ## the documentation, built with warnings as errors, and looked at in a browser
+	$(BIN)/python -m pytest -m slow tests/test_pages.py
 
 test-all: $(STAMP)  ## the test suite and the long statistical suites
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'slow or not slow'

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Scheme: TypeAlias = 'Literal["light", "dark"]'
 pytest.importorskip("sphinx_gallery")
+pytestmark = pytest.mark.slow  # a minute for the pages alone: `make test-pages`, which CI runs beside `make test`
 join = runpy.run_path(str(ROOT / "tools" / "doc_versions.py"))["join"]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("plot_*.py"))
 

@@ -1,6 +1,6 @@
 """
-A learner of one's own
-======================
+A learner of your own
+=====================
 
 Two methods make a learner: ``choose`` draws lists, ``update`` learns from answers. Here ε-greedy, beside
 EXP4-COMB-SPARSE, whose regret is bounded against any sequence.

@@ -12,13 +12,15 @@ import comband as cb
 from comband.page.metrics import Metric
 
 Floats = NDArray[np.float64]
-K, M, N, P = 10, 2, 12, 8
 HAIR = 1e-9
+LAG = 400  # decisions that reports of the lagging world are waited for
 
 
 @dataclass(frozen=True, eq=False)
 class MetricWorld:
-    """One item at most is clicked in a round, with chances (N, K); a click on y is worth values[j, y] by metric j."""
+    """One item at most is clicked in a round, with chances (N, K) that sum to 1 at most where several are shown; a
+    click on y is worth values[j, y] by metric j.
+    """
 
     lists: NDArray[np.int32]  # (P, N, m)
     chances: Floats
@@ -67,75 +69,74 @@ class MetricWorld:
 
     def answer(self, decisions: cb.Decisions, rng: np.random.Generator) -> tuple[Floats, dict[str, Floats]]:
         x = np.asarray(decisions.contexts)
-        clicked = (rng.random(len(x))[:, None] >= np.cumsum(self.chances, axis=1)[x]).sum(axis=1)
-        rewards = np.where(decisions.lists == clicked[:, None], 1.0, 0.0)
+        if decisions.lists.shape[1] == 1:
+            chances = np.take_along_axis(self.chances[x], decisions.lists, 1)
+            rewards = np.where(rng.random(chances.shape) < chances, 1.0, 0.0)
+        else:
+            clicked = (rng.random(len(x))[:, None] >= np.cumsum(self.chances, axis=1)[x]).sum(axis=1)
+            rewards = np.where(decisions.lists == clicked[:, None], 1.0, 0.0)
         of_items = np.where(decisions.lists >= 0, decisions.lists, 0)
         return rewards, {
             metric.name: rewards * worth[of_items] for metric, worth in zip(self.metrics, self.values, strict=True)
         }
 
 
-def random_world(seed: int) -> MetricWorld:
-    """A benefit and a cost, with margins of 0.02; production is sixth of eight."""
-    rng = np.random.default_rng([seed, 77])
-    taste = rng.standard_normal((N, K))
-    chances, profile = np.zeros((N, K)), 0.75 ** np.arange(6)
-    np.put_along_axis(chances, np.argsort(-taste, 1)[:, :6], 0.8 * profile / profile.sum(), 1)
-    noise = np.linspace(0.3, 1.5, P)
-    lists = np.stack([np.argsort(-(taste + s * rng.standard_normal((N, K))), 1)[:, :M] for s in noise]).astype(np.int32)
-    metrics = (Metric(name="purchases", margin=0.02), Metric(name="reports", margin=0.02, direction="cost"))
-    world = MetricWorld(lists, chances, rng.random((2, K)), metrics, 0)
-    return replace(world, production=int(np.argsort(-world.worth())[5]))
+def single_items(rates: Any, worth: Any, metrics: tuple[Metric, ...], production: int = 0) -> MetricWorld:
+    """One context, in which each candidate shows an item of its own: small, and quickly known."""
+    lists = np.arange(len(rates), dtype=np.int32)[:, None, None]
+    return MetricWorld(lists, np.asarray(rates, dtype=np.float64)[None], np.atleast_2d(worth), metrics, production)
+
+
+def small_world(seed: int) -> MetricWorld:
+    """A benefit and a cost, values as they come, large margins; any candidate is in production."""
+    rng = np.random.default_rng([seed, 80])
+    metrics = (Metric(name="purchases", margin=0.1), Metric(name="reports", margin=0.1, direction="cost"))
+    return single_items(rng.uniform(0.1, 0.9, 4), rng.random((2, 4)), metrics, int(rng.integers(4)))
 
 
 def boundary_world(seed: int, *, safe: bool) -> MetricWorld:
-    """All others but production, unsafe by a hair by one metric that all are worse by; or a best candidate that is
-    safe with nothing to spare.
+    """All others but production have just the margin, and are better by reward: unsafe by a hair, or safe with nothing
+    to spare.
     """
-    world = random_world(seed)
-    if safe:
-        return replace(world, metrics=_fitted(world, 0.0))
-    # One context, one item each: what a click is worth is set so that every other one is at the margin, less a hair.
-    rng = np.random.default_rng([seed, 78])
-    rates = np.sort(rng.uniform(0.05, 0.14, 7))
-    chances, margin = rates[None, :], 0.02
-    worth = np.minimum((0.5 * rates[0] + 0.03 - margin - HAIR) / rates, 1.0)
-    worth[0] = (0.5 * rates[0] + 0.03) / rates[0] if 0.5 * rates[0] + 0.03 <= rates[0] else 1.0
-    worth[1:] = (worth[0] * rates[0] - margin - HAIR) / rates[1:]
-    lists = np.arange(7, dtype=np.int32)[:, None, None]
-    return MetricWorld(lists, chances, worth[None], (Metric(name="purchases", margin=margin),), 0)
-
-
-def _fitted(world: MetricWorld, hair: float) -> tuple[Metric, ...]:
-    """Margins of what the best candidate by reward just keeps."""
-    v = world.worth()
-    best = int(np.where(np.arange(len(v)) == world.production, -1.0, v).argmax())
-    lacking = [metric.margin - slack for metric, slack in zip(world.metrics, world.slacks[:, best], strict=True)]
-    return tuple(
-        replace(metric, margin=max(lack - hair, 0.005)) for metric, lack in zip(world.metrics, lacking, strict=True)
-    )
+    rates = np.array([0.5, 0.85, 0.75, 0.6]) + np.random.default_rng([seed, 78]).uniform(-0.02, 0.02, 4)
+    worth = np.ones(4)
+    worth[1:] = (rates[0] - 0.1 - (0.0 if safe else HAIR)) / rates[1:]
+    return single_items(rates, worth, (Metric(name="purchases", margin=0.1),))
 
 
 def decoy_world(seed: int) -> MetricWorld:
-    """The best is not safe, and better than the best safe one, which is better than another safe one by 0.1."""
-    rng = np.random.default_rng([seed, 79])
-    rates = np.array([0.10, 0.30, 0.20, 0.10, 0.04, 0.02]) + rng.uniform(-0.005, 0.005, 6)
-    purchases = np.array([0.08, 0.03, 0.09, 0.09, 0.02, 0.01])
-    lists = np.arange(6, dtype=np.int32)[:, None, None]
-    metrics = (Metric(name="purchases", margin=0.03),)
-    return MetricWorld(lists, rates[None], (purchases / rates)[None], metrics, 0)
+    """The best is not safe, and much better than the best safe one, which is much better than another safe one."""
+    rates = np.array([0.2, 0.9, 0.5, 0.2]) + np.random.default_rng([seed, 79]).uniform(-0.01, 0.01, 4)
+    worth = np.minimum(np.array([0.2, 0.06, 0.25, 0.18]) / rates, 1.0)
+    return single_items(rates, worth, (Metric(name="purchases", margin=0.06),))
+
+
+def cost_world(seed: int) -> MetricWorld:
+    """A cost alone: the best by reward costs too much, the next does not, and neither is in production."""
+    rates = np.array([0.3, 0.9, 0.7, 0.4]) + np.random.default_rng([seed, 81]).uniform(-0.02, 0.02, 4)
+    costs = np.array([0.1, 0.4, 0.1, 0.05])
+    return single_items(rates, costs / rates, (Metric(name="reports", margin=0.12, direction="cost"),))
 
 
 def relative_world(seed: int) -> MetricWorld:
-    """The random world with relative margins."""
-    world = random_world(seed)
-    relative = tuple(replace(metric, margin=0.15, relative=True) for metric in world.metrics)
+    """The small world with relative margins."""
+    world = small_world(seed)
+    relative = tuple(replace(metric, margin=0.3, relative=True) for metric in world.metrics)
     return replace(world, metrics=relative)
 
 
+def lagging_world(seed: int) -> MetricWorld:
+    """The small world, in which reports are waited for: most come late, some never."""
+    world = small_world(seed)
+    purchases, reports = world.metrics
+    return replace(world, metrics=(purchases, replace(reports, patience=LAG)))
+
+
 WORLDS = {
-    "random": random_world,
+    "random": small_world,
     "decoy": decoy_world,
+    "costs": cost_world,
+    "lagging": lagging_world,
     "unsafe by a hair": lambda seed: boundary_world(seed, safe=False),
     "nothing to spare": lambda seed: boundary_world(seed, safe=True),
     "relative": relative_world,
@@ -148,6 +149,7 @@ class Outcome:
 
     claim: bool = False  # a safe candidate exceeds the one claimed by more
     safe: bool = False  # one was declared safe and is not
+    uncorrected: bool = False  # one would have been declared safe, were each candidate tested by itself
     harm: bool = False  # the best safe one was called harmful
     lift: bool = False  # an interval missed the lift
     winner: bool = False  # the winner is not safe, or not within ε
@@ -161,21 +163,37 @@ class Outcome:
 
 
 def outcome(
-    world: MetricWorld, seed: int, *, epsilon: float = 0.05, delta: float, max_rounds: int = 4000, **settings: Any
+    world: MetricWorld, seed: int, *, epsilon: float = 0.15, delta: float, max_rounds: int = 2000, **settings: Any
 ) -> Outcome:
     """A run in which all claims are looked at after each batch."""
     learner = world.learner(epsilon=epsilon, delta=delta, first_epoch=100, seed=seed, **settings)
     found, rng = Outcome(), np.random.default_rng([seed, 5])
     v, safe = world.worth(), world.safe
     star = int(np.where(safe, v, -np.inf).argmax())
-    while not learner.done and learner.rounds < max_rounds:
-        world.play(learner, max(50, learner.rounds // 8), rng)
+    everyone, asked, reports = np.arange(len(v)), 0, list[tuple[int, cb.Decisions, Floats]]()
+    while not learner.done and asked < max_rounds:
+        n = max(100, learner.rounds // 4)
+        asked += n
+        if all(one.patience is None for one in world.metrics):
+            world.play(learner, n, rng)
+        else:
+            reports = _play_lagging(world, learner, n, rng, reports)
+        if learner.rounds == 0:
+            continue
         verdict, evidence = learner.verdict, learner.evidence
         guardrails = evidence.guardrails
-        for claim in (verdict.claim(), verdict.fallback()):
-            found.claim |= bool(v[star] - v[claim.leader] > claim.epsilon + 1e-12)
+        for claim in (verdict.certified, verdict.best_before):
+            found.claim |= claim is not None and bool(v[star] - v[claim.leader] > claim.epsilon + 1e-12)
+        for one in {verdict.leader, *guardrails.trusted}:  # some ε is claimed that is smaller than the gap
+            gap, best = float(v[star] - v[one]), np.array([star])
+            if gap > 1e-12:
+                reached = evidence.against(one, gap * (1 - 1e-9), best)
+                found.claim |= bool((reached >= verdict.enough(best)).all())
         declared = [one for one in guardrails.led if verdict.is_safe(one)]
         found.safe |= not safe[declared].all()
+        # What would be said of any candidate without the purse and the union.
+        alone = guardrails.wealths_of(guardrails.safe, everyone, evidence.n_rounds, safety=True)
+        found.uncorrected |= bool(((alone >= verdict.safe_at).all(axis=0) & ~safe).any())
         found.harm |= bool(verdict.harms(np.array([star]))[0])
         for one in guardrails.led:
             lift = float(v[one] - v[world.production])
@@ -185,3 +203,27 @@ def outcome(
         winner = learner.verdict.certified.leader
         found.winner = bool(not safe[winner] or v[star] - v[winner] > epsilon + 1e-12)
     return found
+
+
+def _play_lagging(
+    world: MetricWorld,
+    learner: Any,
+    n: int,
+    rng: np.random.Generator,
+    before: list[tuple[int, cb.Decisions, Floats]],
+) -> list[tuple[int, cb.Decisions, Floats]]:
+    """A batch, in parts, of which the last metric comes later; of half of the rows without any it is never told."""
+    waiting = list(before)
+    for part in np.array_split(np.arange(n), int(np.ceil(4 * n / LAG))):
+        decisions = learner.ask(rng.integers(len(world.chances), size=len(part)))
+        rewards, further = world.answer(decisions, rng)
+        late = world.metrics[-1].name
+        values = further.pop(late)
+        learner.tell(decisions, rewards, **further)
+        told = np.flatnonzero(values.any(axis=1) | (rng.random(len(values)) < 0.5))
+        waiting.append((int(decisions.ids[-1] + rng.integers(LAG // 2)), decisions[told], values[told]))
+        for due, mine, its in waiting:
+            if due <= decisions.ids[-1]:
+                learner.tell(mine, **{late: its})
+        waiting = [one for one in waiting if one[0] > decisions.ids[-1]]
+    return waiting

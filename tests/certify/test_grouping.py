@@ -234,7 +234,7 @@ def test_a_budget_is_one_of_decisions_and_rounds_are_those_that_count() -> None:
 def test_an_answer_that_was_told_in_vain_may_come_again_and_a_late_one_may_not() -> None:
     learner = one_learner(patience=5)
     asked = [learner.ask(np.zeros(1, dtype=int)) for _ in range(8)]
-    learner.queue.note_failed(np.array([1, 4]))  # the first of them is late
+    learner.queue.note_failed({0: np.array([1, 4])})  # the first of them is late
     assert learner.queue.failed.tolist() == [4]
     for _ in range(5):
         learner.ask(np.zeros(1, dtype=int))
@@ -280,3 +280,98 @@ def test_decisions_with_an_older_plan_that_wait_are_saved(tmp_path: Path) -> Non
         one.tell(asked, np.tile([0.3, 0.0, 0.0], (4, 1)))
     assert learnt(learner) == learnt(again)
     assert learner.evidence.n_rounds[-2:] == [53, 4]
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.integers(0, 10**9))
+def test_parts_of_answers_come_when_they_come(seed: int) -> None:
+    """Rewards at once, purchases later, reports later still, some never: told by themselves or together, in any order.
+    What counts is compared with a list of what came in time.
+    """
+    rng = np.random.default_rng(seed)
+    waits: list[int | None] = [[None, 30, 60][rng.integers(3)] for _ in range(3)]
+    metrics = [
+        cb.Metric(name="purchases", margin=0.1, patience=waits[1]),
+        cb.Metric(name="reports", margin=0.1, direction="cost", patience=waits[2]),
+    ]
+    waits = [waits[0], *(waits[0] if one.patience is None else one.patience for one in metrics)]
+    policies = cb.PolicySet.from_lists(LISTS, PROBLEM)
+    settings_: dict[str, Any] = {"production": policies.names[4], "patience": waits[0], "first_epoch": 60}
+    whole, mixed = (
+        cb.AdaptiveComband(PROBLEM, policies, epsilon=0.1, delta=0.2, metrics=metrics, seed=3, **settings_)
+        for _ in range(2)
+    )
+    names, pending = ("rewards", "purchases", "reports"), list[tuple[int, int, int, NDArray[np.float64]]]()
+    counted = np.zeros((0, 3, PROBLEM.list_size))
+    told = np.zeros((0, 3), dtype=bool)
+    asked: cb.Decisions | None = None
+    other: cb.Decisions | None = None
+    for batch in range(16):
+        n = int(rng.integers(1, 25))
+        X = rng.integers(N, size=n)
+        first, second = whole.ask(X), mixed.ask(X)
+        np.testing.assert_array_equal(first.lists, second.lists)
+        asked, other = (first, second) if asked is None or other is None else (asked + first, other + second)
+        counted = np.concatenate([counted, np.zeros((n, 3, PROBLEM.list_size))])
+        told = np.concatenate([told, np.zeros((n, 3), dtype=bool)])
+        for i in range(len(asked) - n, len(asked)):
+            clicked = int(rng.integers(PROBLEM.list_size)) if rng.random() < 0.6 else None
+            for part in range(3):
+                values = np.zeros(PROBLEM.list_size)
+                if clicked is not None:
+                    values[clicked] = rng.uniform(0.1, 0.9)
+                if rng.random() < 0.95 or waits[part] is None:
+                    pending.append((batch + int(rng.integers(part + 1)), i, part, values))
+        due = [one for one in pending if one[0] <= batch]
+        pending = [one for one in pending if one[0] > batch]
+        for _, i, part, values in due:
+            wait = waits[part]
+            if wait is None or i >= len(asked) - wait:
+                told[i, part], counted[i, part] = True, values
+        for part in range(3):
+            mine = sorted((i, k) for k, (_, i, of, _) in enumerate(due) if of == part)
+            if mine:
+                values = np.stack([due[k][3] for _, k in mine])
+                whole.tell(asked[[i for i, _ in mine]], **{names[part]: values})
+        for k in rng.permutation(len(due)):
+            _, i, part, values = due[k]
+            mixed.tell(other[[i]], **{names[part]: values[None]})
+        assert learnt(whole) == learnt(mixed)
+        age = len(asked) - np.arange(len(asked))
+        settled = told | np.array([np.zeros(len(asked), bool) if one is None else age > one for one in waits]).T
+        front = int(np.append(settled.all(axis=1), False).argmin())
+        assert whole.rounds == front
+        found = np.array([whole.evidence.reward, *_further(whole)])
+        np.testing.assert_allclose(found, counted[:front].sum(axis=(0, 2)), rtol=1e-9, atol=1e-12)
+
+
+def _further(learner: cb.AdaptiveComband) -> list[float]:
+    """What is in the evidence of each metric."""
+    guardrails = learner.evidence.guardrails
+    assert guardrails is not None
+    return [float(seen.events.rewards.sum()) for seen in guardrails.seen]
+
+
+def test_a_part_that_comes_twice_is_a_duplicate_or_a_contradiction(tmp_path: Path) -> None:
+    metrics = [cb.Metric(name="purchases", margin=0.1)]
+    policies = cb.PolicySet.from_lists(LISTS, PROBLEM)
+    given: dict[str, Any] = {"epsilon": 0.1, "production": policies.names[4], "metrics": metrics}
+    learner = cb.AdaptiveComband(PROBLEM, policies, **given)
+    decisions, clicks = learner.ask(np.zeros(4, dtype=int)), np.zeros((4, PROBLEM.list_size))
+    clicks[1, 0] = 1.0
+    assert learner.tell(decisions, clicks).accepted == 4
+    assert learner.rounds == 0
+    again = learner.tell(decisions, np.zeros_like(clicks))
+    assert (again.accepted, again.duplicates, again.conflicts) == (0, 3, (1,))
+    some = learner.tell(decisions[[2, 0, 0]], purchases=np.zeros((3, PROBLEM.list_size)))
+    assert (some.accepted, some.duplicates) == (2, 1)
+    assert learner.rounds == 1
+    learner.save(tmp_path / "learner.npz")
+    learner = cb.AdaptiveComband.load(tmp_path / "learner.npz", policies)
+    whole = learner.tell(decisions, clicks, purchases=clicks)
+    assert (whole.accepted, whole.duplicates, whole.conflicts) == (2, 2, ())
+    assert learner.rounds == 4
+    with pytest.raises(cb.InputError, match="tell what is known"):
+        learner.tell(decisions)
+    with pytest.raises(cb.InputError, match="no metric sales"):
+        learner.tell(decisions, clicks, sales=clicks)

@@ -39,6 +39,8 @@ PLAIN = {name: one for name, one in SETTINGS.items() if one.plain}
 COMPANIONS: dict[str, dict[str, Any]] = {  # what must be said beside a setting
     "exposure": {"production": NAMES[1]},
     "max_loss": {"production": NAMES[1]},
+    "max_harm": {"production": NAMES[1]},
+    "false_stop": {"production": NAMES[1], "max_harm": 0.3},
     "prior_error": {"prior_scores": [0.1, 0.2, 0.3, 0.4, 0.5]},
     "weighting": {"exploration": "mixture", "feedback": "total"},
     "eliminate": {"exploration": "ab-test"},
@@ -67,7 +69,6 @@ NOT_SERVED = {  # for which the service would have to know all items, all totals
     "weighting": "no others",
     "eliminate": "no others",
     "audited": "keeps no record",
-    "metrics": "rewards over HTTP have no fields for them",
 }
 
 

@@ -53,7 +53,7 @@ def follow(
     **options: Any,
 ) -> set[str]:
     kind, own = LEARNERS[name]
-    problem = replace(PROBLEM, places=places)
+    problem = replace(PROBLEM, places=places, order="random" if isinstance(places, tuple) else None)
     policies = cb.PolicySet.from_lists(lists, problem, fallback="nothing" if (lists < 0).any() else None)
     given: dict[str, Any] = {
         "first_epoch": 60,

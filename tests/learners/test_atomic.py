@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -316,9 +316,9 @@ def test_threads_count_as_if_they_had_come_one_after_the_other(
         order.append(("ask", X))
         return decide(X, first_id)
 
-    def noted_take_in(rounds: cb.Rounds, *further: cb.Rounds) -> None:
-        order.append(("tell", rounds.decisions.ids, rounds.rewards))
-        take_in(rounds, *further)
+    def noted_take_in(told: Mapping[int, cb.Rounds]) -> None:
+        order.append(("tell", told[0].decisions.ids, told[0].rewards))
+        take_in(told)
 
     def noted_save(path: Any) -> None:  # which brings weights up to date
         with learner._lock:

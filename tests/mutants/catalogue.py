@@ -62,6 +62,8 @@ BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_th
 VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
 METRICS = "tests/certify/test_twin_metrics.py::test_all_evidence_is_that_of_the_twin[AdaptiveComband]"
 RAILS = "tests/statistics/test_guardrails.py"
+PARTS = f"{GROUPING}::test_parts_of_answers_come_when_they_come"
+BREAKER = "tests/certify/test_breaker.py::test_the_wealth_is_a_product_over_rounds"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
 NATURAL = "tests/test_kernels_natural.py"
@@ -122,8 +124,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/claims.py::basis_of",
-        "reading.SETS and any(",
-        "reading.TOTAL and any(",
+        "reading.SETS",
+        "reading.TOTAL",
         "a promise does not say that it rests on places not mattering",
         (f"{OWN_ORDERS}::test_a_promise_with_a_page_as_it_is_says_what_is_believed",),
     ),
@@ -2453,5 +2455,54 @@ MUTANTS: tuple[Mutant, ...] = (
         "MAIN_SHARE = 0.75",
         "the halves of the promise are wrong more often together than stated",
         (METRICS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "(self.sign > 0) != safety",
+        "self.sign > 0",
+        "bets on safety have the floors of bets on harm",
+        (RAILS,),
+    ),
+    Mutant(
+        "statistics/guardrails.py::Rail.bound",
+        "max(self.share / own, max(self.share - 1, 0.0) / floors.shared)",
+        "1 / own",
+        "production's values count for more than one where a cost may rise, and the bound does not know",
+        (RAILS,),
+    ),
+    Mutant(
+        "certify/queue.py::Queue.settle",
+        "ids = one.decisions.ids",
+        "ids = one.decisions.ids[::-1]",
+        "a part of an answer counts for another decision",
+        (PARTS,),
+    ),
+    Mutant(
+        "certify/queue.py::Queue.oldest_of",
+        "self.patiences[part]",
+        "self.patiences[0]",
+        "purchases are late as soon as clicks would be",
+        (PARTS,),
+    ),
+    Mutant(
+        "learners/ledger.py::Ledger.admit_parts",
+        "new & (have >> part & 1 == 0)",
+        "new",
+        "a part that is told twice counts twice",
+        (f"{GROUPING}::test_a_part_that_comes_twice_is_a_duplicate_or_a_contradiction",),
+    ),
+    Mutant(
+        "certify/breaker.py::Breaker._most",
+        "share * rail.most / self.railing.floors(epoch.explorer, epoch.leader).shared",
+        "share * rail.most",
+        "bets against a cost may lose more than all",
+        (BREAKER,),
+    ),
+    Mutant(
+        "certify/breaker.py::Breaker._rail",
+        "1.0 - rail.sign * self.share",
+        "1.0 - 2 * rail.sign * self.share",
+        "the breaker allows for twice the harm that was declared",
+        (BREAKER,),
     ),
 )

@@ -134,6 +134,8 @@ OPTIONS = (
     Option("production", _production()),
     Option("exposure", _production(exposure=0.6)),
     Option("max_loss", _production(max_loss=2.0)),
+    Option("max_harm", _production(max_harm=0.3)),
+    Option("false_stop", _production(max_harm=0.3, false_stop=0.2)),
     Option("audited", given(audited=0.2)),
     Option("metrics", _production(metrics=METRICS)),
     Option("own guard", lambda world: {"guards": [Counting()]}),

@@ -116,6 +116,7 @@ NOTES = (
         lambda run: not _certified(run) and run.learner.spec.epsilon is None,
         must=True,
     ),
+    Note(r"proven to get less than production's list would bring", lambda run: "max_harm" in run.arguments()),
     Note(r"may be lost beside the candidate in production \(max_loss\) is spent", lambda run: bool(_loss_allowed(run))),
     Note(r"answers do not count yet, because decision", _says(_behind), must=True),
     Note(r"answers count when their period of 7 decisions is over", _says(_in_period), must=True),

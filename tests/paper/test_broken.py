@@ -169,7 +169,7 @@ def test_regret_needs_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     """A learner that is never told anything loses more than the theorem allows, and in proportion to T."""
 
     class Deaf(Exp4CombSparse):
-        def tell(self, decisions: Any, rewards: Any, **metrics: Any) -> Any:
+        def tell(self, decisions: Any, rewards: Any = None, **metrics: Any) -> Any:
             return super().tell(decisions, np.zeros_like(rewards))
 
     chosen = [{**s, "T": 4000} for s in _settings(regret.CLAIM.quick, vary="bound", P=4)]

@@ -94,6 +94,7 @@ def test_names_must_differ(tmp_path: Path) -> None:
         reproduce([toy(), toy()], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_limit_leaves_claims_out_and_the_next_call_goes_on(tmp_path: Path) -> None:
     first, second = toy(), replace(toy(), name="other")
     none = reproduce([first, second], tmp_path, quick=True, workers=1, seconds=0.0)

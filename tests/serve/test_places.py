@@ -25,6 +25,7 @@ from comband.policies import RequestedLists
 from comband.serve import wire
 from comband.serve.deciding import GivenNumbers
 from comband.serve.digests import uniform_numbers
+from comband.serve.journal import saved_spec
 from comband.serve.service import Service
 from comband.serve.settings import settings
 from tests.serve.test_service import same, state_of
@@ -214,3 +215,18 @@ def test_the_description_names_places(tmp_path: Path) -> None:
     with service(tmp_path) as made, listening(made) as address:
         description = json.load(io.BytesIO(httpx.get(f"{address}/openapi.json", timeout=LIMIT).content))
     assert "pairs" in json.dumps(description["components"]["schemas"]["Spec"]["properties"]["places"])
+
+
+@pytest.mark.parametrize(("order", "meant"), [(None, "random"), ("random", "random"), ("natural", "natural")])
+def test_an_experiment_from_before_keeps_the_order_of_its_lists(order: str | None, meant: str) -> None:
+    """Factors mean natural order in new experiments, which say so in the store; without an order it was random."""
+    stored = wire.as_json(spec(places=FACTORS, order=order))
+    assert saved_spec(stored).order == meant
+    assert saved_spec(wire.as_json(spec())).order is None
+
+
+def test_what_a_new_experiment_means_is_in_the_store(tmp_path: Path) -> None:
+    with service(tmp_path) as made:
+        asyncio.run(made.create(spec(places=FACTORS, epsilon=0.01)))
+        [one] = made.journal.experiments()
+        assert one.spec.order == "natural"

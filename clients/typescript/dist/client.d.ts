@@ -38,9 +38,9 @@ export declare class Client {
         request?: string;
     }[]): Promise<(Decision | RefusedRequest)[]>;
     /** What came back for some of the items of a decision, by its number or its ticket. */
-    reward(name: string, decision: number | string, rewards: Rewards): Promise<RewardReceipt>;
-    /** The same for several decisions. */
-    rewardMany(name: string, rewards: [number | string, Rewards][]): Promise<RewardReceipt>;
+    reward(name: string, decision: number | string, rewards: Rewards, metrics?: Record<string, Rewards>): Promise<RewardReceipt>;
+    /** The same for several decisions; metrics by their names, with the rewards (or none of these) or when they are known. */
+    rewardMany(name: string, rewards: [number | string, Rewards, Record<string, Rewards>?][]): Promise<RewardReceipt>;
     /** Where it stands, in full. */
     status(name: string): Promise<Status>;
     /** The answer. */

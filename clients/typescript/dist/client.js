@@ -49,12 +49,16 @@ export class Client {
         return answer.decisions.map((made, i) => made ?? refused.get(i));
     }
     /** What came back for some of the items of a decision, by its number or its ticket. */
-    reward(name, decision, rewards) {
-        return this.rewardMany(name, [[decision, rewards]]);
+    reward(name, decision, rewards, metrics = {}) {
+        return this.rewardMany(name, [[decision, rewards, metrics]]);
     }
-    /** The same for several decisions. */
+    /** The same for several decisions; metrics by their names, with the rewards (or none of these) or when they are known. */
     rewardMany(name, rewards) {
-        const body = rewards.map(([decision, some]) => ({ decision, rewards: [...some] }));
+        const body = rewards.map(([decision, some, metrics]) => ({
+            decision,
+            rewards: [...some],
+            metrics: Object.fromEntries(Object.entries(metrics ?? {}).map(([metric, values]) => [metric, [...values]])),
+        }));
         return this.#call("POST", `${path(name)}/rewards`, body);
     }
     /** Where it stands, in full. */

@@ -103,13 +103,25 @@ export class Client {
   }
 
   /** What came back for some of the items of a decision, by its number or its ticket. */
-  reward(name: string, decision: number | string, rewards: Rewards): Promise<RewardReceipt> {
-    return this.rewardMany(name, [[decision, rewards]]);
+  reward(
+    name: string,
+    decision: number | string,
+    rewards: Rewards,
+    metrics: Record<string, Rewards> = {},
+  ): Promise<RewardReceipt> {
+    return this.rewardMany(name, [[decision, rewards, metrics]]);
   }
 
-  /** The same for several decisions. */
-  rewardMany(name: string, rewards: [number | string, Rewards][]): Promise<RewardReceipt> {
-    const body = rewards.map(([decision, some]) => ({ decision, rewards: [...some] }));
+  /** The same for several decisions; metrics by their names, with the rewards (or none of these) or when they are known. */
+  rewardMany(
+    name: string,
+    rewards: [number | string, Rewards, Record<string, Rewards>?][],
+  ): Promise<RewardReceipt> {
+    const body = rewards.map(([decision, some, metrics]) => ({
+      decision,
+      rewards: [...some],
+      metrics: Object.fromEntries(Object.entries(metrics ?? {}).map(([metric, values]) => [metric, [...values]])),
+    }));
     return this.#call("POST", `${path(name)}/rewards`, body);
   }
 

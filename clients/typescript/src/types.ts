@@ -79,6 +79,7 @@ export interface Created {
   forecast_decisions?: number | null;
   warnings?: string[];
   learning_stopped?: string | null;
+  stopped_by_harm?: boolean | null;
   time: number;
   spec: Spec;
   declared: DeclaredSetting[];
@@ -160,6 +161,16 @@ export interface GuardStatus {
   warning: string;
 }
 
+/** A candidate by a further metric: how much more of it than with production, a standard error, the margin, and whether it is certified safe by all metrics: "safe", "harmful" or "not shown". */
+export interface GuardedStatus {
+  name: string;
+  metric: string;
+  difference: number | null;
+  error: number | null;
+  margin: string;
+  standing: string;
+}
+
 /** The hash of all that is recorded of an experiment so far, to be published elsewhere; how many records and decisions there are, and whether more can come. */
 export interface Head {
   name: string;
@@ -200,6 +211,7 @@ export interface Metric {
   /** The largest value of a shown item. */
   largest?: number;
   per_round?: number | null;
+  patience?: number | null;
 }
 
 /** What happened in the minute that began at `time`; rewards are those above 0 that count. */
@@ -284,18 +296,20 @@ export interface Result {
   warnings: string[];
 }
 
-/** A reward that does not count, and why. */
+/** A reward that does not count, or the value of a metric, and why. */
 export interface RewardFault {
   decision: number | string;
   item: string | number;
   outcome: string;
   detail: string;
+  metric?: string | null;
 }
 
-/** What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in [0, 1]. */
+/** What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in [0, 1]; and by the names of further metrics pairs of item and value, with the rewards or when they are known. */
 export interface RewardPost {
   decision: number | string;
-  rewards: ((string | number | number)[])[];
+  rewards?: ((string | number | number)[])[];
+  metrics?: Record<string, ((string | number | number)[])[]>;
 }
 
 /** What became of the rewards; all of it is on disk. */
@@ -316,6 +330,7 @@ export interface Shown {
   rewards: ((string | number | number)[])[];
   settled: boolean;
   placements?: number[][];
+  metrics?: Record<string, ((string | number | number)[])[]>;
 }
 
 /** An experiment: who competes, what is shown, and what is to be promised; and how the service runs it. */
@@ -338,9 +353,11 @@ export interface Spec {
   /** Whether candidates may come and go in ways that depend on the data; half of delta is set aside for that. Other changes must be planned. */
   open_field?: boolean;
   production?: string | null;
-  /** The share of visitors who take part; all others see production's list. The promise is the same, in more rounds. */
+  /** The share of visitors who take part; all others see production's list as it is. The promise is the same, in more rounds. */
   exposure?: number;
   max_loss?: number | null;
+  max_harm?: number | null;
+  false_stop?: number | null;
   /** What is to be small: "rounds" until the certificate, or the "reward" that is lost meanwhile, in more rounds: then most of them show a candidate's own list, drawn by how likely it is to be the best. */
   objective?: "reward" | "rounds";
   /** Further values of shown items, each with a margin: the one that is chosen is the best of those that are certified not to be worse than production by more. */
@@ -354,6 +371,7 @@ export interface Spec {
   epoch_growth?: number;
   /** Up to how many candidates are evaluated on every context; while more are left, uniform lists are mixed with the lists of the front runners. In candidates. */
   max_evaluated?: number;
+  shuffled?: number | null;
   /** What a total counts for where candidates' own lists are shown; only totals have a choice. */
   weighting?: "lists" | "pseudo-inverse";
   /** Whether an A/B/n test no longer shows dropped candidates. */
@@ -370,6 +388,10 @@ export interface Spec {
   /** Decisions enter the evidence in blocks of so many. */
   block?: number;
   seed?: number | null;
+  /** How many seconds a decision waits for the values of a metric, by its name, where that is not as long as for rewards. */
+  metric_windows?: Record<string, number>;
+  /** What follows when visitors are proven to be harmed (`max_harm`): production's lists are shown to all, or the experiment is paused as well, so that requests are refused. */
+  after_harm?: "pause" | "production";
   /** Whether rewards must name decisions by their tickets, which cannot be guessed, and not by their numbers: for pages that post rewards themselves. */
   tickets?: boolean;
   note?: string;
@@ -408,6 +430,7 @@ export interface Status {
   forecast_decisions?: number | null;
   warnings?: string[];
   learning_stopped?: string | null;
+  stopped_by_harm?: boolean | null;
   time: number;
   epoch: number;
   rounds?: number;
@@ -424,6 +447,7 @@ export interface Status {
   removed_note?: string;
   next_step?: string;
   lift?: Lift | null;
+  guarded?: GuardedStatus[];
 }
 
 /** Experiments, the oldest first; `next` is where the next ones begin (send it as `after`), null where these are the last. `live`, `ended` and `archived` say how many there are in all. */
@@ -435,7 +459,7 @@ export interface Summaries {
   next?: number | null;
 }
 
-/** An experiment in a few numbers; times are milliseconds since 1970. `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where that is so. `epsilon` is null where the smallest one is sought that the budget certifies. */
+/** An experiment in a few numbers; times are milliseconds since 1970. `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where that is so, and `stopped_by_harm` whether visitors were proven to be harmed. `epsilon` is null where the smallest one is sought that the budget certifies. */
 export interface Summary {
   name: string;
   state: string;
@@ -460,6 +484,7 @@ export interface Summary {
   forecast_decisions?: number | null;
   warnings?: string[];
   learning_stopped?: string | null;
+  stopped_by_harm?: boolean | null;
   time: number;
 }
 

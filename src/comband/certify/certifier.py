@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from comband.certify.evidence import Evidence
 from comband.certify.field import Field
 from comband.certify.stretches import share_of_stretch
-from comband.certify.validate import largest_possible
+from comband.certify.validate import largest_possible, may_be_safe
 from comband.page.storage import Array, Held, Maybe, Real, Record, State, Whole, check, put_into, require, state_of
 from comband.statistics.grids import log_mean_exp
 from comband.statistics.guardrails import MAIN_SHARE
@@ -365,6 +365,13 @@ class Certifier:
         self.alive = self.field.present
         self.alive[gone["candidates"]] = False
         put_into(self, self._CLAIMS, state)
+        if evidence.guardrails is not None:
+            guardrails, winner = evidence.guardrails, self.certified
+            safe = guardrails.certified | (frozenset() if winner is None else {winner.leader})
+            require(
+                all(may_be_safe(guardrails, one, evidence.n_rounds, self.safe_at) for one in safe),
+                "who is called safe must be so by the values that are kept.",
+            )
         require(
             self.stretch <= evidence.since + 1
             and (self.stretch == 1) == (evidence.since == 0)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.certify.blocks import Block
+from comband.certify.breaker import Breaker
 from comband.certify.epochs import Epoch
 from comband.certify.event_store import EventStore, Propensities
 from comband.certify.guardrails import Guardrails, Lifts
@@ -49,8 +50,9 @@ class Evidence:
         The epochs so far; the list grows.
     per_reward:
         How many events each reward has: the pairs of an item with all places, where places are examined by factors.
-    guardrails, lifts:
-        What is known of further metrics, and of the lift over production; None where there are none.
+    guardrails, lifts, breaker:
+        What is known of further metrics, of the lift over production, and of harm to visitors; None where that is not
+        asked.
 
     >>> import numpy as np
     >>> import comband as cb
@@ -75,7 +77,9 @@ class Evidence:
         per_reward: int = 1,
         guardrails: Guardrails | None = None,
         lifts: Lifts | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
+        self.breaker = breaker
         self.problem, self.epochs, self.per_reward = problem, epochs, per_reward
         self.guardrails, self.lifts = guardrails, lifts
         self.unit = stake_unit(problem)
@@ -194,6 +198,8 @@ class Evidence:
             self.guardrails.add(block.epoch, block.further)
         if self.lifts is not None:
             self.lifts.add(block.epoch, block)
+        if self.breaker is not None:
+            self.breaker.add(self.epochs[block.epoch], block)
         _add_values(self.values, self.epochs[block.epoch], block, self.problem.max_reward)
         if block.kept is not None:
             self.seen.add(block.kept, block.inside, self.epochs[block.epoch].candidates)
@@ -314,6 +320,8 @@ class Evidence:
         for i, part in enumerate((self, other)):
             counts[i, :, : len(part.n_rounds)] = part.n_rounds, part.n_uncovered
         total.n_rounds, total.n_uncovered = counts.sum(axis=0).tolist()
+        if self.breaker is not None and other.breaker is not None:
+            total.breaker = self.breaker + other.breaker
         total.rewards = [sum(both) for both in zip_longest(self.rewards, other.rewards, fillvalue=0.0)]
         return total
 
@@ -464,6 +472,7 @@ class Evidence:
         "claimed": Default(Whole(-1), lambda sizes: -1),
         "guardrails": Default(Maybe(Guardrails.SCHEMA)),
         "lifts": Default(Maybe(Lifts.SCHEMA)),
+        "breaker": Default(Maybe(Breaker.SCHEMA)),
     }
 
     def state(self) -> State:
@@ -478,6 +487,7 @@ class Evidence:
             "seen": self.seen.state(),
             **({} if self.guardrails is None else {"claimed": self.claimed, "guardrails": self.guardrails.state()}),
             **({} if self.lifts is None else {"lifts": self.lifts.state()}),
+            **({} if self.breaker is None else {"breaker": self.breaker.state()}),
         }
 
     @classmethod
@@ -493,10 +503,13 @@ class Evidence:
         withdrawn: frozenset[int],
         guardrails: Guardrails | None = None,
         lifts: Lifts | None = None,
+        breaker: Breaker | None = None,
     ) -> Evidence:
         """The inverse of `state`, of which `comband.certify.validate` checks the rest."""
         check(state, cls.SCHEMA, P=n_policies)
-        evidence = cls(problem, n_policies, epochs, per_reward=per_reward, guardrails=guardrails, lifts=lifts)
+        evidence = cls(
+            problem, n_policies, epochs, per_reward=per_reward, guardrails=guardrails, lifts=lifts, breaker=breaker
+        )
         put_into(evidence, cls._NUMBERS, state)
         evidence.of_leaders = dict(zip(state["leaders"].tolist(), state["of_leaders"], strict=True))
         evidence.n_first, evidence.withdrawn = n_first, withdrawn
@@ -512,6 +525,9 @@ class Evidence:
             evidence.doubted = others - guardrails.trusted - {evidence.claimed}
         if lifts is not None and state["lifts"] is not None:
             lifts.restore(state["lifts"])
+        require((breaker is None) == (state["breaker"] is None), "a breaker must be there if max_harm is.")
+        if breaker is not None:
+            breaker.restore(state["breaker"], evidence.n_rounds)
         evidence.values = (
             TotalValueBets.from_state(state["values"], n_policies, problem, unit=evidence.unit)
             if reading_of(problem).TOTAL

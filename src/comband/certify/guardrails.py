@@ -6,6 +6,7 @@ The mathematics is in `comband.statistics.guardrails`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -13,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from comband.certify.blocks import Block
-from comband.certify.epochs import Epoch
+from comband.certify.epochs import Epoch, Railing
 from comband.certify.event_store import EventStore, Propensities
 from comband.page.metrics import Metric
 from comband.page.problem import Problem
 from comband.page.storage import Array, Column, Many, State, check, put_into, require, state_of
-from comband.statistics.betting import OFFSETS, STAKES, Bets
+from comband.statistics.betting import OFFSETS, SAFETY, STAKES, Bets
 from comband.statistics.grids import bisect, grown, log_mean_exp
 from comband.statistics.guardrails import REWARD_WEIGHT, Rail
 
 Floats = NDArray[np.float64]
 _BETS = len(OFFSETS)
+_LARGEST_SHARE = 4.0  # of production's value: who brings more is not said by how much
 
 
 class Guardrails:
@@ -111,7 +113,7 @@ class Guardrails:
             if n and self.epochs[k].leader == one:
                 purse = self.epochs[k].rails[1 + j].purse
                 total = (
-                    total + n * self.rails[j].credit(_stakes(self.epochs[k], purse, np.array([one])), safety=True)[0]
+                    total + n * self.rails[j].credit(stakes_of(self.epochs[k], purse, np.array([one])), safety=True)[0]
                 )
         return np.asarray(total)
 
@@ -137,7 +139,7 @@ class Guardrails:
 
     def against_being_safe(self, which: NDArray[np.int64], n_rounds: Sequence[int]) -> Floats:
         """(J, n) log H of some policies."""
-        return self._wealths(self.harm, which, n_rounds, safety=False)
+        return self.wealths_of(self.harm, which, n_rounds, safety=False)
 
     def combined(self, against: Floats, which: NDArray[np.int64], n_rounds: Sequence[int]) -> Floats:
         """log(w_0·C + Σ w_j·H_j), where log C (n,) is that against being the best."""
@@ -152,7 +154,7 @@ class Guardrails:
     def safety(self, which: NDArray[np.int64], n_rounds: Sequence[int], *, as_leaders: bool = False) -> Floats:
         """(J, n) log(½U/(P − 1) + ½A) of some policies; `as_leaders` with what they would be given, did they lead."""
         n = self.harm.shape[1]
-        union = self._wealths(self.safe, which, n_rounds, safety=True) - np.log(max(n - 1, 1))
+        union = self.wealths_of(self.safe, which, n_rounds, safety=True) - np.log(max(n - 1, 1))
         result = np.empty_like(union)
         to_get = -np.log((len(self.led) + 1) * (len(self.led) + 2))
         for i, one in enumerate(which.tolist()):
@@ -175,14 +177,15 @@ class Guardrails:
         self.certified = self.certified | frozenset(new)
         return bool(new)
 
-    def _wealths(self, events: Floats, which: NDArray[np.int64], n_rounds: Sequence[int], *, safety: bool) -> Floats:
+    def wealths_of(self, events: Floats, which: NDArray[np.int64], n_rounds: Sequence[int], *, safety: bool) -> Floats:
+        """(J, n) logarithms of mean wealths of some policies, from sums (J, P, stakes) over their values."""
         result = np.empty((len(self.rails), len(which)))
         for j, rail in enumerate(self.rails):
             total = events[j, which]
             for epoch, n in zip(self.epochs, n_rounds, strict=False):
                 if n and rail.margin > 0:
                     bets = epoch.rails[1 + j].safe if safety else epoch.rails[1 + j].harm
-                    total = total + n * rail.credit(_stakes(epoch, bets, which), safety=safety)
+                    total = total + n * rail.credit(stakes_of(epoch, bets, which), safety=safety)
             result[j] = log_mean_exp(total) if len(which) else np.empty(0)
         return result
 
@@ -291,6 +294,11 @@ class Lifts:
     from 1; of the i-th that led, what refutes v by 2i(i + 1)/δ or more is outside its interval. So all intervals hold
     at all times with probability 1 − Σ_i δ/(i(i + 1)) = 1 − δ. That one leads is part of the past of its epochs.
 
+    As a share of V(p): where V(ℓ) = s·V(p), X(ℓ) − sX(p) has mean 0, and for stakes that were fixed beforehand the
+    products of 1 ± λ(X(ℓ) − sX(p)) over all rounds are martingales from 1. One falls and the other rises as s does, so
+    what is refuted is an interval's outside; all of it is computed from the events that are kept. Stakes are no larger
+    than bounds allow at the largest s that is looked at.
+
     Parameters
     ----------
     rail:
@@ -349,6 +357,59 @@ class Lifts:
         """Whether a lift of one that has led is within its interval."""
         return not any(refutes(lift) for refutes in self._refuting(one, n_rounds, delta))
 
+    def relative(
+        self,
+        one: int,
+        seen: EventStore,
+        n_rounds: Sequence[int],
+        n_uncovered: Sequence[int],
+        railing: Railing,
+        delta: float,
+    ) -> tuple[float, float] | None:
+        """For V(one)/V(p) − 1, with a δ of its own; None where it may be as large as is looked at, or where events of
+        its epochs are not kept.
+        """
+        if one == self.production:
+            return 0.0, 0.0
+        led = self.led()
+        which = np.searchsorted(seen.columns, [one, self.production])
+        if one not in led or seen.columns.take(which, mode="clip").tolist() != [one, self.production]:
+            return None
+        begun = next(k for k, epoch in enumerate(self.epochs) if epoch.leader == one)
+        if int(seen.since[which].max()) > begun:
+            return None
+        events, place = seen.events, np.arange(seen.events.n_rewarded)
+        weights = events.rewards / events.propensities
+        mine, its = (np.bincount(events.rows, weights * seen.rows.column(int(j)), minlength=len(place)) for j in which)
+        most, stakes = self.rail.most, np.zeros((2, len(self.epochs), _BETS))
+        unkept = np.zeros(len(self.epochs))
+        for k, epoch in enumerate(self.epochs[: len(n_rounds)]):
+            if k < begun or not epoch.rails:
+                continue
+            floors, unkept[k] = railing.floors(epoch.explorer, epoch.leader), n_uncovered[k]
+            rails = replace(self.rail, share=_LARGEST_SHARE), replace(self.rail, share=0.0)
+            bets = epoch.rails[0].safe, epoch.rails[0].harm
+            for way, (rail, staked) in enumerate(zip(rails, bets, strict=True)):
+                bound = rail.bound(floors, safety=way == 0)
+                stakes[way, k] = np.minimum(stakes_of(epoch, staked, np.array([one]))[0], SAFETY / bound)
+        of_rounds = stakes[:, events.epochs]
+        i = led.index(one) + 1
+        threshold = float(np.log(2 * i * (i + 1) / delta))
+
+        def refuted(s: float, way: int) -> bool:
+            """Whether s is too small (0) or too large (1)."""
+            sign = 1.0 if way == 0 else -1.0
+            worst = s * most if way == 0 else most
+            sums = np.log1p(sign * of_rounds[way] * (mine - s * its)[:, None]).sum(axis=0)
+            sums += unkept @ np.log1p(-np.minimum(stakes[way] * worst, SAFETY))
+            return float(log_mean_exp(sums)) >= threshold
+
+        if not refuted(_LARGEST_SHARE, 1):
+            return None
+        low, _ = bisect(lambda s: np.array(not refuted(float(s), 0)), 0.0, _LARGEST_SHARE)
+        _, high = bisect(lambda s: np.array(refuted(float(s), 1)), 0.0, _LARGEST_SHARE)
+        return float(low) - 1, float(high) - 1
+
     def _refuting(
         self, one: int, n_rounds: Sequence[int], delta: float
     ) -> tuple[Callable[[float], bool], Callable[[float], bool]]:
@@ -360,7 +421,7 @@ class Lifts:
         for epoch, n in zip(self.epochs, n_rounds, strict=False):
             if n and epoch.rails:
                 lift = epoch.rails[0]
-                stakes.append((_stakes(epoch, lift.safe, which)[0], _stakes(epoch, lift.harm, which)[0]))
+                stakes.append((stakes_of(epoch, lift.safe, which)[0], stakes_of(epoch, lift.harm, which)[0]))
                 counts.append(n)
         rounds, (up, down) = np.array(counts, dtype=np.float64), np.array(stakes).transpose(1, 0, 2)
 
@@ -384,7 +445,7 @@ class Lifts:
         put_into(self, self.SCHEMA, state)
 
 
-def _stakes(epoch: Epoch, bets: Bets, which: NDArray[np.int64]) -> Floats:
+def stakes_of(epoch: Epoch, bets: Bets, which: NDArray[np.int64]) -> Floats:
     """λ (n, 3) of the bets on some policies; nothing where they were no candidates."""
     place = np.searchsorted(epoch.candidates, which)
     there = epoch.candidates.take(place, mode="clip") == which

@@ -22,10 +22,10 @@ from comband.certify.notifications import Asked, Entered, Told, Unanswered
 from comband.certify.parts import Parts
 from comband.certify.queue import Queue, Settled
 from comband.certify.recording import Recording
-from comband.certify.spec import Spec, check_by_chance, check_guarded, check_recorded, exploration_of
+from comband.certify.spec import Spec, check_breaker, check_by_chance, check_guarded, check_recorded, exploration_of
 from comband.certify.watch import Watch
 from comband.learners.atomic import Checkpoint, synchronized
-from comband.learners.ledger import Admission
+from comband.learners.ledger import Admission, Ledger
 from comband.learners.selector import Selector
 from comband.page.contexts import Contexts, n_contexts
 from comband.page.declaring import documented, plain, table, takes_settings
@@ -112,8 +112,11 @@ class CertifyingLearner(Selector):
         if spec.audited is not None:
             check_recorded(spec, problem)
             recorded = Recording(problem, spec, policies, secret=self._rng.bytes(SECRET_BYTES))
+        if spec.max_harm is not None:
+            check_breaker(spec, problem)
         if spec.metrics:
             check_guarded(spec, problem)
+            self._ledger = Ledger(1 + len(spec.metrics))
         self._all = Parts(
             problem,
             policies,
@@ -173,9 +176,20 @@ class CertifyingLearner(Selector):
     @property
     @synchronized
     def done(self) -> bool:
-        """Whether the promise is kept, or the budget spent: that of decisions, or that of reward that may be lost."""
+        """Whether the promise is kept, or the budget spent: that of decisions, or that of reward that may be lost; or
+        visitors are proven to be harmed (`stopped_by_harm`).
+        """
         self._look()
-        return self._all.verdict.certified is not None or self._over or self.decisions_left == 0
+        certified = self._all.verdict.certified is not None
+        return certified or self._over or self.decisions_left == 0 or self.stopped_by_harm
+
+    @property
+    def stopped_by_harm(self) -> bool:
+        """Whether visitors were proven to get less than production's list would bring, by more than `max_harm`: show
+        that list to all.
+        """
+        breaker = self._all.evidence.breaker
+        return breaker is not None and breaker.stopped
 
     @property
     def rounds(self) -> int:
@@ -192,8 +206,8 @@ class CertifyingLearner(Selector):
         """How many decisions may be asked for at once now: as many as the patience, or up to the end of the period;
         None where neither is set.
         """
-        period, patience = self.spec.period, self.spec.patience
-        ends = [patience, period - self._ledger.issued % period if period > 1 else None]
+        period = self.spec.period
+        ends = [*self._all.queue.patiences, period - self._ledger.issued % period if period > 1 else None]
         return min((end for end in ends if end is not None), default=None)
 
     @synchronized
@@ -253,7 +267,7 @@ class CertifyingLearner(Selector):
     def _recording(self) -> Recording:
         if self._all.recording is None:
             raise InputError(
-                "no record was kept from which others could check the certificate: make the learner with "
+                "this learner keeps no record that others could check: make it with "
                 "audited=0.01, say, the share of rounds of which all candidates' lists are kept."
             )
         return self._all.recording
@@ -323,8 +337,9 @@ class CertifyingLearner(Selector):
         check_flag("planned", planned)
         if not (planned or self.spec.open_field):
             raise InputError(
-                "a change that may depend on the data must be paid for from the start: make the learner with "
-                "open_field=True, or say planned=True if who comes and goes, and when, was settled without looking."
+                "a candidate that comes or goes because of what was seen costs a part of delta, which is set aside "
+                "from the start: make the learner with open_field=True; or say planned=True, if the change was fixed "
+                "without looking at the data."
             )
         if self.spec.metrics:
             raise InputError(
@@ -381,30 +396,40 @@ class CertifyingLearner(Selector):
         if self._all.recording is not None:
             self._all.recording.decided(decisions, self.policies, elsewhere=self._drawn is not None)
 
-    def _check_metrics(self, metrics: Mapping[str, ArrayLike], n: int) -> list[NDArray[np.float64]]:
+    def _check_told(
+        self, rewards: ArrayLike | None, metrics: Mapping[str, ArrayLike], n: int
+    ) -> dict[int, NDArray[np.float64]]:
         declared = self.spec.metrics
         names = [one.name for one in declared]
-        unknown, lacking = [name for name in metrics if name not in names], [one for one in names if one not in metrics]
+        unknown = [name for name in metrics if name not in names]
         if unknown:
             known = f"those that are declared are {', '.join(names)}" if names else "none is declared (metrics=[…])"
             raise InputError(f"there is no metric {', '.join(unknown)}: {known}.")
-        if lacking:
+        if not declared:
+            return super()._check_told(rewards, {}, n)
+        told = {} if rewards is None else {0: self._check_rewards(rewards, n)}
+        told |= {
+            j: one.values(metrics[one.name], self.problem, n=n)
+            for j, one in enumerate(declared, start=1)
+            if one.name in metrics
+        }
+        if not told:
             raise InputError(
-                f"an answer holds all metrics, and this one lacks {', '.join(lacking)}: tell them together, as "
-                f"tell(decisions, rewards, {lacking[0]}=…), when the slowest is known (zeros where nothing came)."
+                f"tell what is known: tell(decisions, rewards), tell(decisions, {names[0]}=…), or both together."
             )
-        return [one.values(metrics[one.name], self.problem, n=n) for one in declared]
+        return told
 
     def _learn(self, rounds: Rounds) -> None:
-        self._take_in(rounds)
+        self._take_in({0: rounds})
 
-    def _take_in(self, rounds: Rounds, *further: Rounds) -> None:
-        parts = self._all
-        if parts.recording is not None:
+    def _take_in(self, told: Mapping[int, Rounds]) -> None:
+        parts, rounds = self._all, told.get(0)
+        if rounds is not None and parts.recording is not None:
             parts.recording.answered(rounds, self.policies, issued=self._ledger.issued)
-        drawn, counted = parts.reading.told(rounds)
-        parts.watch.observe(Told(drawn.decisions, parts.epochs, rounds.rewards))
-        settled = parts.queue.settle(counted, [parts.reading.told(one)[1] for one in further])
+        read = {part: parts.reading.told(one) for part, one in told.items()}
+        if rounds is not None:
+            parts.watch.observe(Told(read[0][0].decisions, parts.epochs, rounds.rewards))
+        settled = parts.queue.settle({part: counted for part, (_, counted) in read.items()})
         if settled is not None:
             self._enter(settled)
 
@@ -432,7 +457,7 @@ class CertifyingLearner(Selector):
 
     def _issued(self) -> None:
         queue = self._all.queue
-        settled = queue.settle_overdue() if queue.front < queue.oldest else None
+        settled = queue.settle_overdue() if queue.may_be_overdue else None
         if settled is not None:
             self._enter(settled)
 
@@ -471,7 +496,8 @@ class CertifyingLearner(Selector):
 
     def _failed_to_learn(self, admission: Admission) -> None:
         ids, recording = admission.ids[admission.rows], self._all.recording
-        self._all.queue.note_failed(ids)
+        of_parts = admission.parts or {0: admission.rows}
+        self._all.queue.note_failed({part: admission.ids[rows] for part, rows in of_parts.items()})
         if recording is not None and self.spec.patience is not None:
             recording.failed(ids, issued=self._ledger.issued)
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from comband.certify.beliefs import Beliefs
+from comband.certify.breaker import FALSE_STOP, Breaker
 from comband.certify.certifier import Certifier
 from comband.certify.epochs import Epoch, Epochs, Railing
 from comband.certify.evidence import Evidence
@@ -75,7 +76,8 @@ class Parts:
         self._policies = reading.drawn(policies)
         traffic, epsilon = Traffic.of(spec, policies), scale(spec, problem)
         self.epochs = Epochs(first_epoch=spec.first_epoch, epoch_growth=spec.epoch_growth)
-        self.queue = Queue(ledger, patience=spec.patience, period=spec.period, n_further=len(spec.metrics))
+        waits = tuple(spec.patience if one.patience is None else one.patience for one in spec.metrics)
+        self.queue = Queue(ledger, patience=spec.patience, period=spec.period, further=waits)
         self._metrics, self._lifted = tuple(spec.metrics), traffic.production is not None and _lifted(spec, problem)
         self._production = traffic.production
         self.evidence = Evidence(
@@ -85,6 +87,7 @@ class Parts:
             per_reward=reading.per_reward,
             guardrails=self._guardrails(),
             lifts=self._lifts(),
+            breaker=self._breaker(spec),
         )
         field = Field(len(policies), delta=spec.delta, is_open=spec.open_field)
         self.verdict = Certifier(
@@ -127,6 +130,12 @@ class Parts:
         if not self._lifted or self._production is None:
             return None
         return Lifts(self._rails()[0], len(self._policies), self._production, self.epochs)
+
+    def _breaker(self, spec: Spec) -> Breaker | None:
+        railing = self._railing()
+        if spec.max_harm is None or railing is None:
+            return None
+        return Breaker(railing, spec.max_harm, FALSE_STOP if spec.false_stop is None else spec.false_stop)
 
     def _rails(self) -> tuple[Rail, ...]:
         events = self.reading.events
@@ -269,7 +278,7 @@ class Parts:
             *mine,
             *recording,
             self.recent,
-            *self.watch.parts(asking=asking and not moving and self.queue.patience is None),
+            *self.watch.parts(asking=asking and not moving and self.queue.waits_for_ever),
         )
 
     SCHEMA: ClassVar = {
@@ -337,12 +346,13 @@ class Parts:
             withdrawn=frozenset(np.flatnonzero(~field.present).tolist()),
             guardrails=self._guardrails(),
             lifts=self._lifts(),
+            breaker=None if self.evidence.breaker is None else self.evidence.breaker.anew(),
         )
         check_evidence(self.evidence)
         self.verdict = self.verdict.on(self.evidence, field)
         self.verdict.restore(state["verdict"])
-        period, n_further = self.queue.period, len(self._metrics)
-        self.queue = Queue(ledger, patience=self.queue.patience, period=period, n_further=n_further)
+        patience, *further = self.queue.patiences
+        self.queue = Queue(ledger, patience=patience, period=self.queue.period, further=further)
         self.queue.restore(state["queue"])
         settings = [self.reading.events, *(metric.problem(self.reading.events) for metric in self._metrics)]
         self.queue.check(problem, policies, n_epochs=len(epochs), of_events=settings, per_reward=per_reward)

@@ -65,20 +65,18 @@ class Report(Run):
             guarded=self.guarded([claim.leader, *others]),
         )
 
-    def lift(self, one: int) -> Lift | None:
-        """Of a candidate over production; None where there is none, or where an interval has not been proved."""
+    def lift(self, one: int, *, shares: bool = True) -> Lift | None:
+        """Of a candidate over production; None where there is none, or where an interval has not been proved. As a
+        share of production's value too, which takes longer.
+        """
         evidence, delta = self.verdict.evidence, self.verdict.field.delta
         if evidence.lifts is None:
             return None
         low, high = evidence.lifts.interval(one, evidence.n_rounds, delta)
-        ends, most = evidence.values.bounds(
-            delta=delta, max_reward=evidence.problem.max_reward, indices=[evidence.lifts.production]
-        )
-        least, largest = float(ends[0]), float(most[0])
-        relative = None
-        if least > 0:
-            shares = [end / value for end in (low, high) for value in (least, largest)]
-            relative = (min(shares[:2]), max(shares[2:]))
+        relative, railing = None, self.planner.railing
+        if shares and railing is not None:
+            counted = evidence.n_rounds, evidence.n_uncovered
+            relative = evidence.lifts.relative(one, evidence.seen, *counted, railing, delta)
         return Lift(self.policies.names[one], low, high, delta, relative)
 
     def guarded(self, which: list[int] | None = None) -> tuple[Guarded, ...]:
@@ -159,7 +157,7 @@ class Report(Run):
         own = int(evidence.values.n_rounds[claim.leader])
         lost = float(evidence.values.means[claim.leader] * own - evidence.earned_while(claim.leader))
         forecast, loss = self.forecast(), self.planner.traffic.loss(evidence)
-        promise, lift = certificate(self, claim), self.lift(claim.leader)
+        promise, lift = certificate(self, claim), self.lift(claim.leader, shares=False)
         return CertificationStatus(
             rounds=self.rounds,
             leader=self.policies.names[claim.leader],
@@ -230,22 +228,31 @@ class Report(Run):
             notes.append(f"not certified to {verdict.epsilon:g} yet; {so_far}" if verdict.epsilon > 0 else so_far)
             if self.planner.traffic.spent(verdict.evidence):
                 notes.append("the reward that may be lost beside the candidate in production (max_loss) is spent")
+        breaker = verdict.evidence.breaker
+        if breaker is not None and breaker.stopped:
+            notes.append(
+                f"after {breaker.stopped_after:,} rounds visitors were proven to get less than production's list would "
+                f"bring, by more than {100 * breaker.share:g}% of it (max_harm): show that list; such a stop is false "
+                f"with probability {breaker.delta:g} at most"
+            )
         unanswered, in_period = waiting_for(queue)
         behind = queue.behind - in_period
         if behind:
             in_time = "set a patience"
-            if queue.patience is not None:
-                in_time = f"wait: when {queue.patience:,} decisions follow it, it counts as without reward"
+            longest = [one for one in queue.patiences if one is not None]
+            if len(longest) == len(queue.patiences):
+                in_time = f"wait: when {max(longest):,} decisions follow it, it counts as without reward"
             notes.append(
                 f"{behind:,} answers do not count yet, because decision {unanswered} before them has none: tell it "
                 f"too (zeros if it stays without answer), or {in_time}"
             )
         if in_period:
             notes.append(f"{in_period:,} answers count when their period of {queue.period:,} decisions is over")
-        if len(queue.failed):
+        failed = queue.failed_decisions
+        if len(failed):
             notes.append(
-                f"{len(queue.failed):,} answers could not be taken in, because something failed when they were told "
-                f"(decision {int(queue.failed[0])} first), and what follows them waits: tell them again"
+                f"{len(failed):,} answers could not be taken in, because something failed when they were told "
+                f"(decision {int(failed[0])} first), and what follows them waits: tell them again"
             )
         if queue.missing:
             notes.append(
@@ -254,6 +261,15 @@ class Report(Run):
             )
         if queue.late:
             notes.append(f"{queue.late:,} answers came too late to count")
+        guardrails = verdict.evidence.guardrails
+        for metric, lacking, tardy in zip(
+            () if guardrails is None else guardrails.metrics, queue.lacking, queue.tardy, strict=True
+        ):
+            if lacking or tardy:
+                notes.append(
+                    f"{metric.name}: {lacking:,} decisions have none in time, which counts as zeros, and {tardy:,} "
+                    "came too late to count: values are what comes in within the patience"
+                )
         evidence = verdict.evidence
         if evidence.since:
             notes.append(

@@ -171,6 +171,23 @@ class Visitors(Checked):
             proved=True,
         ),
     ] = None
+    max_harm: Annotated[
+        float | None,
+        Setting(
+            "Explore no further when visitors are proven to get less than production's list alone would bring, by more "
+            "than this share of it: of the reward, or of a further metric (of a cost: more).",
+            FRACTION,
+            proved=True,
+        ),
+    ] = None
+    false_stop: Annotated[
+        float | None,
+        Setting(
+            "The probability with which max_harm stops though no round does more harm; if not set, 0.05.",
+            FRACTION,
+            proved=True,
+        ),
+    ] = None
     objective: Annotated[
         str,
         Setting(
@@ -197,11 +214,13 @@ class Visitors(Checked):
                 "metrics have margins against the candidate that visitors see without this experiment: say which one "
                 "that is, production=<its name>."
             )
-        if self.production is None and (self.exposure < 1 or self.max_loss is not None):
+        if self.production is None and (self.exposure < 1 or self.max_loss is not None or self.max_harm is not None):
             raise InputError(
-                "exposure and max_loss are about the candidate that visitors see without this experiment: say "
-                "which one it is, production=<its name>."
+                "exposure, max_loss and max_harm are about the candidate that visitors see without this experiment: "
+                "say which one it is, production=<its name>."
             )
+        if self.max_harm is None and self.false_stop is not None:
+            raise InputError("false_stop is the rate of false stops of max_harm: say that too, or leave it out.")
         super().check_together()
 
 
@@ -368,6 +387,17 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
             )
 
 
+def check_breaker(spec: Spec, problem: Problem) -> None:
+    """Refuse what the breaker's bets were not proved with."""
+    if reading_of(problem).TOTAL or problem.places is not None:
+        raise InputError(
+            "max_harm compares what visitors bring with what production's items would have brought: that needs rewards "
+            "of single items whose places do not matter. Leave max_harm, places or the feedback out."
+        )
+    if spec.recent is not None:
+        raise InputError("max_harm is about all rounds, and recent forgets those before: leave one of them out.")
+
+
 def check_by_chance(spec: Spec, problem: Problem, policies: PolicySet) -> None:
     """Refuse what does not go with candidates that are given by the probabilities of items."""
     check_drawable(problem, policies)
@@ -384,6 +414,11 @@ def check_recorded(spec: Spec, problem: Problem) -> None:
         raise InputError(
             'the record that others check (audited) holds no probabilities of places, which order="natural" (factors '
             'of places mean it by themselves) needs: leave audited out, or state order="random".'
+        )
+    if spec.max_harm is not None:
+        raise InputError(
+            "the record that others check (audited) does not say when visitors are proven to be harmed (max_harm): "
+            "leave one of them out."
         )
     if reading_of(problem).factors is not None and (spec.exposure < 1 or spec.objective == "reward"):
         raise InputError(

@@ -178,7 +178,7 @@ class Made:
         if len(sizes) != 1 or len(kinds) != 1:
             raise InputError(
                 f"{self.factory} must make policies that say their problem (`policy.problem`), all the same: "
-                "ScoredPolicy, or a class of one's own with that attribute."
+                "ScoredPolicy, or a class of yours with that attribute."
             )
         (m,), (K,) = sizes, kinds
         items = ItemIndex(n_actions=K) if self.items is None else ItemIndex(catalogue=read_catalogue(self.items))

@@ -145,27 +145,32 @@ class Learner(Atomic, ABC):
                 raise
         return decisions
 
-    def tell(self, decisions: Decisions, rewards: ArrayLike, **metrics: ArrayLike) -> Receipt:
+    def tell(self, decisions: Decisions, rewards: ArrayLike | None = None, **metrics: ArrayLike) -> Receipt:
         """The rewards (n, m) of the shown actions, or their totals (n,) if feedback is no more than that, and by their
         names the values (n, m) of further metrics, if any were declared; decisions not yet answered may be told later,
-        in any order.
+        in any order, and where there are metrics each part of an answer when it is known.
 
         All of it is taken in or, if anything fails, nothing.
         """
         n = len(check_decisions(decisions))
-        checked = read_only(self._check_rewards(rewards, n))
-        further = tuple(read_only(values) for values in self._check_metrics(metrics, n))
-        whole_answer = checked if not further else np.concatenate([checked, *further], axis=1)
+        told = {part: read_only(values) for part, values in self._check_told(rewards, metrics, n).items()}
         with self._lock:
             self._check_whole()
-            admission = self._ledger.admit(decisions, whole_answer)
+            ledger = self._ledger
+            admission = ledger.admit(decisions, told[0]) if ledger.n_parts == 1 else ledger.admit_parts(decisions, told)
             rows = admission.rows
             before = Checkpoint(self, *self._parts())
             try:
                 if len(rows):
-                    whole = len(rows) == len(decisions)
-                    told = [Rounds._of_checked(decisions, values) for values in (checked, *further)]
-                    self._take_in(*(told if whole else (one[rows] for one in told)))
+                    rounds = {part: Rounds._of_checked(decisions, values) for part, values in told.items()}
+                    of_parts = admission.parts or {0: rows}
+                    whole = len(decisions)
+                    self._take_in(
+                        {
+                            part: rounds[part] if len(mine) == whole else rounds[part][mine]
+                            for part, mine in of_parts.items()
+                        }
+                    )
                 self._corrupt = True
                 self._ledger.settle(admission)
                 self._corrupt = False
@@ -228,7 +233,7 @@ class Learner(Atomic, ABC):
             )
             learner._recognise(state)
             learner._rng = restore_rng(state["rng"])
-            learner._ledger = Ledger.from_state(state["ledger"])
+            learner._ledger = Ledger.from_state(state["ledger"], learner._ledger.n_parts)
             learner._restore(state["learnt"])
         except InputError:
             raise
@@ -249,14 +254,18 @@ class Learner(Atomic, ABC):
             return np.repeat(check_totals(rewards, self.problem, n=n)[:, None] / m, m, axis=1)
         return check_rewards(rewards, self.problem, n=n)
 
-    def _check_metrics(self, metrics: Mapping[str, ArrayLike], n: int) -> list[NDArray[np.float64]]:
-        """What is told of further metrics, as floats (n, m), in the order in which they were declared."""
+    def _check_told(
+        self, rewards: ArrayLike | None, metrics: Mapping[str, ArrayLike], n: int
+    ) -> dict[int, NDArray[np.float64]]:
+        """What is told, by part: 0 for rewards, and from 1 on the metrics as they were declared."""
         if metrics:
             raise InputError(
                 f"{type(self).__name__} learns from rewards alone, and was told {', '.join(metrics)} too: leave that "
                 "out, or declare metrics=[…] of a certifying learner."
             )
-        return []
+        if rewards is None:
+            raise InputError("tell the rewards of the shown actions too: tell(decisions, rewards).")
+        return {0: self._check_rewards(rewards, n)}
 
     def _issue(self, decisions: Decisions) -> None:
         """Told what is about to be given out."""
@@ -288,11 +297,11 @@ class Learner(Atomic, ABC):
         Attributes may be replaced but not altered, until `_corrupt` is set; see `Atomic`.
         """
 
-    def _take_in(self, rounds: Rounds, *further: Rounds) -> None:
-        """`_learn`; where metrics were declared there are `further` rounds, of the same decisions with the values of
-        each metric for rewards.
+    def _take_in(self, told: Mapping[int, Rounds]) -> None:
+        """`_learn`; where metrics were declared there are rounds for each part that was told, with the values of a
+        metric for rewards.
         """
-        self._learn(rounds)
+        self._learn(told[0])
 
     @abstractmethod
     def _config(self) -> dict[str, Any]:

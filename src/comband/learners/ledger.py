@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from comband._kernels.records import compare_rows, issue_rows, reward_digests, s
 from comband.page.contexts import context_digests
 from comband.page.problem import InputError, UnknownDecisionError
 from comband.page.rounds import Decisions, read_only, sign
-from comband.page.storage import Array, State, Whole, check, require
+from comband.page.storage import Array, Default, Maybe, State, Whole, check, require
 from comband.statistics.results import Receipt
 
 _ROOM = 256  # rows, at least
@@ -26,13 +27,17 @@ _COLUMNS = {
 
 
 class Admission(NamedTuple):
-    """Told decisions that agree with the record: `rows` (positions) are answered for the first time."""
+    """Told decisions that agree with the record: `rows` (positions) are answered for the first time; where an answer
+    has several parts, `parts` has those rows for each part that was told.
+    """
 
     rows: NDArray[np.int64]
     receipt: Receipt
     ids: NDArray[np.int64]
     new: NDArray[np.bool_] | None  # None: all of them, and they are the last that were made
     digests: NDArray[np.uint64] | None  # of the rewards; None: there are none
+    parts: Mapping[int, NDArray[np.int64]] | None = None
+    of_parts: Mapping[int, NDArray[np.uint64]] | None = None  # digests of each
 
 
 class Ledger:
@@ -47,11 +52,21 @@ class Ledger:
     The rows of the last decisions are written when they are needed: when exactly what `issue` was given comes back and
     nothing else is open, which is the usual way, it is known by being the same object, and no digest is taken. That
     needs columns that cannot have been altered: the records' own cannot, and contexts can if they are not `sealed`.
+
+    An answer may have several parts (rewards, and each further metric), which come at different times: a decision is
+    answered when all of them are there.
+
+    Parameters
+    ----------
+    n_parts:
+        How many parts an answer has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_parts: int = 1) -> None:
+        self.n_parts = n_parts
         self.issued = 0
         self.answered = 0
+        self._partly: dict[int, int] = {}  # of decisions of which some parts came and others did not: bits of those
         self._low = 0  # every id below is answered, and needs no row in the two columns
         self._head = 0  # where the rows begin: `_low` is there, and `issued` would be at `_head + held`
         self._known = np.empty((_ROOM, 3), dtype=np.uint64)
@@ -106,6 +121,44 @@ class Ledger:
                 digests = reward_digests(rewards) if np.count_nonzero(rewards) else None
                 return Admission(_count(n), _all_accepted(n), decisions.ids, None, digests)
             self._write()
+        ids, new, n_new = self._compare(decisions)
+        digests = reward_digests(rewards)
+        if n_new == len(ids):
+            return Admission(_count(n_new), _all_accepted(n_new), ids, new, digests)
+        again = np.flatnonzero(~new)
+        mine = dict(zip(ids[new].tolist(), digests[new].tolist(), strict=True))
+        first = [mine.get(one, self._rewarded.get(one, 0)) for one in ids[again].tolist()]
+        conflicts = tuple(int(ids[row]) for row, was in zip(again, first, strict=True) if was != int(digests[row]))
+        return Admission(np.flatnonzero(new), Receipt(n_new, len(again) - len(conflicts), conflicts), ids, new, digests)
+
+    def admit_parts(self, decisions: Decisions, told: Mapping[int, NDArray[np.float64]]) -> Admission:
+        """The same for some parts of an answer, by their numbers: a decision is accepted if any of them is new."""
+        self._write()
+        ids, new, _ = self._compare(decisions)
+        n = len(ids)
+        parts: dict[int, NDArray[np.int64]] = {}
+        digests: dict[int, NDArray[np.uint64]] = {}
+        conflicts = np.zeros(n, dtype=np.bool_)
+        _, first_rows, back = np.unique(ids, return_index=True, return_inverse=True)
+        first = first_rows[back]  # the first row of the same decision
+        have = np.array([self._partly.get(one, 0) for one in ids.tolist()], dtype=np.int64)
+        accepted = np.zeros(n, dtype=np.bool_)
+        for part, values in told.items():
+            mine = new & (have >> part & 1 == 0)
+            digests[part], parts[part] = reward_digests(values), np.flatnonzero(mine)
+            keys = (ids * self.n_parts + part).tolist()
+            known = np.array([self._rewarded.get(key, 0) for key in keys], dtype=np.uint64)
+            was = np.where(mine[first], digests[part][first], known)
+            conflicts |= ~mine & (was != digests[part])
+            accepted |= mine
+        n_new, in_vain = int(accepted.sum()), tuple(ids[conflicts].tolist())
+        receipt = Receipt(n_new, int((~accepted & ~conflicts).sum()), in_vain)
+        return Admission(np.flatnonzero(accepted), receipt, ids, new, None, parts, digests)
+
+    def _compare(self, decisions: Decisions) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+        """Numbers of decisions, which rows are of one that is not answered yet, each once, and how many; refused if any
+        differs from the record.
+        """
         ids, lists, bits = _shown_columns(decisions)
         differs, new, n_faults, n_new = compare_rows(
             ids,
@@ -129,17 +182,13 @@ class Ledger:
                 f"exactly what ask() returned, all columns of it. {n_faults} of {len(ids)} are unknown, and none was "
                 "taken in."
             )
-        digests = reward_digests(rewards)
-        if n_new == len(ids):
-            return Admission(_count(n_new), _all_accepted(n_new), ids, new, digests)
-        again = np.flatnonzero(~new)
-        mine = dict(zip(ids[new].tolist(), digests[new].tolist(), strict=True))
-        first = [mine.get(one, self._rewarded.get(one, 0)) for one in ids[again].tolist()]
-        conflicts = tuple(int(ids[row]) for row, was in zip(again, first, strict=True) if was != int(digests[row]))
-        return Admission(np.flatnonzero(new), Receipt(n_new, len(again) - len(conflicts), conflicts), ids, new, digests)
+        return ids, new, n_new
 
     def settle(self, admission: Admission) -> None:
         """Mark as answered what was admitted."""
+        if admission.parts is not None:
+            self._settle_parts(admission)
+            return
         ids, new, digests = admission.ids, admission.new, admission.digests
         if digests is not None:
             rewarded = np.flatnonzero(digests if new is None else digests * new)
@@ -151,6 +200,37 @@ class Ledger:
             self._low += settled
             self._head += settled
         self.answered += admission.receipt.accepted
+
+    def _settle_parts(self, admission: Admission) -> None:
+        ids, parts, digests = admission.ids, admission.parts or {}, admission.of_parts or {}
+        for part, rows in parts.items():
+            for one, digest in zip(ids[rows].tolist(), digests[part][rows].tolist(), strict=True):
+                self._partly[one] = self._partly.get(one, 0) | 1 << part
+                if digest:
+                    self._rewarded[one * self.n_parts + part] = digest
+        whole = (1 << self.n_parts) - 1
+        done = np.zeros(len(ids), dtype=np.bool_)
+        done[admission.rows] = [self._partly[one] == whole for one in ids[admission.rows].tolist()]
+        _, first = np.unique(ids, return_index=True)
+        done &= np.isin(np.arange(len(ids)), first)
+        for one in ids[done].tolist():
+            del self._partly[one]
+        settled = settle_rows(ids, done, self._done, self._head, self._low, self.issued)
+        self._low += settled
+        self._head += settled
+        self.answered += int(done.sum())
+
+    def parts_from(self, first_id: int) -> NDArray[np.bool_]:
+        """Whether each part of each decision from `first_id` on is answered, (issued − first_id, parts)."""
+        told = np.repeat(self.answered_from(first_id)[:, None], self.n_parts, axis=1)
+        for one, bits in self._partly.items():
+            if one >= first_id:
+                told[one - first_id] = [bits >> part & 1 for part in range(self.n_parts)]
+        return told
+
+    def n_told(self, part: int) -> int:
+        """How many decisions have this part of their answer."""
+        return self.answered + sum(bits >> part & 1 for bits in self._partly.values())
 
     def answered_from(self, first_id: int) -> NDArray[np.bool_]:
         """Whether each decision from `first_id` on is answered, (issued − first_id,), for the caller to keep."""
@@ -182,10 +262,16 @@ class Ledger:
                 "ids": np.array(rewarded, dtype=np.int64),
                 "digests": np.array([self._rewarded[one] for one in rewarded], dtype=np.uint64),
             },
+            **({} if self.n_parts == 1 else {"partly": self._partly_state()}),
         }
 
+    def _partly_state(self) -> State:
+        ids = np.array(sorted(self._partly), dtype=np.int64)
+        told = [[self._partly[one] >> part & 1 for part in range(self.n_parts)] for one in ids.tolist()]
+        return {"ids": ids, "told": np.array(told, dtype=np.bool_).reshape(len(ids), self.n_parts)}
+
     @classmethod
-    def from_state(cls, state: State) -> Ledger:
+    def from_state(cls, state: State, n_parts: int = 1) -> Ledger:
         """The inverse of `state`, checked, as another copy."""
         check(
             state,
@@ -199,25 +285,46 @@ class Ledger:
                     "numbers": Array("i8", ("copies",), 0, 2**52),
                 },
                 "rewarded": {
-                    "ids": Array("i8", ("rewarded",), 0, "issued-1"),
+                    "ids": Array("i8", ("rewarded",), 0),
                     "digests": Array("u8", ("rewarded",), 1),
                 },
+                "partly": Default(
+                    Maybe(
+                        {
+                            "ids": Array("i8", ("partly",), 0, "issued-1", rising=True),
+                            "told": Array("?", ("partly", n_parts)),
+                        }
+                    )
+                ),
             },
             place="ledger",
         )
-        ledger, done, starts = cls(), state["done"], state["makers"]["starts"]
+        ledger, done, starts = cls(n_parts), state["done"], state["makers"]["starts"]
         ledger.issued, ledger.answered = state["issued"], state["answered"]
         ledger._low = low = ledger.issued - len(done)
         ids, digests = state["rewarded"]["ids"], state["rewarded"]["digests"]
+        partly = state["partly"]
+        if partly is None:
+            if n_parts > 1:  # files from before answers came in parts hold digests of whole ones: of no use for those
+                ids, digests = ids[:0], digests[:0]
+            partly = {"ids": np.empty(0, dtype=np.int64), "told": np.empty((0, n_parts), dtype=np.bool_)}
+        of, bits = ids // n_parts, dict(zip(partly["ids"].tolist(), partly["told"], strict=True))
         require(
             low >= 0
             and low + int(done.sum()) == ledger.answered
             and not done[:1].any()
             and len(np.unique(ids)) == len(ids)
-            and bool(done[ids[ids >= low] - low].all())
+            and int(of.max(initial=-1)) < ledger.issued
+            and all(
+                one < low or done[one - low] or bool(bits.get(one, {key % n_parts: False})[key % n_parts])
+                for one, key in zip(of.tolist(), ids.tolist(), strict=True)
+            )
+            and all(one >= low and not done[one - low] and 0 < row.sum() < n_parts for one, row in bits.items())
+            and (n_parts > 1 or not bits)
             and starts[:1].tolist() == [0],
             "the record of decisions and answers must agree with itself.",
         )
+        ledger._partly = {one: sum(1 << part for part in np.flatnonzero(row).tolist()) for one, row in bits.items()}
         ledger._known, ledger._done = state["known"], done
         ledger._starts, ledger._makers = starts, state["makers"]["numbers"]
         ledger._rewarded = dict(zip(ids.tolist(), digests.tolist(), strict=True))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from comband.page.declaring import Checked, Range, Setting, declared
 from comband.page.lists import check_rewards
-from comband.page.problem import FLAG, POSITIVE, InputError, Problem, as_floats, check_number, check_text, one_of
+from comband.page.problem import COUNT, FLAG, POSITIVE, InputError, Problem, as_floats, check_number, check_text, one_of
 
 TAKEN = ("decisions", "rewards", "self")  # what `tell` calls its own arguments
 
@@ -52,6 +52,8 @@ class Metric(Checked):
     largest, per_round:
         The largest value of a shown item, and the most that the values of one round sum to: as many times the largest
         as rewards may, if nothing is said.
+    patience:
+        How many later decisions a decision waits for its values, if longer or shorter than for rewards.
 
     >>> purchases = Metric(name="purchases", margin=0.1, relative=True)
     >>> str(purchases)
@@ -78,6 +80,15 @@ class Metric(Checked):
         Setting(
             "The most that the values of one round sum to; if not set, as many times the largest as rewards may.",
             POSITIVE,
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        Setting(
+            "How many later decisions a decision waits for its values, before they count as zeros; if not set, as many "
+            "as for rewards.",
+            COUNT,
+            "decisions",
         ),
     ] = None
 

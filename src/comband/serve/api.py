@@ -235,7 +235,7 @@ class Api:
         found = await self.service.readers.run(self.service.queries.result, request.path_params["name"])
         if found is None:
             raise RefusedError(
-                409, "No decision is settled yet; a decision is when all its items are answered, or its window is over."
+                409, "No decision is complete yet; one is when all its items are answered, or when its window is over."
             )
         return _answer(found)
 

@@ -80,8 +80,17 @@ class _Calls:
 
         return Call("POST", _of(name, "/decisions"), read, wire.as_json(body))
 
-    def reward_many(self, name: str, rewards: Many) -> Call[wire.RewardReceipt]:
-        body = [{"decision": number, "rewards": list(items.items())} for number, items in rewards.items()]
+    def reward_many(
+        self, name: str, rewards: Many, metrics: Mapping[str, Many] | None = None
+    ) -> Call[wire.RewardReceipt]:
+        posts: dict[int | str, dict[str, Any]] = {number: {"decision": number} for number in rewards}
+        for number, items in rewards.items():
+            posts[number]["rewards"] = list(items.items())
+        for metric, of_decisions in (metrics or {}).items():
+            for number, items in of_decisions.items():
+                post = posts.setdefault(number, {"decision": number})
+                post.setdefault("metrics", {})[metric] = list(items.items())
+        body = list(posts.values())
         return _call("POST", _of(name, "/rewards"), wire.RewardReceipt, body)
 
     def history(self, name: str, since: int | None) -> Call[wire.History]:
@@ -197,13 +206,18 @@ class Client:
         """
         return self._run(_CALLS.decide_many(name, requests))
 
-    def reward(self, name: str, decision: int | str, rewards: Rewards) -> wire.RewardReceipt:
-        """What came back for some of the items of a decision, by its number or its ticket."""
-        return self._run(_CALLS.reward_many(name, {decision: rewards}))
+    def reward(
+        self, name: str, decision: int | str, rewards: Rewards | None = None, **metrics: Rewards
+    ) -> wire.RewardReceipt:
+        """What came back for some of the items of a decision, by its number or its ticket: rewards, or values of
+        further metrics by their names, or both.
+        """
+        further = {metric: {decision: values} for metric, values in metrics.items()}
+        return self._run(_CALLS.reward_many(name, {} if rewards is None else {decision: rewards}, further))
 
-    def reward_many(self, name: str, rewards: Many) -> wire.RewardReceipt:
+    def reward_many(self, name: str, rewards: Many, **metrics: Many) -> wire.RewardReceipt:
         """The same for several decisions."""
-        return self._run(_CALLS.reward_many(name, rewards))
+        return self._run(_CALLS.reward_many(name, rewards, metrics))
 
     def status(self, name: str) -> wire.Status:
         """Where it stands, in full."""
@@ -353,13 +367,18 @@ class AsyncClient:
         """
         return await self._run(_CALLS.decide_many(name, requests))
 
-    async def reward(self, name: str, decision: int | str, rewards: Rewards) -> wire.RewardReceipt:
-        """What came back for some of the items of a decision, by its number or its ticket."""
-        return await self._run(_CALLS.reward_many(name, {decision: rewards}))
+    async def reward(
+        self, name: str, decision: int | str, rewards: Rewards | None = None, **metrics: Rewards
+    ) -> wire.RewardReceipt:
+        """What came back for some of the items of a decision, by its number or its ticket: rewards, or values of
+        further metrics by their names, or both.
+        """
+        further = {metric: {decision: values} for metric, values in metrics.items()}
+        return await self._run(_CALLS.reward_many(name, {} if rewards is None else {decision: rewards}, further))
 
-    async def reward_many(self, name: str, rewards: Many) -> wire.RewardReceipt:
+    async def reward_many(self, name: str, rewards: Many, **metrics: Many) -> wire.RewardReceipt:
         """The same for several decisions."""
-        return await self._run(_CALLS.reward_many(name, rewards))
+        return await self._run(_CALLS.reward_many(name, rewards, metrics))
 
     async def status(self, name: str) -> wire.Status:
         """Where it stands, in full."""

@@ -19,7 +19,7 @@ from comband.serve.field import changes_of, check_name, field_of, n_changes, nam
 from comband.serve.journal import Experiment, Journal, Limits, State
 from comband.serve.learning import new_learner
 from comband.serve.progress import Progress
-from comband.serve.requests import Reader, Requests, most_candidates, problem_of
+from comband.serve.requests import Reader, Requests, limits_of, most_candidates, problem_of
 from comband.serve.tokens import Token, own_tokens
 from comband.serve.wire import AUDITED, Spec
 
@@ -36,7 +36,7 @@ class Running:
 
     experiment: Experiment
     reader: Reader
-    limits: Limits
+    limits: tuple[Limits, ...]  # of rewards, and of each further metric
     changes: int = 0
     plan: Plan | None = None
     models: PolicySet | None = None
@@ -136,11 +136,9 @@ class Experiments:
                 f"digests must be one for each of the {len(spec.candidates)} candidates (null where there is none), "
                 f"got {len(spec.digests)}."
             )
-        if spec.metrics:
-            raise InputError(
-                "metrics are told to learners in Python (tell(decisions, rewards, purchases=…)), and rewards over HTTP "
-                "have no fields for them: leave metrics out."
-            )
+        unknown = spec.metric_windows.keys() - {one.name for one in spec.metrics}
+        if unknown:
+            raise InputError(f"metric_windows has {quoted(min(unknown))}, which is none of the metrics.")
         if spec.max_evaluated < most_candidates(spec):
             raise InputError(
                 f"all candidates send their lists with each request: max_evaluated must be at least "
@@ -160,9 +158,8 @@ class Experiments:
     def add(self, experiment: Experiment) -> Running:
         """Serve a further one."""
         spec = experiment.spec
-        limits = Limits(int(spec.window_seconds * 1000), problem_of(spec).max_reward, spec.patience)
         models = self._models[spec.models]() if spec.models in self._models else None
-        running = Running(experiment, Reader(spec, spec.candidates), limits, models=models)
+        running = Running(experiment, Reader(spec, spec.candidates), limits_of(spec), models=models)
         self._unfinished.setdefault(experiment.id, running)
         return self._running.setdefault(experiment.name, running)
 

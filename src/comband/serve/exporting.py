@@ -41,7 +41,7 @@ def export(service: Service, name: str, what: str) -> tuple[str, BackgroundTask]
                 writer = pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
         if writer is None:
-            raise RefusedError(409, "No decision is settled yet: there is nothing to export.")
+            raise RefusedError(409, "No decision is complete yet: there is nothing to export.")
         writer.close()
     except BaseException:
         Path(path).unlink(missing_ok=True)
@@ -79,9 +79,10 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
         keys = [np.array([str(key) for key in body.all_keys()], dtype=object) for body in bodies]
         numbers = np.array([row.number for row in rows])
         if what == "rounds":
-            rewards = np.zeros((stop - start, m))
-            for number, place, value in journal.rewards(experiment.id, start, stop):
-                rewards[number - start, place] = value
+            told = {name: np.zeros((stop - start, m)) for name in ("rewards", *(one.name for one in spec.metrics))}
+            for part, values in enumerate(told.values()):
+                for number, place, value in journal.rewards(experiment.id, start, stop, part):
+                    values[number - start, place] = value
             columns = {
                 "id": numbers,
                 "epoch": np.array([row.epoch for row in rows]),
@@ -89,7 +90,7 @@ def _columns(service: Service, name: str, what: str) -> Iterator[dict[str, Any]]
                 "items": [
                     mine[np.frombuffer(body.shown, np.int32)].tolist() for body, mine in zip(bodies, keys, strict=True)
                 ],
-                "rewards": list(rewards[numbers - start]),
+                **{name: list(values[numbers - start]) for name, values in told.items()},
                 "propensities": [np.frombuffer(body.propensities, np.float64) for body in bodies],
             }
             stated = any(body.placements for body in bodies) if stated is None else stated

@@ -99,8 +99,14 @@ def _check(spec: Spec, before: Sequence[Change], what: FieldChange) -> None:
         raise InputError('say which candidates to "add", which to "withdraw", or both.')
     if not (what.planned or spec.open_field):
         raise InputError(
-            "a change that may depend on the data must be paid for from the start: create the experiment with "
-            '"open_field": true, or say "planned": true if who comes and goes, and when, was settled without looking.'
+            "a candidate that comes or goes because of what was seen costs a part of delta, which is set aside from "
+            'the start: create the experiment with "open_field": true; or say "planned": true, if the change was fixed '
+            "without looking at the data."
+        )
+    if spec.metrics:
+        raise InputError(
+            "candidates cannot come or go where further metrics are guarded: who is safe is promised of those that "
+            "were there at the start. Create another experiment with the candidates that there are now."
         )
     if spec.models is not None:
         raise InputError("the candidates of an experiment with models of the service are those of the models.")

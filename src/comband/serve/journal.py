@@ -28,6 +28,7 @@ from comband.serve.schema import VERSIONS
 from comband.serve.wire import Spec, as_json, spec_of
 
 STRIDE = 1 << 40
+PLACES = 128  # a place of a metric is numbered on from those of the part of answers before it
 RUN = 64  # decisions in one row, at most
 INSERT_RUN = "INSERT INTO runs (first, time, epoch, items, shown, requests, bodies) VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_REQUEST = "INSERT INTO requests (digest, decision) VALUES (?, ?)"
@@ -154,18 +155,21 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class NewRewards:
-    """Rewards for one decision: pairs of item and value; what holds for them is said by the experiment's `limits`."""
+    """Rewards for one decision, or values of a further metric (`part` from 1 on): pairs of item and value; what holds
+    for them is said by the experiment's `limits`.
+    """
 
     experiment: int
     number: int
     rewards: Sequence[tuple[str | int, float]]
     limits: Limits
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The attribution window in milliseconds, the most that one list can collect, and how many later decisions a
-    decision waits for its rewards.
+    """Of rewards, or of a further metric: the attribution window in milliseconds, the most that one list can collect,
+    and how many later decisions a decision waits for them.
     """
 
     window: int
@@ -277,7 +281,7 @@ class Journal:
             "WHERE id > ? AND environment = ? AND state <> 'deleted' ORDER BY id",
             [after, self.environment],
         )
-        return [Experiment(row[0], row[1], _saved(bytes(row[2])), *row[3:]) for row in rows]
+        return [Experiment(row[0], row[1], saved_spec(bytes(row[2])), *row[3:]) for row in rows]
 
     def live_states(self) -> dict[int, State]:
         """The states of those that have not ended."""
@@ -470,20 +474,22 @@ class Journal:
             self._tally(tallies)
         return receipts
 
-    def rewards(self, experiment: int, first: int, last: int) -> list[tuple[int, int, float]]:
-        """Number of the decision, place and value of the rewards that count, for decisions `first` … `last` − 1."""
+    def rewards(self, experiment: int, first: int, last: int, part: int = 0) -> list[tuple[int, int, float]]:
+        """Number of the decision, place and value of the rewards that count, or of the values of a further metric, for
+        decisions `first` … `last` − 1.
+        """
         with self.database.transaction(write=False):
-            return self.rewards_here(experiment, first, last)
+            return self.rewards_here(experiment, first, last, part)
 
-    def rewards_here(self, experiment: int, first: int, last: int) -> list[tuple[int, int, float]]:
+    def rewards_here(self, experiment: int, first: int, last: int, part: int = 0) -> list[tuple[int, int, float]]:
         """The same inside a transaction."""
-        base = experiment * STRIDE
+        base, place = experiment * STRIDE, part * PLACES
         rows = self.database.run(
             "SELECT decision, place, value FROM rewards WHERE decision >= ? AND decision < ? AND counted = 1 "
-            "ORDER BY decision, place",
-            [base + first, base + last],
+            "AND place >= ? AND place < ? ORDER BY decision, place",
+            [base + first, base + last, place, place + PLACES],
         )
-        return [(row[0] - base, row[1], row[2]) for row in rows]
+        return [(row[0] - base, row[1] - place, row[2]) for row in rows]
 
     def _tally(self, tallies: Mapping[tuple[int, int], Tally]) -> None:
         self.database.run_many(
@@ -517,14 +523,14 @@ def _taken(
         if item not in shown:
             receipt.faults.append((item, "not shown"))
             continue
-        place = shown.index(item)
+        place = one.part * PLACES + shown.index(item)
         if place in known:
             if known[place][0] == value:
                 receipt.duplicates += 1
             else:
                 receipt.faults.append((item, "contradiction"))
             continue
-        total = value + sum(earned for earned, counted in known.values() if counted)
+        total = value + sum(earned for at, (earned, counted) in known.items() if counted and at // PLACES == one.part)
         if not late and total > one.limits.max_reward * (1 + TOLERANCE):
             receipt.faults.append((item, "too much"))
             continue
@@ -535,7 +541,7 @@ def _taken(
             tally.late += 1
         else:
             receipt.accepted += 1
-            if value:
+            if value and one.part == 0:
                 tally.rewards += 1
                 tally.delay += now - made
     return rows
@@ -549,7 +555,7 @@ _AFTER: dict[str, tuple[State, ...]] = {
 }
 
 
-def _saved(spec: bytes) -> Spec:
+def saved_spec(spec: bytes) -> Spec:
     """What an experiment was made with."""
     made = spec_of(spec)
     return structs.replace(made, order=saved_order(made.places, made.order))

@@ -35,15 +35,17 @@ from comband.page.storage import Part, State, Whole, check, pack, require, unpac
 from comband.policies.base import Policy
 from comband.policies.fallback import NOTHING
 from comband.policies.requested import RequestedLists
+from comband.serve import audit
 from comband.serve.chain import Record
 from comband.serve.deciding import pack_plan, plan_state
 from comband.serve.field import Change, changes_of, names_of
 from comband.serve.journal import Experiment, Journal, StoredDecision
 from comband.serve.progress import Progress
-from comband.serve.requests import Body, fallback_of, filled, problem_of, unpack_body
+from comband.serve.requests import Body, fallback_of, filled, limits_of, metrics_of, problem_of, unpack_body
 from comband.serve.wire import SETTINGS, Spec
 
 _REMEMBERED = 1600  # tables; the learner looks back on a thousand contexts
+HARMED = "visitors harmed"
 _AT_ONCE = 64  # blocks that are looked at together
 _SHARES = 4  # decisions of a block that say whose items are shown
 _FADE = 0.9  # what a block's share weighs a block later
@@ -116,7 +118,8 @@ class JournalLists(RequestedLists):
 def new_learner(spec: Spec, policies: RequestedLists, seed: int) -> AdaptiveComband:
     """The learner of an experiment before its first decision; `InputError` where it promises what cannot be."""
     said = {name: getattr(spec, name) for name in SETTINGS if name in declared(AdaptiveComband.SPEC)}
-    said["patience"] = None  # decisions wait in the journal; see `Learning._settled`
+    # Decisions wait in the journal, for all parts of their answers; see `Learning._settled`.
+    said["patience"], said["metrics"] = None, metrics_of(spec)
     said["audited"] = None  # the journal keeps the record; see `comband.serve.chain`
     return AdaptiveComband(problem_of(spec), policies, **said, seed=seed)
 
@@ -213,7 +216,9 @@ class Learning:
 
     @property
     def winner(self) -> int | None:
-        """Who is shown from now on."""
+        """Who is shown from now on: the one that was chosen, or production where visitors were proven to be harmed."""
+        if self.learner.stopped_by_harm:
+            return self.learner.policies.names.index(self.experiment.spec.production)
         return self.learner.result().index if self.learner.done else None
 
     def end_chain(self) -> None:
@@ -249,17 +254,29 @@ class Learning:
         older than the window or the patience.
         """
         spec, experiment = self.experiment.spec, self.experiment.id
-        window, upto = int(spec.window_seconds * 1000), front
+        limits, upto = limits_of(spec), front
         times = self._progress.times(experiment, front, last)
-        oldest = 0 if spec.patience is None else next_ - spec.patience
-        overdue = [time + window < clock or number < oldest for number, time, _ in times]
-        answers = {} if all(overdue) else self._progress.answers(experiment, front, last)
+        overdue = np.array(
+            [
+                [
+                    time + one.window < clock or (one.patience is not None and number < next_ - one.patience)
+                    for one in limits
+                ]
+                for number, time, _ in times
+            ],
+            dtype=np.bool_,
+        )
+        answers = {} if overdue.all() else self._progress.answers(experiment, front, last)
         for end in self._ends(front, front + len(times)):
             is_whole = end - upto == spec.block or (spec.period > 1 and end % spec.period == 0)
             if not (is_whole or to_the_end):
                 break
             rows = range(upto - front, end - front)
-            if not all(overdue[i] or answers.get(times[i][0], 0) == times[i][2] for i in rows):
+            if not all(
+                overdue[i, part] or answers.get((times[i][0], part), 0) == times[i][2]
+                for i in rows
+                for part in range(len(limits))
+            ):
                 break
             upto = end
         return upto
@@ -288,12 +305,16 @@ class Learning:
     def _learn(self, first: int, ends: Sequence[int], changes: Sequence[Change]) -> None:
         experiment, last = self.experiment.id, ends[-1]
         rows = self._journal.decisions(experiment, first, last)
-        rewards = np.zeros((len(rows), self.experiment.spec.list_size))
-        for number, place, value in self._journal.rewards(experiment, first, last):
-            rewards[number - first, place] = value
+        spec = self.experiment.spec
+        told = {
+            name: np.zeros((len(rows), spec.list_size)) for name in ("rewards", *(one.name for one in spec.metrics))
+        }
+        for part, values in enumerate(told.values()):
+            for number, place, value in self._journal.rewards(experiment, first, last, part):
+                values[number - first, place] = value
         for start, end in pairwise((first, *ends)):
-            part = slice(start - first, end - first)
-            inside = learn_block(self.learner, rows[part], rewards[part])
+            here = slice(start - first, end - first)
+            inside = learn_block(self.learner, rows[here], **{name: values[here] for name, values in told.items()})
             if inside is not None:
                 self._note_shares(inside)
             self._publish(end)
@@ -323,6 +344,9 @@ class Learning:
             if there != plan:
                 self._follow(number, there, plan)
             self.published += 1
+        if plans and learner.stopped_by_harm:
+            self._write(partial(_note_harm, self.experiment, learner.rounds))
+            _log.warning("visitors were proven to be harmed", extra={"facts": {"experiment": self.experiment.name}})
 
     # ---- what the chain is told --------------------------------------------------------------------------------------
 
@@ -395,7 +419,10 @@ class Learning:
 
 
 def learn_block(
-    learner: AdaptiveComband, rows: Sequence[StoredDecision], rewards: NDArray[np.float64]
+    learner: AdaptiveComband,
+    rows: Sequence[StoredDecision],
+    rewards: NDArray[np.float64],
+    **metrics: NDArray[np.float64],
 ) -> NDArray[np.float64] | None:
     """Tell a learner of a block of decisions; the share (P,) of items shown at its end that each candidate would have
     shown, None if none were.
@@ -418,7 +445,8 @@ def learn_block(
             covered=np.array([bodies[i].covered for i in here]),
             placements=np.stack([bodies[i].of_places() for i in here]) if bodies[here[0]].placements else None,
         )
-        learner.tell(learner.adopt(drawn), rewards[here])
+        more = {name: values[here] for name, values in metrics.items()}
+        learner.tell(learner.adopt(drawn), rewards[here], **more)
     at_the_end = lists[-_SHARES:]
     places = np.nonzero(at_the_end >= 0)
     if len(places[0]) == 0:
@@ -437,6 +465,17 @@ def _difference(one: Any, other: Any) -> float:
         scale = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
         return float(np.abs(a - b).max(initial=0.0)) / scale if scale else 0.0
     return 0.0 if one == other else math.inf
+
+
+def _note_harm(experiment: Experiment, rounds: int, journal: Journal) -> None:
+    """The trail says once that visitors were proven to be harmed, and the experiment is paused if that was declared."""
+    run, number = journal.database.run, experiment.id
+    if run("SELECT id FROM audit WHERE experiment = ? AND action = ?", [number, HARMED]):
+        return
+    audit.record(journal, audit.PROCESS, HARMED, experiment=number, name=experiment.name, detail={"rounds": rounds})
+    if experiment.spec.after_harm == "pause" and journal.set_state(number, "paused") == "running":
+        detail = {"before": "running", "decisions": journal.n_decisions(number)}
+        audit.record(journal, audit.PROCESS, "paused", experiment=number, name=experiment.name, detail=detail)
 
 
 def _publish(

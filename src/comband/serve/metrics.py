@@ -94,6 +94,8 @@ def _of_experiments(service: Service) -> Iterator[str]:
         {label: int(number in stopped) for number, label in names.items()},
     )
     summaries = service.queries.summaries(live)
+    harmed = {f'experiment="{_escaped(one["name"])}"': int(bool(one.get("stopped_by_harm"))) for one in summaries}
+    yield from _metric("experiment_stopped_by_harm", "Whether visitors were proven to be harmed.", "gauge", harmed)
     for name, text in (
         ("decisions", "Decisions in the journal."),
         ("settled", "Decisions that are settled."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from comband.serve import chain
-from comband.serve.journal import BETWEEN, LIVE, STRIDE, Journal
+from comband.serve.journal import BETWEEN, LIVE, PLACES, STRIDE, Journal
 from comband.serve.thinning import thin_points
 
 
@@ -33,15 +33,15 @@ class Progress:
             if first <= number < last
         ]
 
-    def answers(self, experiment: int, first: int, last: int) -> dict[int, int]:
-        """How many items of each decision are answered."""
+    def answers(self, experiment: int, first: int, last: int) -> dict[tuple[int, int], int]:
+        """How many items of each decision are answered, by decision and part of the answer."""
         base = experiment * STRIDE
         rows = self.database.read(
-            "SELECT decision, COUNT(*) FROM rewards WHERE decision >= ? AND decision < ? AND counted = 1 "
-            "GROUP BY decision",
+            f"SELECT decision, place / {PLACES}, COUNT(*) FROM rewards WHERE decision >= ? AND decision < ? "
+            f"AND counted = 1 GROUP BY decision, place / {PLACES}",
             [base + first, base + last],
         )
-        return {row[0] - base: int(row[1]) for row in rows}
+        return {(row[0] - base, int(row[1])): int(row[2]) for row in rows}
 
     def advance(self, experiment: int, front: int, clock: int, fence: int, list_size: int) -> bool:
         """Settle all decisions below `front`, which had waited long enough by `clock`; False, and nothing is settled,

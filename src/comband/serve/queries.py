@@ -59,6 +59,7 @@ class Queries:
             "done",
             "is_certified",
             "forecast_decisions",
+            "stopped_by_harm",
         )
         wanted = (*names, "n_candidates", "warnings")
         view = {name: msgspec.json.decode(parts[name]) for name in wanted if name in parts}
@@ -136,6 +137,13 @@ class Queries:
             "propensities": np.frombuffer(body.propensities, np.float64)[: len(items)].tolist(),
             "placements": body.of_places(len(items)).tolist(),
             "rewards": [(items[place], value) for _, place, value in rewards],
+            "metrics": {
+                one.name: [
+                    (items[place], value)
+                    for _, place, value in self._journal.rewards(experiment.id, number, number + 1, part)
+                ]
+                for part, one in enumerate(experiment.spec.metrics, start=1)
+            },
             "settled": number < self._journal.counts(experiment.id)[1],
         }
 

@@ -21,9 +21,11 @@ from comband._kernels.gaps import fill_gaps
 from comband._kernels.requests import PADDING, index_tokens, longest_lists, scan_requests
 from comband.page.declaring import declared
 from comband.page.lists import check_lists
+from comband.page.metrics import Metric, check_metrics
 from comband.page.problem import InputError, Problem
 from comband.page.text import quoted
 from comband.policies.fallback import NOTHING
+from comband.serve.journal import Limits
 from comband.serve.wire import LONGEST_KEY, MAX_BATCH, MAX_CANDIDATES, SETTINGS, DecisionRequest, Key, Spec, as_json
 
 _JOINING = 100  # how many may join an experiment, unless they are too many in all
@@ -49,6 +51,22 @@ def problem_of(spec: Spec) -> Problem:
     """The setting of an experiment, with items numbered within each request."""
     K = most_candidates(spec) * spec.list_size
     return Problem(n_actions=K, **{name: getattr(spec, name) for name in SETTINGS if name in declared(Problem)})
+
+
+def metrics_of(spec: Spec) -> tuple[Metric, ...]:
+    """Further metrics as the learner has them: what waits for their values is the journal."""
+    return tuple(replace(one, patience=None) for one in check_metrics("metrics", spec.metrics))
+
+
+def limits_of(spec: Spec) -> tuple[Limits, ...]:
+    """What holds for rewards, and for the values of each further metric."""
+    problem = problem_of(spec)
+    limits = [Limits(int(spec.window_seconds * 1000), problem.max_reward, spec.patience)]
+    for one in check_metrics("metrics", spec.metrics):
+        seconds = spec.metric_windows.get(one.name, spec.window_seconds)
+        patience = spec.patience if one.patience is None else one.patience
+        limits.append(Limits(int(seconds * 1000), one.largest * one.problem(problem).max_reward, patience))
+    return tuple(limits)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

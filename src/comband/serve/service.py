@@ -21,6 +21,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from comband.page.problem import InputError
+from comband.page.text import quoted
 from comband.policies.policy_set import PolicySet
 from comband.serve import audit, chain
 from comband.serve.audit import PROCESS, Actor
@@ -440,20 +441,21 @@ class Service:
         """Rewards; durable when this returns."""
         running = self.experiments.find(name)
         seed, only_tickets = running.experiment.seed, running.experiment.spec.tickets
-        new, unnamed = [], {}
-        for i, one in enumerate(posts):
-            number = number_of(seed, one.decision) if isinstance(one.decision, str) else one.decision
-            if number is None or (only_tickets and not isinstance(one.decision, str)):
+        names = [None, *(metric.name for metric in running.experiment.spec.metrics)]
+        new, unnamed, told = [], {}, [part for one in posts for part in _parts(running.experiment.spec, one)]
+        for i, (post, part, values) in enumerate(told):
+            number = number_of(seed, post.decision) if isinstance(post.decision, str) else post.decision
+            if number is None or (only_tickets and not isinstance(post.decision, str)):
                 unnamed[i] = Receipt(
-                    faults=[(item, "unknown" if number is None else "no ticket") for item, _ in one.rewards]
+                    faults=[(item, "unknown" if number is None else "no ticket") for item, _ in values]
                 )
             else:
-                new.append(NewRewards(running.experiment.id, number, one.rewards, running.limits))
+                new.append(NewRewards(running.experiment.id, number, values, running.limits[part], part))
         made = iter(await self.writer.reward(new) if new else ())
-        receipts: list[Receipt] = [unnamed[i] if i in unnamed else next(made) for i in range(len(posts))]
+        receipts: list[Receipt] = [unnamed[i] if i in unnamed else next(made) for i in range(len(told))]
         faults = [
-            RewardFault(post.decision, item, outcome, detail(outcome))
-            for post, receipt in zip(posts, receipts, strict=True)
+            RewardFault(post.decision, item, outcome, detail(outcome), names[part])
+            for (post, part, _), receipt in zip(told, receipts, strict=True)
             for item, outcome in receipt.faults
         ]
         for fault in faults:
@@ -461,6 +463,28 @@ class Service:
         accepted = sum(receipt.accepted for receipt in receipts)
         self.counts["rewards"] += accepted
         return RewardReceipt(accepted, sum(receipt.duplicates for receipt in receipts), faults)
+
+
+def _parts(spec: Spec, post: RewardPost) -> list[tuple[RewardPost, int, Sequence[tuple[str | int, float]]]]:
+    """The parts of an answer that a post has: rewards, and values of metrics that the experiment knows."""
+    found: list[tuple[RewardPost, int, Sequence[tuple[str | int, float]]]] = []
+    if post.rewards or not post.metrics:
+        if not post.rewards:
+            raise InputError('a post has "rewards", pairs of item and reward, or "metrics", or both.')
+        found.append((post, 0, post.rewards))
+    metrics = {one.name: (part, one) for part, one in enumerate(spec.metrics, start=1)}
+    for name, values in post.metrics.items():
+        if name not in metrics:
+            known = ", ".join(metrics) or "none"
+            raise InputError(f"the experiment has no metric {quoted(name)}; it has {known}.")
+        part, metric = metrics[name]
+        largest = max((value for _, value in values), default=0.0)
+        if largest > metric.largest:
+            raise InputError(
+                f"{name} of an item is at most {metric.largest:g}, as was declared (largest), got {largest:g}."
+            )
+        found.append((post, part, values))
+    return found
 
 
 def _given(made: RawDecision | Exception) -> RawDecision:

@@ -31,9 +31,11 @@ _STALE = 10  # minutes
 _OWN = {  # what the service adds to what learners take
     "candidates": "Which candidates there were at first.",
     "window_seconds": "How long a decision waits for its rewards; later ones do not count.",
+    "metric_windows": "How many seconds a decision waits for the values of a metric.",
     "fallback": "What counts where a candidate does not answer.",
     "models": "Policies that the service itself asks.",
     "block": "Decisions enter the evidence in blocks of so many.",
+    "after_harm": "What follows when visitors are proven to be harmed (max_harm).",
     "digests": "By which the candidates' models are known again.",
     "tickets": "Whether rewards must name decisions by their tickets.",
 }
@@ -41,7 +43,10 @@ _OWN = {  # what the service adds to what learners take
 
 def declared_rows(spec: Spec) -> list[DeclaredSetting]:
     """What was declared, in words."""
-    defaults = {one.name: one.default for one in msgspec.structs.fields(Spec)}
+    defaults = {
+        one.name: one.default if one.default_factory is msgspec.NODEFAULT else one.default_factory()
+        for one in msgspec.structs.fields(Spec)
+    }
     defaults["audited"] = AUDITED
     texts = {name: (one.setting.says, one.setting.unit) for name, one in SETTINGS.items()}
     rows = []
@@ -64,7 +69,8 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
     dropped = {one.index: one for one in status.dropped}
     done, certified = learner.done, learner.verdict.certified is not None
     selection = _paced(learner.result(), learning, clock) if learner.rounds else None
-    verdict = NOTHING_YET if selection is None else _spent(selection.verdict, done)
+    harmed = learner.stopped_by_harm
+    verdict = NOTHING_YET if selection is None else _spent(selection.verdict, done, harmed=harmed)
     rows = []
     for one in sorted(comparison.candidates, key=lambda one: one.index):
         gone = dropped.get(one.index) if one.dropped is not None else None
@@ -78,7 +84,11 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
                 "high": one.interval[1],
                 "difference": one.difference,
                 "bound": one.bound,
-                "share": _number(learning.shares[one.index]) if not done else 1.0 if one.index == leader else None,
+                "share": _number(learning.shares[one.index])
+                if not done
+                else 1.0
+                if one.index == learning.winner
+                else None,
                 "dropped_after": None if gone is None else gone.round,
                 "dropped_by": None if gone is None else gone.leader,
             }
@@ -90,7 +100,8 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "done": done,
         "is_certified": certified,
         "winner": verdict.name if verdict.decided else None,
-        "shown": names[leader] if done else None,
+        "shown": names[learning.winner] if learning.winner is not None else None,
+        "stopped_by_harm": learner.stopped_by_harm,
         "leader": status.leader,
         "certified": _number(status.certified),
         "epsilon": spec.epsilon,
@@ -113,6 +124,17 @@ def view_of(learning: Learning, *, clock: int) -> dict[str, Any]:
         "candidates": rows,
         "dropped": [_dropped(one) for one in status.dropped],
         "withdrawn": [name for name in names if name not in field],
+        "guarded": [
+            {
+                "name": one.candidate,
+                "metric": one.metric,
+                "difference": _number(one.difference),
+                "error": _number(one.error),
+                "margin": one.margin,
+                "standing": one.standing,
+            }
+            for one in (() if selection is None else selection.guarded)
+        ],
         "result": None if selection is None else _advised(_result(selection, verdict, done)),
         "time": clock,
     }
@@ -162,6 +184,11 @@ def next_step(summary: dict[str, Any], production: str | None, idle: int = 0) ->
         )
     if state == "paused":
         return "Resume it, or end it: nothing is decided or learnt while it is paused."
+    if summary.get("stopped_by_harm"):
+        return (
+            f"Production's list is shown to all. See what harmed visitors before you go on: {production} stays, and "
+            "this experiment is over; end it."
+        )
     if summary["done"]:
         return "The budget is spent, and nothing is decided. End it, and clone it with a larger epsilon or budget."
     if not summary["decisions"]:
@@ -182,11 +209,12 @@ def _paced(selection: Selection, learning: Learning, clock: int) -> Selection:
     return replace(selection, rounds_per_day=selection.rounds / days) if days > 1 / 24 else selection
 
 
-def _spent(verdict: Verdict, done: bool) -> Verdict:
+def _spent(verdict: Verdict, done: bool, *, harmed: bool = False) -> Verdict:
     """The verdict of an experiment that has ended undecided says so."""
-    if not done or verdict.decided:
+    if not done or (verdict.decided and not harmed):
         return verdict
-    return replace(verdict, sentences=(*verdict.sentences, "The budget is spent."))
+    why = "Visitors were proven to be harmed: production's list is shown to all." if harmed else "The budget is spent."
+    return replace(verdict, sentences=(*verdict.sentences, why))
 
 
 def _result(selection: Selection, verdict: Verdict, final: bool) -> dict[str, Any]:

@@ -113,6 +113,20 @@ class Spec(_Declared, frozen=True, forbid_unknown_fields=True, kw_only=True):  #
         Annotated[int, Meta(ge=0, le=LARGEST_KEY, description="For a run that can be repeated; random if left out.")]
         | None
     ) = None
+    metric_windows: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=90 * 86400)]],
+        Meta(
+            description="How many seconds a decision waits for the values of a metric, by its name, where that is not "
+            "as long as for rewards."
+        ),
+    ] = {}  # noqa: RUF012
+    after_harm: Annotated[
+        Literal["production", "pause"],
+        Meta(
+            description="What follows when visitors are proven to be harmed (`max_harm`): production's lists are shown "
+            "to all, or the experiment is paused as well, so that requests are refused."
+        ),
+    ] = "production"
     tickets: Annotated[
         bool,
         Meta(
@@ -222,11 +236,15 @@ class RawDecisions(Struct, omit_defaults=True):
 
 class RewardPost(Struct, forbid_unknown_fields=True):
     """What came back for some of the items of one decision, by its number or its ticket: pairs of item and reward in
-    [0, 1].
+    [0, 1]; and by the names of further metrics pairs of item and value, with the rewards or when they are known.
     """
 
     decision: DecisionId | Ticket
-    rewards: Annotated[list[tuple[Key, Annotated[float, Meta(ge=0, le=1)]]], Meta(min_length=1, max_length=MAX_LIST)]
+    rewards: Annotated[list[tuple[Key, Annotated[float, Meta(ge=0, le=1)]]], Meta(max_length=MAX_LIST)] = []
+    metrics: Annotated[
+        dict[str, Annotated[list[tuple[Key, Annotated[float, Meta(ge=0)]]], Meta(max_length=MAX_LIST)]],
+        Meta(max_length=MAX_TABLES),
+    ] = {}
 
 
 RewardPosts = RewardPost | Annotated[list[RewardPost], Meta(min_length=1, max_length=MAX_REWARDS)]
@@ -272,13 +290,14 @@ class Nothing(Struct, forbid_unknown_fields=True):
     """No fields: `{}`, or an empty body."""
 
 
-class RewardFault(Struct):
-    """A reward that does not count, and why."""
+class RewardFault(Struct, omit_defaults=True):
+    """A reward that does not count, or the value of a metric, and why."""
 
     decision: int | str
     item: str | int
     outcome: str
     detail: str
+    metric: str | None = None
 
 
 class RewardReceipt(Struct):
@@ -335,7 +354,8 @@ class Summary(Struct, kw_only=True):
     `verdict` is what is known, and `answer` the same in words; `certified` the ε that holds now, `forecast_decisions` a
     guess of what is still needed (None where there is none yet); `winner` is set when the verdict is "decided", and
     `shown` when one candidate's lists are all that is shown; `learning_stopped` says why nothing more is learnt, where
-    that is so. `epsilon` is null where the smallest one is sought that the budget certifies.
+    that is so, and `stopped_by_harm` whether visitors were proven to be harmed. `epsilon` is null where the smallest
+    one is sought that the budget certifies.
     """
 
     name: str
@@ -361,6 +381,7 @@ class Summary(Struct, kw_only=True):
     forecast_decisions: float | None = None
     warnings: list[str] = []
     learning_stopped: str | None = None
+    stopped_by_harm: bool | None = None
     time: int
 
 
@@ -428,6 +449,19 @@ class Lift(Struct, kw_only=True):
     text: str
 
 
+class GuardedStatus(Struct):
+    """A candidate by a further metric: how much more of it than with production, a standard error, the margin, and
+    whether it is certified safe by all metrics: "safe", "harmful" or "not shown".
+    """
+
+    name: str
+    metric: str
+    difference: float | None
+    error: float | None
+    margin: str
+    standing: str
+
+
 class GuardStatus(Struct):
     """A guard: what it watches, and its warning, empty while there is none."""
 
@@ -465,6 +499,7 @@ class Status(Summary, kw_only=True):
     removed_note: str = ""
     next_step: str = ""
     lift: Lift | None = None
+    guarded: list[GuardedStatus] = []
 
 
 class Point(Struct, kw_only=True):
@@ -563,6 +598,7 @@ class Shown(Struct, kw_only=True):
     rewards: list[tuple[str | int, float]]
     settled: bool
     placements: list[list[float]] = []
+    metrics: dict[str, list[tuple[str | int, float]]] = {}
 
 
 class FieldChanged(Struct, kw_only=True):

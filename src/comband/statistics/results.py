@@ -210,8 +210,8 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """How much more than production a candidate collects per round, at any time with probability 1 − delta; and that as
-    a share of production's value, with probability 1 − 2·delta (None while that value may be 0).
+    """How much more than production a candidate collects per round, at any time with probability 1 − delta; and, with a
+    delta of its own, that as a share of production's value (None while it may be more than three times that).
 
     >>> str(Lift("new", 0.01, 0.05, 0.05, (0.1, 0.6)))
     'new collects 0.01 to 0.05 rewards per round more than production, which is 10% to 60% of its value'

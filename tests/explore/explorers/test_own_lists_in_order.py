@@ -175,3 +175,29 @@ def test_a_promise_with_a_page_as_it_is_says_what_is_believed() -> None:
     assert words in basis(production=policies.names[0], exposure=0.5)
     assert words not in basis(production=policies.names[0])
     assert words not in basis(objective="reward")
+
+
+@pytest.mark.parametrize("stated", [{}, {"places": THETA, "order": "random"}, {"places": THETA}, {"places": "pairs"}])
+@pytest.mark.parametrize("options", [{"exposure": 0.4}, {"objective": "reward"}])
+def test_a_log_says_what_the_learner_says(stated: dict[str, Any], options: dict[str, Any]) -> None:
+    """From the rounds as they were shown, with what decisions state, `evaluate` finds the learner's own values."""
+    problem = cb.Problem(14, 3, sparsity=1, **stated)
+    shop = cb.SyntheticRecommender(problem, click_rate=0.4, place_effect=THETA, n_users=10, seed=3)
+    policies = shop.candidates(4, seed=4)
+    learner = cb.AdaptiveComband(
+        problem, policies, epsilon=1e-3, first_epoch=400, seed=1, production=policies.names[1], **options
+    )
+    rng, made = np.random.default_rng(2), []
+    for _ in range(6):
+        batch = shop.sample(200, rng)
+        decisions = learner.ask(batch.contexts)
+        made.append(cb.Rounds(decisions, batch.answer(decisions.lists)))
+        learner.tell(decisions, made[-1].rewards)
+    assert len(learner.epochs) > 1
+    left = np.flatnonzero(learner.verdict.alive)  # of others fewer rounds count
+    assert len(left) > 1
+    rounds = sum(made[1:], made[0])
+    found = cb.evaluate(rounds, policies, max_reward=1, places=stated.get("places"))
+    values = {one.index: one.value for one in found.candidates}
+    mine: Any = learner.evidence.values.means
+    np.testing.assert_allclose([values[int(i)] for i in left], mine[left], rtol=1e-9)

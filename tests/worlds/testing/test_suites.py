@@ -320,7 +320,7 @@ class Forgetful(cb.UniformExploration):
 class Credulous(cb.UniformExploration):
     """Learns from whatever it is told, however often and whoever decided."""
 
-    def tell(self, decisions: Any, rewards: Any, **metrics: Any) -> Any:
+    def tell(self, decisions: Any, rewards: Any = None, **metrics: Any) -> Any:
         known = decisions.ids < self._ledger.issued
         self._learn(cb.Rounds(decisions[known], np.asarray(rewards)[known]))
         return super().tell(decisions, rewards)

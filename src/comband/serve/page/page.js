@@ -242,6 +242,15 @@
     return item;
   }
 
+  function byMetric(one) {
+    const item = made("li"), safe = one.standing === "safe";
+    item.append(
+      made("strong", safe ? "✓ " : one.standing === "harmful" ? "⚠ " : "… ", one.standing === "harmful" ? "alarm" : "good"),
+      made("span", `${one.name}: ${one.metric} ${number(one.difference)} ± ${number(one.error)} (${one.margin}): ${one.standing}`),
+    );
+    return item;
+  }
+
   // What changes when somebody has changed something.
   const gone = (status) => `${status.n_candidates} ${(status.withdrawn || []).length}`;
 
@@ -341,6 +350,9 @@
       shown.set("trail of", `${state} ${status.archived} ${gone(status)}`);
       once("trail", changes, () => $("trail").replaceChildren(...changes.map(entry)));
     }
+    const guarded = status.guarded || [];
+    $("metrics").hidden = !guarded.length;
+    once("guarded", guarded, () => $("guarded").replaceChildren(...guarded.map(byMetric)));
     once("guards", status.guards, () => $("guards").replaceChildren(...status.guards.map(guard)));
     const comparison = compared(status), points = columns(status, history), minutes = byMinute(history);
     const away = status.withdrawn || [];
