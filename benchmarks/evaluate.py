@@ -99,7 +99,7 @@ def measure(kind: str, n_rounds: int, n_policies: int, n_contexts: int, repeats:
             str(log),
             "--quiet",
         ]
-        evaluate += ["--candidates", str(lists), "--sparsity", "1", "--json"]
+        evaluate += ["--candidates", str(lists), "--sparsity", "1", "--json", "--exit-zero"]
         scans, evaluations = [], []
         for _ in range(repeats):
             scans.append(timed([sys.executable, "-c", _SCAN, str(log), str(lists), _READERS[kind]]))

@@ -59,6 +59,28 @@ def document(folder: Path, candidates: str, client: object = None) -> str:
     return json.dumps(evaluate_log(folder, candidates, n_actions=20, client=client).as_dict())
 
 
+def _calls_of_a_task() -> list[tuple[int, ...]]:
+    """What a task asks of glibc, on a worker that has run none before, in whose environment a nanny has been."""
+    from comband.cluster import on_dask
+
+    asked: list[tuple[int, ...]] = []
+    on_dask._keep_memory_within_a_task.cache_clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(on_dask, "_libc", lambda name: lambda *given: asked.append(given))
+        on_dask._on_one_thread(int)
+        on_dask._on_one_thread(int)
+    on_dask._keep_memory_within_a_task.cache_clear()
+    return asked
+
+
+def test_memory_stays_with_a_worker_until_its_task_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nanny's workers would give back each array that is freed; without a nanny nothing is asked."""
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    assert _calls_of_a_task() == []
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    assert _calls_of_a_task() == [(-1, 1 << 28), (-3, 1 << 25)]  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD: once
+
+
 class Shuffled(OnDask):
     """Shards are submitted in any order, and some of them twice."""
 

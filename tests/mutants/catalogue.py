@@ -56,6 +56,7 @@ PLACE_GUARD, PLACES = "tests/statistics/test_place_guard.py", "tests/page/test_p
 BESIDE = "tests/evaluation/test_beside.py"
 BY_SEGMENT = "tests/evaluation/test_segments.py"
 PLACEMENTS, BAND = "tests/evaluation/test_placements.py", "tests/statistics/test_factor_band.py"
+CERTIFICATE = "tests/serve/test_certificate.py"
 HONEST, FORGED = "tests/certify/checking/test_honest.py", "tests/certify/checking/test_forged.py"
 BY_MATHEMATICS = f"{FORGED}::test_what_is_changed_and_chained_anew_is_seen_by_the_mathematics"
 VERIFIED = f"{HONEST}::test_every_reading_and_every_exploration"
@@ -722,6 +723,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "()",
         "a learner that is loaded forgets who is in production",
         ("tests/certify/test_traffic.py::test_production_is_kept_after_a_save",),
+    ),
+    Mutant(
+        "serve/chain.py::tell",
+        'record = {**record, "first_id": next_}',
+        'record = {**record, "first_id": 0}',
+        "a plan must stand in the chain before its first decision",
+        (f"{CERTIFICATE}::test_the_certificate_of_an_experiment_is_verified[undecided]",),
+    ),
+    Mutant(
+        "serve/chain.py::Links.add",
+        '{**record, "before": self.head}',
+        '{**record, "before": "0" * 64}',
+        "each record holds the hash of the one before it",
+        (f"{CERTIFICATE}::test_the_certificate_of_an_experiment_is_verified[as usual]",),
+    ),
+    Mutant(
+        "serve/housekeeping.py::remove_old",
+        "first + i in paid or first + i < base + FIRST_KEPT or sample[i]",
+        "first + i in paid or first + i < base + FIRST_KEPT",
+        "the sample of a certificate is not removed by age",
+        (f"{CERTIFICATE}::test_what_is_removed_by_age_leaves_its_hash",),
+    ),
+    Mutant(
+        "certify/verify.py::Experiment.open_leaves",
+        "leaf == leaves[at].tobytes()",
+        "True",
+        "a service's decision is the one that the chain holds",
+        (f"{CERTIFICATE}::test_what_was_changed_is_refused",),
     ),
     Mutant(
         "serve/journal.py::Journal.reward",
@@ -1670,8 +1699,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/housekeeping.py::remove_old",
-        "first + i in paid or first + i < base + FIRST_KEPT",
-        "first + i < base + FIRST_KEPT",
+        "first + i in paid or first + i < base + FIRST_KEPT or sample[i]",
+        "first + i < base + FIRST_KEPT or sample[i]",
         "decisions that brought something go by age, though the learner looks at them again",
         (f"{LIFE}::test_by_age_goes_what_brought_nothing_and_the_learner_goes_on_as_if_it_were_there[sqlite]",),
     ),

@@ -318,7 +318,9 @@ class Experiment:
         hashed = sha256(b"comband seed" + self.secret).hexdigest()
         need(hashed == begin["seed_hash"], "the seed is not the one whose hash was declared")
         need(begin["format"] == about["version"], "the chain is of another version")
-        self.m, self.rho, s = self.problem["list_size"], float(self.problem["max_reward"]), self.problem["sparsity"]
+        self.m, self.rho, s = self.problem["list_size"], self.problem["max_reward"], self.problem["sparsity"]
+        K = self.problem["n_actions"]
+        need(type(K) is int and 0 < K < 1 << 31, "n_actions must be a whole number below 2^31")
         need(self.rho == (self.m if s is None else min(s, self.m)) and self.rho > 0, "max_reward must be min(s, m)")
         self.rows: dict[str, int] = {}  # of each table, in the chain so far
         self.of_service, self.settled, self.requests = about["version"] == 2, 0, requests

@@ -145,10 +145,15 @@ def _comparison(comparison: Comparison, verdict: Verdict, *, comparable: bool = 
     """Differences first: they are what was asked. Where nothing can be compared there are none."""
     n, role = len(comparison.candidates), _ROLES.get(verdict.kind, "the highest estimate")
     more = [f'<p class="soft">The first {_PLOTTED} of {n:,}; the table has all.</p>'] if n > _PLOTTED else []
+    grey = (
+        " Grey: dropped on the way, as not the best."
+        if any(one.dropped is not None for one in comparison.candidates)
+        else ""
+    )
     differences = [
         f"<h2>Differences to {role}</h2>",
         chart("differences", of="comparison"),
-        f'<p class="soft">{_HOW_TO_READ.format("no safe one" if safe else "none")}</p>',
+        f'<p class="soft">{_HOW_TO_READ.format("no safe one" if safe else "none")}{grey}</p>',
     ]
     return [
         *(differences if comparable else []),

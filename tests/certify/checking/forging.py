@@ -11,7 +11,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ Column = NDArray[Any]
 
 @dataclass
 class Bundle:
-    """A certificate in parts: what is claimed, the chain's records, and the columns."""
+    """A certificate in parts: what is claimed, the chain's records, the columns, and what else there is."""
 
     about: dict[str, Any]
     records: list[dict[str, Any]]
     columns: dict[str, Column]
+    others: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Bundle:
@@ -40,7 +41,8 @@ class Bundle:
                 for name in file.namelist()
                 if name.endswith(".npy")
             }
-        return cls(about, records, columns)
+            others = {name: json.loads(file.read(name)) for name in file.namelist() if name.endswith(".requests.json")}
+        return cls(about, records, columns, others)
 
     def copy(self) -> Bundle:
         return deepcopy(self)
@@ -48,8 +50,12 @@ class Bundle:
     def rechain(self) -> None:
         """Make digests and hashes fit what is there."""
         done: dict[str, int] = {}
-        before = "0" * 64
+        before, first = "0" * 64, 0
+        self._leaves_anew()
         for record in self.records:
+            if record.get("kind") == "decisions":
+                part = np.ascontiguousarray(self.columns["decisions.leaves"][first : first + record["n"]])
+                record["leaves"], first = sha256(part.tobytes()).hexdigest(), first + record["n"]
             if record.get("kind") == "rounds":
                 for table, n in record["rows"].items():
                     first = done.get(table, 0)
@@ -61,6 +67,19 @@ class Bundle:
             before = sha256(dumped(record).encode()).hexdigest()
         self.about["head"] = before
 
+    def _leaves_anew(self) -> None:
+        """Of a service's decisions that are given in full, where they can be made."""
+        for name, requests in self.others.items():
+            table = name.removesuffix(".requests.json")
+            try:
+                ids, names = self.columns[f"{table}.ids"].tolist(), ("shown", "propensities", "lists", "items")
+                for row, (i, text) in enumerate(zip(ids, requests, strict=True)):
+                    held = b"".join(self.columns[f"{table}.{one}"][row].tobytes() for one in names)
+                    leaf = sha256(held + text.encode()).digest()
+                    self.columns["decisions.leaves"][i] = np.frombuffer(leaf, np.uint8)
+            except (KeyError, IndexError, ValueError):
+                continue
+
     def write(self, path: Path) -> Path:
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("bundle.json", json.dumps(self.about))
@@ -69,6 +88,8 @@ class Bundle:
                 held = io.BytesIO()
                 np.save(held, column, allow_pickle=False)
                 file.writestr(f"{name}.npy", held.getvalue())
+            for name, value in self.others.items():
+                file.writestr(name, json.dumps(value))
         return path
 
     def first(self, kind: str) -> dict[str, Any]:
@@ -106,7 +127,8 @@ def _element(change: Callable[[Any], Any]) -> Callable[[Bundle, str], None]:
         row = int(bundle.rewarded()[3]) if name.startswith("decisions.") else len(column) // 2
         place = (row, *(0 for _ in column.shape[1:]))
         with np.errstate(all="ignore"):
-            column[place] = np.asarray(change(column[place])).astype(column.dtype)
+            value = ~column[place] if column.dtype.kind == "u" else change(column[place])  # of a hash: another one
+            column[place] = np.asarray(value).astype(column.dtype)
 
     return forge
 
@@ -448,6 +470,51 @@ OTHERS = (
     *(Forgery(f"no first {kind} record", _without(kind)) for kind in ("begin", "plan", "rounds", "claim")),
     *(Forgery(f"the first {kind} record later", _moved(kind, by=1)) for kind in ("plan", "rounds", "dropped")),
     *(Forgery(f"the first {kind} record earlier", _moved(kind, by=-1)) for kind in ("rounds", "dropped")),
+)
+
+
+def _value(kind: str, name: str, change: Callable[[Any], Any], which: int = 0) -> Callable[[Bundle], None]:
+    def forge(bundle: Bundle) -> None:
+        record = [one for one in bundle.records if one["kind"] == kind][which]
+        record[name] = change(record[name])
+
+    return forge
+
+
+def _requests(change: Callable[[list[str]], list[str]]) -> Callable[[Bundle], None]:
+    def forge(bundle: Bundle) -> None:
+        bundle.others["lists.0.requests.json"] = change(bundle.others["lists.0.requests.json"])
+
+    return forge
+
+
+OF_SERVICE = (
+    Forgery("decisions of another epoch", _value("decisions", "epoch", lambda x: x + 1)),
+    Forgery("decisions of an epoch to come", _value("decisions", "epoch", lambda x: 99)),
+    Forgery("decisions of an epoch below 0", _value("decisions", "epoch", lambda x: -1)),
+    Forgery("one decision more", _value("decisions", "n", lambda x: x + 1)),
+    Forgery("one decision less", _value("decisions", "n", lambda x: x - 1)),
+    Forgery("no decisions", _value("decisions", "n", lambda x: 0)),
+    Forgery("decisions as text", _value("decisions", "n", str)),
+    Forgery("a decision without floors", _value("decisions", "uncovered", lambda x: list(range(4)))),
+    Forgery("no such decision without floors", _value("decisions", "uncovered", lambda x: [1000])),
+    Forgery("other leaves", _value("decisions", "leaves", lambda x: "0" * 64)),
+    Forgery("more is settled", _value("rounds", "settled", lambda x: x + 1)),
+    Forgery("less is settled", _value("rounds", "settled", lambda x: x - 1)),
+    Forgery("nothing is settled", _value("rounds", "settled", lambda x: 0)),
+    Forgery("nothing was answered", _value("rounds", "unanswered", lambda x: "f" * len(x))),
+    Forgery("no word of what was answered", _value("rounds", "unanswered", lambda x: "")),
+    Forgery("what was answered is no hex", _value("rounds", "unanswered", lambda x: "zz")),
+    Forgery("another request", _requests(lambda x: ["another", *x[1:]])),
+    Forgery("one request less", _requests(lambda x: x[:-1])),
+    Forgery("requests backwards", _requests(lambda x: x[::-1])),
+    Forgery("requests that are numbers", _requests(lambda x: [1 for _ in x])),  # type: ignore[misc]
+    Forgery("no requests", lambda bundle: bundle.others.clear()),
+    Forgery("the first decisions later", _moved("decisions", by=1)),
+    Forgery("the end earlier", _moved("end", by=-1)),
+    Forgery("the first decisions twice", _twice("decisions")),
+    Forgery("no first decisions", _without("decisions")),
+    Forgery("evidence of version 1", _set("version", to=1)),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import shutil
@@ -16,6 +17,9 @@ import comband as cb
 from comband.certify import verify as verifier
 from comband.certify.verify import verify
 from tests.certify.checking.forging import HARMLESS, OTHERS, Bundle, Forgery, on_columns, on_records
+from tests.certify.checking.forging import OF_SERVICE as FORGED_OF_SERVICE
+from tests.serve.test_certificate import checked, ended
+from tests.serve.worlds import World, play, service, spec
 
 PROBLEM = cb.Problem(n_actions=20, list_size=3, sparsity=1)
 
@@ -269,3 +273,52 @@ def differs(one: Forgery, honest: Bundle) -> bool:
             for name, column in bundle.columns.items()
         )
     )
+
+
+@pytest.fixture(scope="module")
+def of_service(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The certificate of an experiment of the service."""
+    folder = tmp_path_factory.mktemp("service")
+
+    async def run() -> None:
+        with service(folder) as made:
+            await made.create(spec(epsilon=0.08, audited=0.1))
+            await play(made, World(best=0.15), 0, 480)
+            head = await ended(made)
+            assert checked(made, folder, [head]).verified
+
+    asyncio.run(run())
+    bundle = Bundle.read(folder / "certificate.zip")
+    kinds = {one["kind"] for one in bundle.records}
+    assert {"begin", "plan", "decisions", "rounds", "dropped", "claim", "end"} <= kinds
+    return bundle
+
+
+OF_EPOCH = [f"lists.0.{name}" for name in ("ids", "lists", "shown", "propensities", "items")]
+
+
+def of_a_service() -> list[Forgery]:
+    columns = ["decisions.leaves", "answers.ids", "answers.told", "answers.rewards", *OF_EPOCH]
+    return [*on_columns(columns), *on_records(), *OTHERS, *FORGED_OF_SERVICE]
+
+
+def test_a_service_s_forged_certificates_are_refused(of_service: Bundle, folder: Path) -> None:
+    """As they are, and chained anew by who does not know that the head was published."""
+    passed, n = [], 0
+    for one in of_a_service():
+        bundle = of_service.copy()
+        try:
+            one.change(bundle)
+        except (KeyError, IndexError, StopIteration):  # of tables that only a learner's certificate has
+            continue
+        n += 1
+        if not refused(bundle, folder, []):
+            passed.append(one.name)
+        try:
+            bundle.rechain()
+        except Exception:  # it cannot be made to fit
+            continue
+        if bundle.about["head"] != of_service.about["head"] and not refused(bundle, folder, [of_service.about["head"]]):
+            passed.append(f"{one.name}, chained anew")
+    assert passed == []
+    assert n >= 300
