@@ -238,14 +238,14 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
     Mutant(
         "certify/queue.py::Queue.settle",
-        "in_time = ids >= max(self.front, self.oldest)",
+        "in_time = ids >= max(self.front, self.oldest_of(part))",
         "in_time = ids >= self.front",
         "answers beyond the patience count as long as nobody else was told, though zeros do not wait for them",
         (f"{GROUPING}::test_within_a_period_too_what_is_late_does_not_count",),
     ),
     Mutant(
         "certify/learner.py::CertifyingLearner._issued",
-        "settled = queue.settle_overdue() if queue.front < queue.oldest else None",
+        "settled = queue.settle_overdue() if queue.may_be_overdue else None",
         "settled = None",
         "decisions become overdue only when something is told",
         (f"{OF_ADAPTIVE}::test_missing_answers_count_as_no_reward_after_their_time",),
@@ -484,16 +484,16 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{OF_ADAPTIVE}::test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch",),
     ),
     Mutant(
-        "certify/queue.py::Queue.oldest",
-        "return 0 if self.patience is None else max(self.ledger.issued - self.patience, 0)",
-        "return 0 if self.patience is None else max(self.ledger.issued - self.patience + 1, 0)",
+        "certify/queue.py::Queue.oldest_of",
+        "return 0 if patience is None else max(self.ledger.issued - patience, 0)",
+        "return 0 if patience is None else max(self.ledger.issued - patience + 1, 0)",
         "decisions count as unanswered one round too early",
         (LISTS,),
     ),
     Mutant(
         "certify/queue.py::Queue.settle_overdue",
-        "first = np.flatnonzero(self._blocking())",
-        "first = np.flatnonzero(self._blocking())[1:]",
+        "first = np.flatnonzero(self.blocking)",
+        "first = np.flatnonzero(self.blocking)[1:]",
         "answers enter the evidence ahead of an older open decision",
         (LISTS,),
     ),
@@ -1750,8 +1750,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/learning.py::Learning._settled",
-        "overdue = [time + window < clock or number < oldest for number, time, _ in times]",
-        "overdue = [time < clock or number < oldest for number, time, _ in times]",
+        "time + one.window < clock",
+        "time < clock",
         "decisions count as unrewarded before their window is over",
         ("tests/serve/test_stores.py::test_both_stores_come_to_the_same",),
     ),
@@ -2266,7 +2266,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/service.py::Service.reward",
-        "number is None or (only_tickets and not isinstance(one.decision, str))",
+        "number is None or (only_tickets and not isinstance(post.decision, str))",
         "number is None",
         "rewards for guessed numbers count where tickets are asked for",
         ("tests/serve/test_api.py::test_tickets_stand_for_decisions",),
