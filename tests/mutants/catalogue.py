@@ -66,11 +66,40 @@ PARTS = f"{GROUPING}::test_parts_of_answers_come_when_they_come"
 BREAKER = "tests/certify/test_breaker.py::test_the_wealth_is_a_product_over_rounds"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
-NATURAL = "tests/test_kernels_natural.py"
+NATURAL, FITTING = "tests/test_kernels_natural.py", "tests/certify/test_fitting.py"
 OWN_ORDERS = "tests/explore/explorers/test_own_lists_in_order.py"
 DRAWN_PLACES = "tests/statistics/test_drawn_places.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- factors of places that are fitted ---------------------------------------------------------------------------
+    Mutant(
+        "certify/planner.py::Planner.next",
+        "wanted[:] = 0.0",
+        "pass",
+        "bets are made before factors of places are known",
+        (f"{FITTING}::test_nothing_is_claimed_until_factors_are_clear",),
+    ),
+    Mutant(
+        "policies/reading.py::Fitted.told",
+        "epochs[k].explorer.theta",
+        "epochs[-1].explorer.theta",
+        "late answers count by factors that were fitted after their rounds",
+        (f"{FITTING}::test_answers_of_several_epochs_at_once_count_by_the_factors_of_their_own",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.state_fitted",
+        "self._state_factors(stated)",
+        "pass",
+        "the place guard goes on betting against older factors than those that are used",
+        (f"{FITTING}::test_the_guard_goes_on_with_other_factors",),
+    ),
+    Mutant(
+        "certify/claims.py::certificate",
+        "condition=_as_fitted(run)",
+        "condition=''",
+        "a promise that rests on fitted factors does not say so",
+        (f"{FITTING}::test_epochs_are_read_by_the_factors_that_were_fitted_before_them",),
+    ),
     # ---- candidates given by probabilities ---------------------------------------------------------------------------
     Mutant(
         "statistics/grids.py::by_round",
