@@ -95,8 +95,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/claims.py::certificate",
-        "condition=_as_fitted(run)",
-        "condition=''",
+        "_as_fitted(run)",
+        "''",
         "a promise that rests on fitted factors does not say so",
         (f"{FITTING}::test_epochs_are_read_by_the_factors_that_were_fitted_before_them",),
     ),
@@ -966,7 +966,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "certify/certifier.py::Certifier.restart",
-        "self.stretch += 1",
+        "self.stretch += counts",
         "self.stretch += 0",
         "every stretch spends what the first may",
         (f"{RECENT}::test_some_stretch_is_wrong_with_probability_delta_at_most",),
@@ -1555,14 +1555,14 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{PLACES}::test_factors_are_fitted_in_any_known_order",),
     ),
     Mutant(
-        "page/places.py::fit_factors",
+        "page/places.py::fit_rewards",
         "np.add.at(per_round, i, r[:, None] * (np.eye(m)[j] - p))",
         "per_round = r[:, None] * (np.eye(m)[j] - p)",
         "rewards that come together are taken for independent ones in the errors of factors",
         (f"{PLACES}::test_errors_of_a_fit_count_rounds_not_rewards",),
     ),
     Mutant(
-        "page/places.py::fit_factors",
+        "page/places.py::fit_rewards",
         "theta * np.sqrt(np.maximum(np.diag(inverse @ (per_round.T @ per_round) @ inverse), 0.0))",
         "theta * np.sqrt(np.maximum(np.diag(inverse), 0.0)) / 2",
         "errors of factors are half of what they are",
