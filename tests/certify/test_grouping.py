@@ -373,5 +373,7 @@ def test_a_part_that_comes_twice_is_a_duplicate_or_a_contradiction(tmp_path: Pat
     assert learner.rounds == 4
     with pytest.raises(cb.InputError, match="tell what is known"):
         learner.tell(decisions)
+    with pytest.raises(cb.InputError, match="purchases has one number per round"):
+        learner.tell(decisions, purchases=np.zeros(4))
     with pytest.raises(cb.InputError, match="no metric sales"):
         learner.tell(decisions, clicks, sales=clicks)

@@ -102,10 +102,40 @@ def test_the_better_shop_is_certified_in_a_thousand_runs(reading: str, monkeypat
 
 @pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("seeds", [8, pytest.param(1000, marks=pytest.mark.slow)])
-def test_the_better_shop_is_certified_in_natural_order(seeds: int) -> None:
-    wrong = sum(play(tuple(THETA), cb.AdaptiveComband, seed, "natural")[0].best.name != "B" for seed in range(seeds))
-    print(f"natural order, factors: {wrong} wrong of {seeds:,}")
+@pytest.mark.parametrize("places", [tuple(THETA), "fit"], ids=["factors", "fit"])
+def test_the_better_shop_is_certified_in_natural_order(places: Any, seeds: int) -> None:
+    """Where factors are fitted the promise is for those; here their error does no harm."""
+    wrong = alarms = 0
+    for seed in range(seeds):
+        result, _ = play(places, cb.AdaptiveComband, seed, "natural")
+        wrong, alarms = wrong + (result.best.name != "B"), alarms + bool(result.warnings)
+    print(f"natural order, {places}: {wrong} wrong of {seeds:,}, {alarms} alarms")
     assert wrong <= most_allowed(seeds)
+    assert alarms <= most_allowed(seeds) // 2
+
+
+@pytest.mark.parametrize("seeds", [20, pytest.param(1000, marks=pytest.mark.slow)])
+def test_natural_order_needs_factors_where_places_matter(seeds: int) -> None:
+    """In natural order, and with it said that places do not matter, the winner may be wrong before the guard speaks: in
+    less than half of the runs is it certified at all before.
+    """
+    certified = {"A": 0, "B": 0, "": 0}
+    rounds = []
+    for seed in range(seeds):
+        world = TwoShops(cb.Problem(20, 3, 1, order="natural"))
+        policies = cb.PolicySet.from_lists(world.lists, world.problem, names=["A", "B"])
+        learner = cb.AdaptiveComband(world.problem, policies, epsilon=0.01, max_rounds=30_000, seed=seed)
+        rng = np.random.default_rng(seed + 10_000)
+        while not learner.done and not learner.watch.warnings:
+            batch = world.sample(min(max(200, learner.rounds // 10), 30_000 - learner.rounds), rng)
+            decisions = learner.ask(batch.contexts)
+            learner.tell(decisions, batch.answer(decisions.lists))
+        claim = learner.verdict.certified
+        certified["" if claim is None or learner.watch.warnings else "AB"[claim.leader]] += 1
+        rounds.append(learner.rounds)
+    told = f"{certified['']} alarms first or nothing, {certified['B']} certified B, {certified['A']} certified A"
+    print(f"natural order, places denied: {told}, of {seeds:,}; {np.median(rounds):,.0f} rounds in the median")
+    assert certified[""] > seeds / 2
 
 
 def test_a_guard_that_comes_late_says_what_it_could_have_seen_and_goes_on() -> None:

@@ -15,6 +15,9 @@ them count; a certificate whenever somebody looks.
 Candidates may come and go: Π_t over rounds led by a withdrawn candidate counts, for each j, if it is below 1; and
 log 1/δ gives way to what `thresholds` says.
 
+Where factors of places are fitted each epoch has its own, those that are most likely after the rounds before it; the
+first epochs have none, and evidence begins with the first that has.
+
 Evidence may begin anew when so many `recent` decisions have brought no certificate: then only rounds of epochs since
 count, all who are there are candidates, and δ is (1/k² − 1/(k + 1)²) of itself in the k-th such stretch, the first
 one's 3/4 included.
@@ -27,6 +30,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 import comband as cb
 
@@ -43,6 +47,8 @@ class Facts:
     bound: float  # of D where the floor is kept
     value_bound: float  # of X there
     growth: Floats  # (P,) log-wealth at μ = ε that a round is expected to add
+    theta: Floats | None = None  # (m,) factors of places that were fitted for it
+    fitting: bool = False  # whether its rounds only serve to fit them
 
 
 # ---- all that is read of a learner's insides: when they move, only these three functions change ----------------------
@@ -54,7 +60,8 @@ def read_epochs(learner: cb.certify.CertifyingLearner) -> list[Facts]:
         stakes, growth = np.zeros((len(learner.policies), 3)), np.zeros(len(learner.policies))
         stakes[epoch.candidates], growth[epoch.candidates] = epoch.bets.stakes, epoch.growth
         shown = tuple(epoch.candidates.tolist())
-        facts.append(Facts(epoch.leader, shown, stakes, epoch.bets.bound, epoch.value_bound, growth))
+        more = getattr(epoch.explorer, "theta", None), epoch.fitting
+        facts.append(Facts(epoch.leader, shown, stakes, epoch.bets.bound, epoch.value_bound, growth, *more))
     return facts
 
 
@@ -77,6 +84,7 @@ class Asked:
     context: int
     shown: list[int]
     propensities: list[float]
+    placements: Floats | None = None  # (m, m)
 
 
 def log_mean_exp(a: Floats) -> Floats:
@@ -91,6 +99,7 @@ class Twin:
         self.lists, self.rho, self.P = lists, learner.problem.max_reward, len(lists)
         self.most = self.rho  # of E X
         self.places = learner.problem.places
+        self.placed: list[tuple[int, float, Floats]] = []  # rewards by place, of items with these chances of places
         self.epsilon, self.patience = learner.verdict.epsilon, learner.spec.patience
         self.recent, self.stretch, self.since, self.since_id = learner.spec.recent, 1, 0, 0
         self.delta = learner.spec.delta if learner.spec.recent is None else 0.75 * learner.spec.delta
@@ -161,7 +170,12 @@ class Twin:
             assert (before.leader, before.candidates, before.bound) == (now.leader, now.candidates, now.bound)
             np.testing.assert_array_equal(before.stakes, now.stakes)
         for new in facts[len(self.epochs) :]:
-            if ended and self.is_old():
+            if new.theta is not None and not new.fitting:
+                np.testing.assert_allclose(new.theta, self.fitted(), rtol=1e-4)
+            if ended and self.epochs and self.epochs[-1].fitting and not new.fitting:
+                self.stretch -= 1  # nothing was bet
+                self.restart(learner.spec.delta)
+            elif ended and self.is_old():
                 self.restart(learner.spec.delta)
             elif self.epochs and ended:
                 self.kept = self.claim()
@@ -177,7 +191,9 @@ class Twin:
     def restart(self, delta: float) -> None:
         """Evidence begins anew with the next epoch."""
         self.stretch, self.since, self.since_id = self.stretch + 1, len(self.epochs), len(self.asked)
-        self.delta = delta * (1 / self.stretch**2 - 1 / (self.stretch + 1) ** 2)
+        self.delta = delta
+        if self.recent is not None:
+            self.delta *= 1 / self.stretch**2 - 1 / (self.stretch + 1) ** 2
         self.by_leader, self.alive, self.dropped, self.kept = {}, self.present.copy(), [], None
         self.low, self.high, self.sums = np.zeros((self.P, 10)), np.zeros((self.P, 10)), np.zeros(self.P)
         self.earned = np.zeros(self.P)
@@ -197,7 +213,30 @@ class Twin:
             assert (decisions.arms[i] >= 0) == self.ab_test
             x, shown = int(np.asarray(decisions.contexts)[i]), decisions.lists[i].tolist()
             covered, arm = bool(decisions.covered[i]), int(decisions.arms[i])
-            self.asked.append(Asked(epoch, covered, arm, x, shown, self.propensities(decisions, i)))
+            more = self.propensities(decisions, i), self.placements(decisions, i)
+            self.asked.append(Asked(epoch, covered, arm, x, shown, *more))
+
+    def placements(self, decisions: cb.Decisions, i: int) -> Floats | None:
+        return None if decisions.placements is None else decisions.placements[i]
+
+    def theta(self, epoch: int) -> Floats:
+        """Factors of places, fitted or stated."""
+        fitted = self.epochs[epoch].theta
+        return np.array(self.places) if fitted is None else fitted
+
+    def fitted(self) -> Floats:
+        """The factors that are most likely after the rounds that have entered."""
+        places, rewards = np.array([k for k, _, _ in self.placed]), np.array([r for _, r, _ in self.placed])
+        rows = np.array([row for _, _, row in self.placed])
+
+        def unlikely(free: Floats) -> float:
+            theta = np.exp(np.concatenate([[0.0], free]))
+            return -float(rewards @ (np.log(theta)[places] - np.log(rows @ theta)))
+
+        found = minimize(
+            unlikely, np.zeros(rows.shape[1] - 1), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-12}
+        )
+        return np.asarray(np.exp(np.concatenate([[0.0], found.x])))
 
     def propensities(self, decisions: cb.Decisions, i: int) -> list[float]:
         """Q of what was shown; where its places are stated and examined, the Q that random order would need for
@@ -205,7 +244,7 @@ class Twin:
         """
         if decisions.placements is None or self.places is None:
             return [float(q) for q in decisions.propensities[i]]
-        theta = np.array(self.places)
+        theta = self.theta(int(decisions.epochs[i]))
         return [float(row @ theta / theta.mean()) for row in decisions.placements[i]]
 
     def tell(self, learner: cb.certify.CertifyingLearner, ids: NDArray[np.int64], rewards: Floats) -> None:
@@ -250,6 +289,8 @@ class Twin:
         self.n_uncovered += uncovered
         self.n_uncovered_rewards += uncovered and rewards is not None and bool(rewards.any())
         X = np.zeros(self.P)
+        if rewards is not None and asked.placements is not None:
+            self.placed += [(k, r, row) for k, (r, row) in enumerate(zip(rewards, asked.placements, strict=True)) if r]
         if asked.epoch < self.since:
             self.n_old += 1
             return
@@ -276,10 +317,10 @@ class Twin:
                     arms = self.sizes[asked.epoch] if self.everyone else len(epoch.candidates)
                     X[i] += r * arms * (asked.arm == i)
                 else:
-                    X[i] += r * self.weight(y, k, q, self.lists[i, asked.context].tolist())
+                    X[i] += r * self.weight(y, k, q, self.lists[i, asked.context].tolist(), asked.epoch)
         return X
 
-    def weight(self, y: int, k: int, q: float, own: list[int]) -> float:
+    def weight(self, y: int, k: int, q: float, own: list[int], epoch: int) -> float:
         """What a reward of y, shown in place k, is worth for a candidate with this list, or these probabilities."""
         if self.lists.dtype == np.float64:
             return float(own[y] / q)
@@ -289,7 +330,7 @@ class Twin:
             return 1 / q
         if self.places == "pairs":
             return 1 / q if own[k] == y else 0.0
-        theta = np.array(self.places)
+        theta = self.theta(epoch)
         return float(theta[own.index(y)] / (q * theta.sum() / len(theta)))
 
     def value(self, i: int) -> float:

@@ -66,11 +66,40 @@ PARTS = f"{GROUPING}::test_parts_of_answers_come_when_they_come"
 BREAKER = "tests/certify/test_breaker.py::test_the_wealth_is_a_product_over_rounds"
 PURSE = "tests/certify/test_twin_metrics.py::test_no_more_moves_along_than_is_left_and_was_paid_in"
 
-NATURAL = "tests/test_kernels_natural.py"
+NATURAL, FITTING = "tests/test_kernels_natural.py", "tests/certify/test_fitting.py"
 OWN_ORDERS = "tests/explore/explorers/test_own_lists_in_order.py"
 DRAWN_PLACES = "tests/statistics/test_drawn_places.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # ---- factors of places that are fitted ---------------------------------------------------------------------------
+    Mutant(
+        "certify/planner.py::Planner.next",
+        "wanted[:] = 0.0",
+        "pass",
+        "bets are made before factors of places are known",
+        (f"{FITTING}::test_nothing_is_claimed_until_factors_are_clear",),
+    ),
+    Mutant(
+        "policies/reading.py::Fitted.told",
+        "epochs[k].explorer.theta",
+        "epochs[-1].explorer.theta",
+        "late answers count by factors that were fitted after their rounds",
+        (f"{FITTING}::test_answers_of_several_epochs_at_once_count_by_the_factors_of_their_own",),
+    ),
+    Mutant(
+        "statistics/place_guard.py::PlaceGuard.state_fitted",
+        "self._state_factors(stated)",
+        "pass",
+        "the place guard goes on betting against older factors than those that are used",
+        (f"{FITTING}::test_the_guard_goes_on_with_other_factors",),
+    ),
+    Mutant(
+        "certify/claims.py::certificate",
+        "condition=_as_fitted(run)",
+        "condition=''",
+        "a promise that rests on fitted factors does not say so",
+        (f"{FITTING}::test_epochs_are_read_by_the_factors_that_were_fitted_before_them",),
+    ),
     # ---- candidates given by probabilities ---------------------------------------------------------------------------
     Mutant(
         "statistics/grids.py::by_round",
@@ -238,14 +267,14 @@ MUTANTS: tuple[Mutant, ...] = (
     # ---- when answers come, and how they are told --------------------------------------------------------------------
     Mutant(
         "certify/queue.py::Queue.settle",
-        "in_time = ids >= max(self.front, self.oldest)",
+        "in_time = ids >= max(self.front, self.oldest_of(part))",
         "in_time = ids >= self.front",
         "answers beyond the patience count as long as nobody else was told, though zeros do not wait for them",
         (f"{GROUPING}::test_within_a_period_too_what_is_late_does_not_count",),
     ),
     Mutant(
         "certify/learner.py::CertifyingLearner._issued",
-        "settled = queue.settle_overdue() if queue.front < queue.oldest else None",
+        "settled = queue.settle_overdue() if queue.may_be_overdue else None",
         "settled = None",
         "decisions become overdue only when something is told",
         (f"{OF_ADAPTIVE}::test_missing_answers_count_as_no_reward_after_their_time",),
@@ -484,16 +513,16 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{OF_ADAPTIVE}::test_a_leader_is_not_dropped_by_late_answers_of_an_older_epoch",),
     ),
     Mutant(
-        "certify/queue.py::Queue.oldest",
-        "return 0 if self.patience is None else max(self.ledger.issued - self.patience, 0)",
-        "return 0 if self.patience is None else max(self.ledger.issued - self.patience + 1, 0)",
+        "certify/queue.py::Queue.oldest_of",
+        "return 0 if patience is None else max(self.ledger.issued - patience, 0)",
+        "return 0 if patience is None else max(self.ledger.issued - patience + 1, 0)",
         "decisions count as unanswered one round too early",
         (LISTS,),
     ),
     Mutant(
         "certify/queue.py::Queue.settle_overdue",
-        "first = np.flatnonzero(self._blocking())",
-        "first = np.flatnonzero(self._blocking())[1:]",
+        "first = np.flatnonzero(self.blocking)",
+        "first = np.flatnonzero(self.blocking)[1:]",
         "answers enter the evidence ahead of an older open decision",
         (LISTS,),
     ),
@@ -1750,8 +1779,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/learning.py::Learning._settled",
-        "overdue = [time + window < clock or number < oldest for number, time, _ in times]",
-        "overdue = [time < clock or number < oldest for number, time, _ in times]",
+        "time + one.window < clock",
+        "time < clock",
         "decisions count as unrewarded before their window is over",
         ("tests/serve/test_stores.py::test_both_stores_come_to_the_same",),
     ),
@@ -2266,7 +2295,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "serve/service.py::Service.reward",
-        "number is None or (only_tickets and not isinstance(one.decision, str))",
+        "number is None or (only_tickets and not isinstance(post.decision, str))",
         "number is None",
         "rewards for guessed numbers count where tickets are asked for",
         ("tests/serve/test_api.py::test_tickets_stand_for_decisions",),

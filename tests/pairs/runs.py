@@ -95,7 +95,7 @@ class Run:
         self.withdrawn: list[int] = []
         self.stretches: int = 0  # in which evidence began
         self.levels: list[float] = []  # what each of them has spent of δ
-        self._since = -1
+        self._since, self._fitting = -1, False
         self._adopted, self._epoch = False, 0  # whether others draw, and with the plan of which epoch
         self._drawn: cb.Decisions
         self.values: Floats
@@ -186,7 +186,10 @@ class Run:
         if self.learner.evidence.since != self._since:
             self._since = self.learner.evidence.since
             self.stretches += 1
+            if self._fitting:  # nothing was bet
+                self.levels.pop()
             self.levels.append(level(self.learner))
+        self._fitting = self.learner.epochs.current.fitting
 
     # ---- making ------------------------------------------------------------------------------------------------------
 

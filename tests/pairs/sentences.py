@@ -37,12 +37,14 @@ def _levels(run: Run) -> bool:
 
 # Claims that have not been proved with an argument.
 UNPROVED = {"loss": "recent", "cover": "metrics"}
+UNPROVED_FITTED = ("loss",)  # nor with factors that are fitted
 
 PREMISES: dict[str, Callable[[Run], bool]] = {
     "order": lambda run: True,  # the twin counts in the order of decisions, and agrees
     "period": _whole_periods,
     "field": lambda run: run.plan.changes != "chosen" or run.learner.spec.open_field or not (run.came or run.withdrawn),
     "delta": _levels,
+    "factors": lambda run: not run.learner.epochs.current.fitting,
     "guards": lambda run: not run.learner.watch.warnings,
     "places": lambda run: run.case.reading in ("items", "total", "natural"),
     "present": lambda run: not any(i < len(run.world.policies) for i in run.withdrawn),
@@ -168,6 +170,7 @@ def not_allowed(run: Run) -> list[str]:
             holds = PREMISES[premise.name](run)
             if premise.name == "options":
                 holds = UNPROVED.get(claim.kind) not in run.arguments()
+                holds &= run.case.reading != "fit" or claim.kind not in UNPROVED_FITTED
             if holds != (not premise.failure):
                 found.append(
                     f"{claim.kind}: the premise {premise.name!r} does {_hold(holds)}, and is said to do otherwise"

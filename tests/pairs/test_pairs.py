@@ -16,10 +16,18 @@ import numpy as np
 import pytest
 
 import comband as cb
+from comband.statistics import factor_fit
 from tests.pairs.options import KINDS, OPTIONS, PARTS_OF_PLAN, Option, covered, options_of, pairs_of, parameters
 from tests.pairs.refusals import MAIN, TABLE, table, unlisted
 from tests.pairs.runs import Case, Run, is_a_sentence
 from tests.pairs.worlds import READINGS, World
+
+
+@pytest.fixture(autouse=True)
+def _few_rewards_are_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are short: factors of places are taken as they are after one reward in each place."""
+    monkeypatch.setattr(factor_fit, "_LEAST", 1)
+    monkeypatch.setattr(factor_fit, "_CLEAR", 100.0)
 
 
 def faults_of(cases: Sequence[Case], *, rounds: int = 75, folder: Path | None = None) -> list[str]:

@@ -24,6 +24,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "total": {"feedback": "total"},
     "natural": {"order": "natural"},
     "natural factors": {"places": (1.0, 0.5)},
+    "fit": {"places": "fit"},
 }
 SLOW_ITEMS = np.arange(K) < K // 2  # whose clicks may come late, or never
 
@@ -80,7 +81,8 @@ class World:
         self.problem = cb.Problem(K, M, sparsity=sparsity, **READINGS[reading])
         self.chances: Floats = rng.dirichlet(np.full(K, 0.6), size=N) * 0.8  # (N, K) of being wanted
         # (K, M): how likely an item that is wanted is clicked in a place.
-        by_reading = {"factors": np.tile([1.0, 0.5], (K, 1)), "pairs": rng.random((K, M))}
+        factors = np.tile([1.0, 0.5], (K, 1))
+        by_reading = {"factors": factors, "pairs": rng.random((K, M)), "fit": factors}
         self.seen: Floats = by_reading.get(reading.removeprefix("natural "), np.ones((K, M)))
         noise = np.geomspace(0.05, 2, FIRST + LATER)[rng.permutation(FIRST + LATER)]
         scores = self.chances + noise[:, None, None] * rng.random((FIRST + LATER, N, K))

@@ -302,9 +302,11 @@ class Certifier:
         self.certified = self.best_before = None
         self.look_again()
 
-    def restart(self) -> None:
-        """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again."""
-        self.stretch += 1
+    def restart(self, *, counts: bool = True) -> None:
+        """Nothing that was said so far is claimed any longer, and all who are in the field are candidates again. A
+        stretch in which nothing was bet does not count.
+        """
+        self.stretch += counts
         self.alive, self.dropped = self.field.present, []
         self.certified = self.best_before = None
         self._thresholds = self._levels_at(np.zeros(len(self.names)))
@@ -374,7 +376,7 @@ class Certifier:
             )
         require(
             self.stretch <= evidence.since + 1
-            and (self.stretch == 1) == (evidence.since == 0)
+            and (self.stretch == 1) == (evidence.since == 0 or evidence.epochs[evidence.since - 1].fitting)
             and (self.restarts or self.stretch == 1),
             "its stretch must be one that its epochs have room for.",
         )

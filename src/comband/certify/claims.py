@@ -15,7 +15,7 @@ from comband.certify.planner import Planner
 from comband.certify.queue import Queue
 from comband.certify.spec import Spec, proved
 from comband.certify.traffic import SURE
-from comband.certify.watch import Watch
+from comband.certify.watch import PlacesGuard, Watch
 from comband.page.problem import Problem
 from comband.page.text import visible
 from comband.policies.policy_set import PolicySet
@@ -81,6 +81,16 @@ def _places_do_not_matter(run: Run) -> str:
     return "places matter, and a cover says which sets of items are shown, not in which order"
 
 
+def _factors_are_fitted(run: Run) -> str:
+    if not run.epochs.current.fitting:
+        return HOLDS
+    rewarded = run.watch[PlacesGuard].fit.n_rounds
+    return (
+        f"factors of places are not clear yet after {rewarded:,} rewarded rounds in random order: nothing is bet until "
+        "they are"
+    )
+
+
 def _representatives(run: Run) -> str:
     cover, present = run.policies.cover, run.verdict.field.present
     gone = 0 if cover is None else int((~present[: len(cover.shares)]).sum())
@@ -99,6 +109,9 @@ LEVELS: Premise[Run] = Premise(
 )
 GUARDS: Premise[Run] = Premise("guards", "no guard has given alarm", _guards)
 PLACES: Premise[Run] = Premise("places", "rewards depend on the set of items alone", _places_do_not_matter)
+FACTORS: Premise[Run] = Premise(
+    "factors", "places are examined by the factors that each epoch had", _factors_are_fitted, pending=True
+)
 REPRESENTATIVES: Premise[Run] = Premise("present", "every representative is still a candidate", _representatives)
 ALL_ROUNDS: Premise[Run] = Premise("stretches", "all rounds count", _all_rounds)
 
@@ -106,10 +119,10 @@ ALL_ROUNDS: Premise[Run] = Premise("stretches", "all rounds count", _all_rounds)
 
 _ALL = proved(Spec) | {"no epsilon"} | READINGS
 
-CERTIFICATE: Kind[Run] = Kind("certificate", (ORDER, PERIOD, FIELD, LEVELS, GUARDS), knows=_ALL)
+CERTIFICATE: Kind[Run] = Kind("certificate", (ORDER, PERIOD, FIELD, LEVELS, FACTORS, GUARDS), knows=_ALL)
 """No candidate of the field exceeds the selected one by more than ε."""
 
-INTERVALS: Kind[Run] = Kind("intervals", (ORDER, PERIOD, LEVELS, GUARDS), knows=_ALL)
+INTERVALS: Kind[Run] = Kind("intervals", (ORDER, PERIOD, LEVELS, FACTORS, GUARDS), knows=_ALL)
 """All values of candidates lie in their intervals, at all times."""
 
 COVER: Kind[Run] = Kind("cover", (*CERTIFICATE.premises, PLACES, REPRESENTATIVES), knows=_ALL - {"metrics"})
@@ -118,7 +131,7 @@ COVER: Kind[Run] = Kind("cover", (*CERTIFICATE.premises, PLACES, REPRESENTATIVES
 GUESS: Kind[Run] = Kind("best guess", (ORDER,), knows=_ALL)
 """Who looks best, with a standard error."""
 
-LOSS: Kind[Run] = Kind("loss", (ORDER, ALL_ROUNDS), knows=_ALL - {"recent"})
+LOSS: Kind[Run] = Kind("loss", (ORDER, ALL_ROUNDS), knows=_ALL - {"recent", "fitted factors"})
 """What the experiment has cost beside production, with a standard error."""
 
 FORECAST: Kind[Run] = Kind("forecast", (), knows=_ALL)
@@ -130,7 +143,7 @@ UNLESS_HARMFUL: Kind[Run] = Kind("certificate if safe", CERTIFICATE.premises, kn
 FALLBACK: Kind[Run] = Kind("fallback", CERTIFICATE.premises, knows=_ALL)
 """The same of one that is known to be safe: production, at least."""
 
-LIFT: Kind[Run] = Kind("lift", (ORDER, PERIOD, FIELD, GUARDS, ALL_ROUNDS), knows=_ALL - {"recent"})
+LIFT: Kind[Run] = Kind("lift", (ORDER, PERIOD, FIELD, GUARDS, ALL_ROUNDS), knows=_ALL - {"recent", "fitted factors"})
 """How much more than production the selected one collects."""
 
 BELIEF = "if places do not matter: lists were shown in orders of their own"
@@ -159,6 +172,7 @@ def claims(run: Run, selected: Certified, lift: Lift | None = None) -> tuple[Cla
                 options=options,
                 delta=verdict.interval_delta,
                 basis=basis_of(run, "they are cut to the certificate, whose δ is part of this"),
+                condition=_as_fitted(run),
             )
         )
     cover = run.policies.cover
@@ -208,6 +222,14 @@ def _without_safety(run: Run, selected: Certified) -> list[Claim]:
     return [*found, FALLBACK.claim(sentence, run, options=run.options, delta=delta, subject=safe)]
 
 
+def _as_fitted(run: Run) -> str:
+    """What a sentence rests on where factors are fitted: the error of the fit is no part of δ."""
+    epoch = run.epochs.current
+    if epoch.factors is None or epoch.fitting:
+        return ""
+    return f"if places are examined as fitted ({', '.join(f'{one:.2g}' for one in epoch.factors)})"
+
+
 def certificate(run: Run, selected: Certified) -> Claim:
     """What is certified of the candidate that is named."""
     epsilon, guardrails = selected.epsilon, run.verdict.evidence.guardrails
@@ -221,6 +243,7 @@ def certificate(run: Run, selected: Certified) -> Claim:
         basis="trivial: nothing is certified yet"
         if trivial
         else basis_of(run, "from differences on the same rounds, by betting, valid at any time"),
+        condition=_as_fitted(run),
     )
     if not names:
         return claim

@@ -72,6 +72,17 @@ class Epoch:
         """(S,) the candidates that it compares."""
         return self.explorer.candidates
 
+    @property
+    def fitting(self) -> bool:
+        """Whether its rounds serve to fit factors of places, and nothing is bet."""
+        return bool(getattr(self.explorer, "fitting", False))
+
+    @property
+    def factors(self) -> tuple[float, ...] | None:
+        """θ/θ_0 of places, where they were fitted for it."""
+        theta = getattr(self.explorer, "theta", None)
+        return None if theta is None else tuple(theta.tolist())
+
     def state(self) -> State:
         """All of it by name, for a file; see `comband.page.storage`."""
         staked = {"rails": [one.levels for one in self.rails]} if self.rails else {}
@@ -194,6 +205,8 @@ class Epochs(Sequence[Epoch]):
         """Whether the next one should begin, now that so many rounds are in and so many candidates are left."""
         current = self._all[-1]
         since = rounds - current.start
+        if current.fitting:
+            return since >= self.first_epoch
         if n_candidates <= _SPEED_UP * len(current.candidates) and 2 * since >= self.first_epoch:
             return True
         return since >= max(self.first_epoch, (self.epoch_growth - 1) * (rounds - self.origin))
@@ -204,7 +217,7 @@ class Epochs(Sequence[Epoch]):
         It ends when the rounds since its start, some of which were decided before it, are (growth − 1) times all.
         """
         epoch, growth = self._all[-1], self.epoch_growth - 1
-        start = epoch.start - self.origin
+        start = 0 if epoch.fitting else epoch.start - self.origin
         least = self.first_epoch if growth >= 1 else max(self.first_epoch, growth / (1 - growth) * start)
         return int(least) - (epoch.first_id - epoch.start)
 

@@ -426,7 +426,7 @@ class CertifyingLearner(Selector):
         parts, rounds = self._all, told.get(0)
         if rounds is not None and parts.recording is not None:
             parts.recording.answered(rounds, self.policies, issued=self._ledger.issued)
-        read = {part: parts.reading.told(one) for part, one in told.items()}
+        read = {part: parts.reading.told(one, parts.epochs) for part, one in told.items()}
         if rounds is not None:
             parts.watch.observe(Told(read[0][0].decisions, parts.epochs, rounds.rewards))
         settled = parts.queue.settle({part: counted for part, (_, counted) in read.items()})
@@ -475,7 +475,8 @@ class CertifyingLearner(Selector):
         parts.verdict.judge()
         parts.look()
         issued, left = now[0], int(np.count_nonzero(parts.verdict.alive))
-        old = self.spec.recent is not None and issued - parts.epochs[parts.evidence.since].first_id >= self.spec.recent
+        age = issued - parts.epochs[parts.evidence.since].first_id
+        old = self.spec.recent is not None and age >= self.spec.recent and not parts.epochs.current.fitting
         whole = issued % self.spec.period == 0
         due = parts.epochs.due(now[1], left) or parts.verdict.leader_harms
         if parts.verdict.certified is None and whole and (old or due):

@@ -22,7 +22,7 @@ from comband.certify.report import Report
 from comband.certify.spec import Spec
 from comband.certify.traffic import Traffic
 from comband.certify.validate import check_evidence
-from comband.certify.watch import Watch
+from comband.certify.watch import PlacesGuard, Watch
 from comband.explore.explorers.base import Exploration
 from comband.explore.explorers.blocks import check_arms
 from comband.explore.explorers.recent import RecentContexts
@@ -40,7 +40,8 @@ from comband.statistics.guardrails import Rail
 
 def _lifted(spec: Spec, problem: Problem) -> bool:
     """Whether there is an interval of the lift over production: where all rounds count, and single rewards are told."""
-    return spec.recent is None and not reading_of(problem).TOTAL
+    reading = reading_of(problem)
+    return spec.recent is None and not (reading.TOTAL or reading.FITTED)
 
 
 class Parts:
@@ -149,6 +150,9 @@ class Parts:
 
     def begin_epoch(self, first_id: int) -> None:
         """The next epoch, whose first decision will be `first_id`."""
+        if len(self.epochs) and self.epochs.current.fitting and self.watch[PlacesGuard].fit.clear:
+            self.restart(first_id)
+            return
         if len(self.epochs):
             self.verdict.end_epoch()
             self.evidence.end_epoch()
@@ -160,7 +164,7 @@ class Parts:
     def restart(self, first_id: int) -> None:
         """The next epoch, of all who are in the field, with which evidence begins anew."""
         self.evidence.restart()
-        self.verdict.restart()
+        self.verdict.restart(counts=not self.epochs.current.fitting)
         self.epochs.origin = self.evidence.rounds
         if self.recording is not None:
             self.recording.forget()
@@ -174,10 +178,26 @@ class Parts:
     def _begin(self, first_id: int, *, restart: bool = False) -> None:
         self.evidence.forget(self.verdict.alive)
         self.evidence.admit(self.verdict.candidates)
-        self.epochs.append(self.planner.next(self.epochs, self.evidence, self.verdict, self.recent, first_id=first_id))
+        self.epochs.append(
+            self.planner.next(
+                self.epochs,
+                self.evidence,
+                self.verdict,
+                self.recent,
+                first_id=first_id,
+                factors=self._factors(begin=restart),
+            )
+        )
         self.watch.observe(Began(self.epochs.current, self.epochs.planned_rounds(), self.verdict.names))
         if self.recording is not None:
             self.recording.plan(len(self.epochs) - 1, self.epochs.current, restart=restart)
+
+    def _factors(self, *, begin: bool) -> tuple[float, ...] | None:
+        """Of places, of the next epoch: as they are fitted by now, once they were clear."""
+        if not self.reading.FITTED or not (begin or (len(self.epochs) and not self.epochs.current.fitting)):
+            return None
+        fitted = self.watch[PlacesGuard].fit.factors
+        return self.epochs.current.factors if fitted is None else fitted
 
     def change(self, policies: PolicySet, withdrawn: Sequence[int], *, planned: bool, first_id: int) -> None:
         """The next epoch is of another field: with what `policies` have in addition, and without some. A failure leaves
@@ -236,6 +256,9 @@ class Parts:
             np.array_equal(epoch.candidates, mine.candidates)
             and (epoch.start, epoch.first_id) == (mine.start, mine.first_id),
             "an epoch that is followed must have the candidates and the beginning of the one planned here.",
+        )
+        require(
+            epoch.fitting == mine.fitting, "an epoch that is followed must have factors if the one planned here has."
         )
         require(bool(self.verdict.alive[epoch.leader]), "an epoch that is followed must be led by one who is left.")
         require(self.evidence.rounds_of(number) == 0, "rounds of this epoch have entered already.")

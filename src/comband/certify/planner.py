@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,10 +92,20 @@ class Planner:
         self.beliefs, self.max_rounds, self.objective, self.tie_seed = beliefs, max_rounds, objective, tie_seed
 
     def next(
-        self, epochs: Epochs, evidence: Evidence, verdict: Certifier, recent: RecentContexts, *, first_id: int
+        self,
+        epochs: Epochs,
+        evidence: Evidence,
+        verdict: Certifier,
+        recent: RecentContexts,
+        *,
+        first_id: int,
+        factors: Sequence[float] | None = None,
     ) -> Epoch:
-        """The epoch that follows; its first decision will be `first_id`."""
-        candidates, problem = verdict.candidates, self.problem
+        """The epoch that follows; its first decision will be `first_id`. Where factors of places are fitted these are
+        the `factors` of the epoch; without any nothing is bet.
+        """
+        candidates, problem = verdict.candidates, self.reading.stated(factors)
+        fitting = self.reading.FITTED and factors is None
         thought = self.beliefs.of(evidence, candidates)
         scores = thought.guesses
         aim = self._aim(epochs, evidence, verdict, scores)
@@ -135,7 +147,8 @@ class Planner:
                 production=self._production(candidates),
                 exposure=self.traffic.exposure,
                 shuffled=self.shuffled,
-                forecast=forecast if len(evidence.seen) else None,
+                fitting=fitting,
+                forecast=forecast if len(evidence.seen) and not fitting else None,
             )
         )
         self.reading.check_explorer(explorer)
@@ -148,6 +161,8 @@ class Planner:
             moments = np.full(len(candidates), bound * rho)
             wanted = np.full(len(candidates), 0.2 / bound)
         wanted[leader] = 0.0
+        if fitting:
+            wanted[:] = 0.0
         bets = Bets.choose(leader, wanted, bound, unit=evidence.unit)
         stake = bets.stakes[:, 1]
         return Epoch(

@@ -432,6 +432,21 @@ def check_recorded(spec: Spec, problem: Problem) -> None:
         )
 
 
+def check_fitted(spec: Spec, exploration: str | Exploration) -> None:
+    """Refuse what cannot be done with factors of places that are fitted as rounds come."""
+    if exploration != "adaptive":
+        here = f'"{exploration}"' if isinstance(exploration, str) else f"a {type(exploration).__name__}"
+        raise InputError(
+            'places="fit" is for the exploration "adaptive", which shows lists in random order until factors are '
+            f"clear, and this one is {here}: leave it out, or state factors."
+        )
+    if spec.max_loss is not None:
+        raise InputError(
+            'max_loss is about all rounds, and with places="fit" those until factors are clear do not count: leave one '
+            "of them out, or state factors."
+        )
+
+
 # ---- explorations by name --------------------------------------------------------------------------------------------
 
 
@@ -479,6 +494,8 @@ def exploration_of(spec: Spec, problem: Problem, usual: str) -> Exploration:
         able = " or ".join(repr(other) for other, way in EXPLORATIONS.items() if one in way.takes)
         here = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
         raise InputError(f"{one} is for the exploration {able}, and this one is {here}: leave it out, or explore so.")
+    if reading_of(problem).FITTED:
+        check_fitted(spec, name)
     if "shuffled" in asked and not reading_of(problem).natural:
         raise InputError(
             f"shuffled={asked['shuffled']:g} is the share in random order of lists in natural order, and these are "

@@ -26,6 +26,7 @@ from comband.page.problem import TOLERANCE, InputError
 from comband.page.rounds import Decisions
 from comband.page.storage import ABSENT, Array, Default, Many, Part, State, Text, Whole, require
 from comband.policies.reading import reading_of
+from comband.statistics.factor_fit import FactorFit
 from comband.statistics.guards import DrawnPlaceGuard, DriftGuard, ExposureGuard
 from comband.statistics.place_guard import PlaceGuard
 
@@ -228,7 +229,9 @@ class PlacesGuard(BuiltInGuard):
 
     def __init__(self, watched: Watched) -> None:
         self.problem = p = watched.problem
+        self.fitted = reading_of(p).FITTED
         self.places = PlaceGuard(reading_of(p).factors, list_size=p.list_size, max_reward=p.max_reward)
+        self.fit = FactorFit(list_size=p.list_size)  # of all rounds that entered, where factors are fitted
         self._entered = 0  # rounds
         self._ids = np.empty(0, dtype=np.int64)  # of rewarded decisions that are told and have not entered
         self._rewards = np.empty((0, p.list_size))
@@ -258,15 +261,22 @@ class PlacesGuard(BuiltInGuard):
             self._entered += moment.block.n_rounds
             n = int(np.searchsorted(self._ids, self._entered)) if len(self._ids) else 0
             if n:
-                self._look(n, random_order=getattr(moment.epoch.explorer, "random_order", False))
+                self._look(n, moment.epoch.explorer)
                 self._ids, self._rewards = self._ids[n:], self._rewards[n:]
                 self._placements = self._placements[n:]
 
-    def _look(self, n: int, *, random_order: bool) -> None:
+    def _look(self, n: int, explorer: Any) -> None:
         """At the first n that wait: by the probabilities of places that their decisions state, or in random order."""
         if reading_of(self.problem).PLACED:
             return
+        random_order = getattr(explorer, "random_order", False)
         rewards, rows = self._rewards[:n], self._placements[:n]
+        if self.fitted:
+            if not explorer.fitting:
+                self.places.state_fitted(explorer.theta)
+                self.places.update(rewards, rows)
+            self.fit.update(rewards, rows)
+            return
         stated = ~np.isnan(rows[:, 0, 0])
         if not stated.any():
             if random_order:
@@ -283,7 +293,15 @@ class PlacesGuard(BuiltInGuard):
     @property
     def note(self) -> str:
         """How strong an effect would have been noticed; empty where nothing was looked at."""
-        guard = self.places
+        guard, fitted = self.places, self.fit.factors
+        if fitted is not None:
+            sizes = ", ".join(
+                f"{one:.2g} ± {error:.1g}" for one, error in zip(fitted[1:], fitted.standard_errors[1:], strict=True)
+            )
+            return (
+                f"factors of places as they are fitted to {self.fit.n_rounds:,} rewarded rounds, with standard errors: "
+                f"1, {sizes}"
+            )
         if guard.n_rounds == 0 or guard.alarm or guard.list_size == 1:
             return ""
         beyond = "" if guard.places is None else " beyond the stated factors"
@@ -296,8 +314,12 @@ class PlacesGuard(BuiltInGuard):
         return f"places had no visible effect{beyond} in {guard.n_rounds:,} rewarded rounds; {known}"
 
     def parts(self) -> tuple[object, ...]:
-        """It, and its e-process."""
-        return self, self.places
+        """It, its e-process, and the fit."""
+        return self, self.places, self.fit
+
+    def state(self) -> State:
+        """All of it by name, for a file; see `comband.page.storage`."""
+        return {name: part for name, part in super().state().items() if self.fitted or name != "fit"}
 
     SCHEMA: ClassVar = {
         "places": PlaceGuard.SCHEMA,
@@ -308,6 +330,7 @@ class PlacesGuard(BuiltInGuard):
             Array("f8", ("waiting", "m", "m"), 0, 1 + TOLERANCE, missing=True),
             lambda sizes: np.full((sizes["waiting"], sizes["m"], sizes["m"]), np.nan),
         ),
+        "fit": Default(FactorFit.SCHEMA, lambda sizes: FactorFit(list_size=sizes["m"]).state()),
     }
 
     def _sizes(self) -> dict[str, int]:

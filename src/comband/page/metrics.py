@@ -117,8 +117,15 @@ class Metric(Checked):
 
     def values(self, told: ArrayLike, problem: Problem, *, n: int) -> NDArray[np.float64]:
         """What was told, checked, in units of the largest (n, m)."""
+        floats = as_floats(self.name, told)
+        if floats.shape == (n,) and problem.list_size > 1:
+            raise InputError(
+                f"{self.name} has one number per round, and a metric is a value of each shown item, shape ({n}, "
+                f"{problem.list_size}): what belongs to a round as a whole (latency, say) says nothing of lists that "
+                "were not shown. Compare the winner with production by it in whole lists (comband.Confirmation)."
+            )
         try:
-            return check_rewards(as_floats(self.name, told) / self.largest, self.problem(problem), n=n)
+            return check_rewards(floats / self.largest, self.problem(problem), n=n)
         except InputError as error:
             raise InputError(
                 f"{self.name} (in units of its largest value, {self.largest:g}, as rewards of items): {error}"

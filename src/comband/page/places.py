@@ -31,6 +31,8 @@ _LEAST_CURVATURE = 1e-9  # per reward: with less, rewards do not tell places apa
 
 def factors_of(problem: Problem) -> NDArray[np.float64]:
     """θ/θ_0 (m,) of a problem with factors."""
+    if problem.places == "fit":
+        check_places("fit", problem.list_size)  # refused
     if problem.places is None or problem.places == "pairs":
         raise InputError(f"the problem must state factors of places, got places={problem.places!r}.")
     return np.array(problem.places, dtype=np.float64)
@@ -215,16 +217,27 @@ def fit_factors(rewards: NDArray[np.float64], placements: NDArray[np.float64] | 
     >>> [round(factor, 6) for factor in fit_factors(np.eye(2)[[0, 0, 1]], np.full((3, 2, 2), 0.5))]
     [1.0, 0.5]
     """
-    m = rewards.shape[1]
     i, j = np.nonzero(rewards)
-    r, sums = rewards[i, j], rewards.sum(axis=0)
-    if placements is None:
-        theta, Q = sums / sums[0], np.full((len(r), m), 1 / m)
-    else:
-        Q = placements[i, j]
-        theta = _most_likely(r, j, Q, sums)
+    return fit_rewards(i, j, rewards[i, j], None if placements is None else placements[i, j], m=rewards.shape[1])
+
+
+def fit_rewards(
+    i: NDArray[np.int64],
+    j: NDArray[np.int64],
+    r: NDArray[np.float64],
+    rows: NDArray[np.float64] | None,
+    *,
+    m: int | None = None,
+) -> Factors:
+    """The same of single rewards r (E,), each of round i in place j, with the probabilities of places (E, m) of its
+    item; left out: all alike, of m places.
+    """
+    Q = np.full((len(r), m or 0), 1 / (m or 1)) if rows is None else rows
+    m = Q.shape[1]
+    sums: NDArray[np.float64] = np.bincount(j, r, m).astype(np.float64)
+    theta = np.asarray(sums / sums[0]) if rows is None else _most_likely(r, j, Q, sums)
     p = _of_places(Q, theta)
-    per_round = np.zeros((len(rewards), m))
+    per_round = np.zeros((int(i.max(initial=-1)) + 1, m))
     np.add.at(per_round, i, r[:, None] * (np.eye(m)[j] - p))
     inverse = np.zeros((m, m))
     inverse[1:, 1:] = np.linalg.pinv(_curvature(r, p)[1:, 1:])

@@ -81,7 +81,7 @@ POSITIVE = Range(float, lambda name, value: check_positive(name, value), above=0
 SHARE = Range(float, lambda name, value: check_share(name, value), above=0, most=1)
 NUMBERS = Range(list, lambda name, value: tuple(as_floats(name, value).tolist()))
 TEXT = Range(str, lambda name, value: check_text(name, value))
-PLACES = Range(list, lambda name, value: value, choices=("pairs",))  # or one factor for each place
+PLACES = Range(list, lambda name, value: value, choices=("pairs", "fit"))  # or one factor for each place
 
 
 def one_of(*words: str) -> Range:
@@ -108,8 +108,9 @@ class Problem:
     places:
         How the place of an item on the page bears on its reward. None: not at all; where it does, values are those of
         lists in random order. Factors θ (m,), one per place: the reward in place k is θ_k/θ_0 times what it is in the
-        first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "pairs": it depends on item and place in
-        any way. Parts of comband that read a list as a set refuse problems with places.
+        first (*examination*; see `fit_examination`); they are kept as θ/θ_0. "fit": by factors that are not known, and
+        are fitted on rounds in random order as they come. "pairs": it depends on item and place in any way. Parts of
+        comband that read a list as a set refuse problems with places.
     order:
         In which order lists are shown. "random": given the set, all orders are alike, but for production's page, which
         is shown as it is to visitors who do not take part, and with factors all candidates' own lists. "natural": as a
@@ -133,11 +134,11 @@ class Problem:
         str,
         Setting("What is seen of a list: the reward of each of its items, or their total.", one_of("items", "total")),
     ] = "items"
-    places: Annotated[  # what any array of numbers is made into, (m,) floats, or "pairs"
+    places: Annotated[  # what any array of numbers is made into, (m,) floats, or a word
         Any,
         Setting(
-            "How the place of an item bears on its reward: one factor for each place, or in any way (pairs); left out: "
-            "not at all.",
+            "How the place of an item bears on its reward: one factor for each place, factors that are fitted as "
+            "rounds come (fit), or in any way (pairs); left out: not at all.",
             PLACES,
         ),
     ] = None
@@ -179,7 +180,12 @@ class Problem:
             object.__setattr__(self, "sparsity", s)
         if check_choice("feedback", self.feedback, ("items", "total")) == "total":
             check_some_left(self)
-        object.__setattr__(self, "places", check_places(self.places, self.list_size))
+        object.__setattr__(self, "places", check_places(self.places, self.list_size, fit=True))
+        if self.places == "fit" and self.order == "random":
+            raise InputError(
+                'places="fit" shows lists in natural order as soon as factors are fitted: leave order="random" out, or '
+                "state factors."
+            )
         if self.order is None:
             object.__setattr__(self, "order", usual_order(self.places))
         else:
@@ -255,13 +261,25 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_places(value: Any, list_size: int) -> tuple[float, ...] | Literal["pairs"] | None:
-    """Return how places bear on rewards: None, "pairs", or factors relative to the first place."""
+def check_places(
+    value: Any, list_size: int, *, fit: bool = False
+) -> tuple[float, ...] | Literal["pairs", "fit"] | None:
+    """Return how places bear on rewards: None, "pairs", or factors relative to the first place; "fit" only for what
+    fits them as rounds come.
+    """
     if value is None:
         return None
     if isinstance(value, str):
+        if value == "fit" and fit:
+            return "fit"
+        if value == "fit":
+            raise InputError(
+                'places="fit" is for AdaptiveComband, which fits factors as rounds come; here state factors, which '
+                "fit_examination finds on earlier rounds."
+            )
         if value != "pairs":
-            raise InputError(f'places must be None, "pairs" or {list_size} factors, one for each place, got {value!r}.')
+            known = 'None, "pairs", "fit"' if fit else 'None, "pairs"'
+            raise InputError(f"places must be {known} or {list_size} factors, one for each place, got {value!r}.")
         return "pairs"
     factors = as_floats("places", value)
     if factors.shape != (list_size,):
@@ -275,8 +293,8 @@ def check_places(value: Any, list_size: int) -> tuple[float, ...] | Literal["pai
 
 
 def usual_order(places: Any) -> Literal["natural"] | None:
-    """In which order lists are shown if nothing is said of it: natural where factors are stated."""
-    return None if places is None or isinstance(places, str) else "natural"
+    """In which order lists are shown if nothing is said of it: natural where places have factors."""
+    return None if places is None or (isinstance(places, str) and places != "fit") else "natural"
 
 
 def saved_problem(state: Mapping[str, Any]) -> Problem:

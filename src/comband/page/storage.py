@@ -545,12 +545,12 @@ class Default(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Places(Spec):
-    """None, "pairs", or factors."""
+    """None, a word, or factors."""
 
     def compare(self, value: Any, place: str, sizes: dict[str, int]) -> None:
         """Refuse anything else."""
         if isinstance(value, str):
-            Text(("pairs",)).compare(value, place, sizes)
+            Text(("pairs", "fit")).compare(value, place, sizes)
         elif value is not None:
             Many(Real(0)).compare(list(value) if isinstance(value, tuple) else value, place, sizes)
 

@@ -4,6 +4,7 @@
 |---|---|---|
 | `Items` | a set of items | its item |
 | `Examined` | a set of items, in an order with known probabilities of places | all pairs of its item with a place |
+| `Fitted` | the same | the same, by factors that are fitted epoch by epoch |
 | `Pairs` | items, each in its place | its item in its place |
 | `Totals` | a set of items of which one sum is told | the whole list |
 
@@ -13,9 +14,10 @@ mathematics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +65,8 @@ class Reading:
     """Whether values depend on the set of items alone."""
     GAPS: ClassVar[bool] = True
     """Whether candidates may leave places empty."""
+    FITTED: ClassVar[bool] = False
+    """Whether each epoch has factors of its own, fitted to the rounds before it."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -148,9 +152,13 @@ class Reading:
         """What was drawn, as lists of items."""
         return decisions
 
-    def told(self, rounds: Rounds) -> tuple[Rounds, Rounds]:
-        """Rounds of items as they were drawn, and as their rewards count."""
+    def told(self, rounds: Rounds, epochs: Sequence[Any] = ()) -> tuple[Rounds, Rounds]:
+        """Rounds of items as they were drawn, and as their rewards count; `epochs` are those of a learner."""
         return rounds, without_placements(rounds)
+
+    def stated(self, factors: Sequence[float] | None) -> Problem:
+        """The setting in which lists of an epoch are drawn, where it has factors of its own."""
+        return self.lists
 
     def seen(self, rounds: Rounds) -> Events:
         """What rounds say of the actions that lists are designed of."""
@@ -246,7 +254,7 @@ class Examined(Reading):
         """Pairs of item and place."""
         return PlacedPolicies(policies, self.problem.list_size)
 
-    def told(self, rounds: Rounds) -> tuple[Rounds, Rounds]:
+    def told(self, rounds: Rounds, epochs: Sequence[Any] = ()) -> tuple[Rounds, Rounds]:
         """Items, and the pairs of each with all places, which share its reward."""
         return rounds, placed_rounds(rounds, self.problem.places, share=True)
 
@@ -269,6 +277,47 @@ class Examined(Reading):
                 "can (ExaminedMixture, say), or leave places out of the problem."
             )
         self._check_order(explorer)
+
+
+class Fitted(Examined):
+    """The same by factors that are not known: each epoch has its own, fitted to the rounds before it."""
+
+    KIND = "fitted factors"
+    FITTED = True
+
+    @property
+    def factors(self) -> None:  # type: ignore[override]  # there are none beforehand
+        """They are those of epochs."""
+        return None
+
+    def stated(self, factors: Sequence[float] | None) -> Problem:
+        """With the factors of an epoch; all alike while none are fitted."""
+        return replace(self.problem, places=[1.0] * self.problem.list_size if factors is None else factors)
+
+    def told(self, rounds: Rounds, epochs: Sequence[Any] = ()) -> tuple[Rounds, Rounds]:
+        """Items, and pairs by the factors of the epoch of each decision."""
+        numbers = np.unique(rounds.decisions.epochs)
+        if len(numbers) == 0:
+            return rounds, placed_rounds(rounds, self.stated(None).places, share=True)
+        rows = [np.flatnonzero(rounds.decisions.epochs == k) for k in numbers]
+        parts = [
+            placed_rounds(rounds if len(numbers) == 1 else rounds[mine], epochs[k].explorer.theta, share=True)
+            for k, mine in zip(numbers.tolist(), rows, strict=True)
+        ]
+        if len(parts) == 1:
+            return rounds, parts[0]
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = joined + part
+        return rounds, joined[np.argsort(np.concatenate(rows))]
+
+    def check_explorer(self, explorer: object) -> None:
+        """It must be of factors that are fitted."""
+        if not getattr(explorer, "FITTED", False):
+            raise InputError(
+                f'{type(explorer).__name__} cannot be given factors that are fitted as rounds come (places="fit"): '
+                "explore adaptively, asking all candidates (max_evaluated), or state factors."
+            )
 
 
 class Pairs(Reading):
@@ -317,7 +366,7 @@ class Pairs(Reading):
         """Each item in its place."""
         return unplaced(decisions)
 
-    def told(self, rounds: Rounds) -> tuple[Rounds, Rounds]:
+    def told(self, rounds: Rounds, epochs: Sequence[Any] = ()) -> tuple[Rounds, Rounds]:
         """Pairs, in both."""
         placed = placed_rounds(rounds, "pairs")
         return placed, placed
@@ -372,4 +421,6 @@ def reading_of(problem: Problem) -> Reading:
         return Totals(problem)
     if problem.places is None:
         return Reading(problem)
+    if problem.places == "fit":
+        return Fitted(problem)
     return Pairs(problem) if problem.places == "pairs" else Examined(problem)

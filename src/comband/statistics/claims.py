@@ -21,7 +21,7 @@ from comband.policies.reading import reading_of
 Run = TypeVar("Run")
 HOLDS = ""
 READINGS = frozenset(
-    {"factors", "pairs", "totals", "gaps", "cover", "natural order", "probabilities"}
+    {"factors", "fitted factors", "pairs", "totals", "gaps", "cover", "natural order", "probabilities"}
 )  # see `reading_options`
 
 
@@ -77,6 +77,8 @@ class Claim:
         What it rests on, as it was in this run.
     subject:
         What it is about, where that is not the selected candidate among the others.
+    condition:
+        What it rests on beside the premises, which no check can find to hold: said with the sentence.
 
     >>> Claim("certificate", "within 0.1 of the best candidate", 0.05, "by betting", ()).text
     'within 0.1 of the best candidate with probability 0.95 (by betting)'
@@ -88,6 +90,7 @@ class Claim:
     basis: str
     premises: tuple[Checked, ...]
     subject: str = ""
+    condition: str = ""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -106,7 +109,8 @@ class Claim:
             about = f" about {self.subject}" if self.subject else ""
             return f"no promise{about}: {'; '.join(self.failures)}"
         probability = "" if self.delta is None else f" with probability {1 - self.delta:g}"
-        return f"{self.sentence}{probability}{f' ({self.basis})' if self.basis else ''}"
+        condition = f", {self.condition}," if self.condition else ""
+        return f"{self.sentence}{condition}{probability}{f' ({self.basis})' if self.basis else ''}"
 
     def __str__(self) -> str:
         return self.text
@@ -149,6 +153,7 @@ class Kind(Generic[Run]):
         delta: float | None,
         basis: str = "",
         subject: str = "",
+        condition: str = "",
     ) -> Claim:
         """The sentence for one run in which these options are used."""
         checked = [
@@ -157,7 +162,7 @@ class Kind(Generic[Run]):
         unknown = self.unknown(options)
         failure = f"the {self.name} has not been proved with {', '.join(unknown)}" if unknown else HOLDS
         checked.append(Checked("options", "it has been proved with every option in use", failure))
-        return Claim(self.name, sentence, delta, basis, tuple(checked), subject)
+        return Claim(self.name, sentence, delta, basis, tuple(checked), subject, condition)
 
     def unknown(self, options: Collection[str]) -> list[str]:
         """Options with which it has not been proved."""

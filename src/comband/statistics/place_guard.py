@@ -106,16 +106,36 @@ class PlaceGuard(Alarm):
         self.level = check_fraction("level", level)
         self.n_rounds = 0  # rewarded ones
         self.n_known = 0  # of these, in a known order that is not random
-        self._theta = np.ones(m) if factors is None else np.array(factors)
-        self._others, self._stakes = self._bets_on(_STEPS)
+        self.stated = np.empty(0)  # factors that were fitted; none where those of `places` hold throughout
         lasts = _LASTS[: _LASTS.size * (m > 1)]
-        steps = lasts ** (1 / max(m - 1, 1))
-        self._effects, self._effect_stakes = self._bets_on(steps)
-        self._nearest = np.abs(np.log(steps)[:, None] - np.log(_STEPS)).argmin(axis=1)
+        self._steps = lasts ** (1 / max(m - 1, 1))
+        self._nearest = np.abs(np.log(self._steps)[:, None] - np.log(_STEPS)).argmin(axis=1)
+        self._state_factors(np.ones(m) if factors is None else np.array(factors))
         self._counts, self._expected, self._exposures = np.zeros((3, m))
         self._log_wealth = self._peak = 0.0
         self._log_wealths = np.zeros(_SHARES.size)
         self._information = np.zeros((3, lasts.size))
+
+    def _state_factors(self, theta: NDArray[np.float64]) -> None:
+        self._theta = theta
+        self._others, self._stakes = self._bets_on(_STEPS)
+        self._effects, self._effect_stakes = self._bets_on(self._steps)
+
+    def state_fitted(self, factors: ArrayLike) -> None:
+        """From the next round on these factors are stated, which were fitted to rounds before it: each bet has the mean
+        one under those of its round.
+        """
+        places = check_places(factors, self.list_size)
+        self.places = None if isinstance(places, str) else places
+        stated = np.array(places, dtype=np.float64)
+        if not np.array_equal(stated, self.stated):
+            self.stated = stated
+            self._state_factors(stated)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether factors are those that were fitted to earlier rounds."""
+        return self.stated.size > 0
 
     def _bets_on(self, steps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Factors that fall by these steps from place to place, beyond the stated ones, and the stakes on them."""
@@ -207,6 +227,11 @@ class PlaceGuard(Alarm):
                 "places matter: the promise is about values of lists in random order, which may order candidates "
                 "otherwise than their own orders do"
             )
+        elif self.fitted:
+            meaning = (
+                "factors of places do not hold as they were fitted to earlier rounds (they change, or go with items), "
+                "and neither does the promise that was made with them"
+            )
         else:
             meaning = "the stated factors of places do not hold, and neither does the promise that was made with them"
         return (
@@ -253,7 +278,12 @@ class PlaceGuard(Alarm):
         "exposures": Default(Array("f8", ("m",), 0), lambda sizes: ABSENT),
         "log_wealths": Default(Array("f8", ("players",)), lambda sizes: ABSENT),
         "information": Default(Array("f8", (3, "effects")), lambda sizes: ABSENT),
+        "stated": Default(Array("f8", ("stated",), 0), lambda sizes: np.empty(0)),
     }
+
+    def state(self) -> State:
+        """All of it by name, for a file; see `comband.page.storage`."""
+        return {name: part for name, part in super().state().items() if self.fitted or name != "stated"}
 
     def _sizes(self) -> dict[str, int]:
         return {"m": self.list_size, "players": _SHARES.size, "effects": len(self._effects)}
@@ -275,6 +305,9 @@ class PlaceGuard(Alarm):
         for name, value in before.items():
             state[name] = value if state[name] is ABSENT else state[name]
         super().restore(state, **sizes)
+        if self.fitted:
+            stated, self.stated = self.stated, np.empty(0)
+            self.state_fitted(stated)
 
     def _agree(self) -> None:
         n, near = self.n_rounds, 1e-6 * max(self.n_rounds, 1)

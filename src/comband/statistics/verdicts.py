@@ -210,7 +210,8 @@ def judge(
     assert enough is not None
     earns = f"{leader.value:.4g}" + ("" if leader.error is None else f" ± {leader.error:.2g}")
     by_more = f" by more than {epsilon:.4g} rewards per round" if epsilon > 0 else ""
-    promise = f"With probability {1 - claim.delta:g} no candidate is better{by_more}."
+    condition = f"{claim.condition[0].upper()}{claim.condition[1:]}, with" if claim.condition else "With"
+    promise = f"{condition} probability {1 - claim.delta:g} no candidate is better{by_more}."
     beside = _beside(leader, guess, higher, decided=epsilon <= enough, by_more=epsilon > 0)
     if metrics:  # what looks better may not be safe
         safe = f"it is safe by {', '.join(metrics)}, and no other safe candidate"

@@ -12,9 +12,9 @@ from comband.explore.explorers.base import Explorer, Standing
 from comband.explore.explorers.blocks import attention_shares
 from comband.explore.explorers.disagreement import DisagreementExplorer
 from comband.explore.explorers.mixture import least_floor, mixture_explorer
-from comband.explore.explorers.natural import NaturalExamination, NaturalExplorer
+from comband.explore.explorers.natural import FittedExamination, NaturalExamination, NaturalExplorer
 from comband.explore.explorers.placed import ExaminationExplorer, PairExplorer
-from comband.page.problem import check_count
+from comband.page.problem import InputError, check_count
 
 _SHARE = 0.65  # of the largest smallest propensity that is possible; the rest goes where the variance is
 _LOWER_SHARES = (0.5, 0.35)  # with places, where few candidates are left: stakes are far below what that allows
@@ -61,7 +61,7 @@ class DisagreementExploration:
     def plan(self, standing: Standing) -> Explorer:
         """The explorer of the next epoch."""
         candidates, problem = standing.candidates, standing.problem
-        if len(candidates) > self.max_evaluated:
+        if len(candidates) > self.max_evaluated and not standing.reading.FITTED:
             front = np.argsort(standing.gaps, kind="stable")[:_FRONT_RUNNERS]
             weights = np.zeros(len(standing.policies))
             weights[candidates[front]] = standing.exposure * (1 - _LISTS_AT_FIRST) / len(front)
@@ -76,6 +76,11 @@ class DisagreementExploration:
                 floor=floor,
                 problem=problem,
                 as_they_are=standing.exposure < 1 and not standing.reading.PLACED,
+            )
+        if len(candidates) > self.max_evaluated:
+            raise InputError(
+                f'places="fit" needs the lists of all candidates in every context: let max_evaluated be at least '
+                f"{len(candidates)}, got {self.max_evaluated}, or state factors."
             )
         own, kind = _own_lists(standing) if standing.reading.OWN_LISTS else None, standing.reading.KIND
         if standing.policies.by_chance:
@@ -134,8 +139,11 @@ def _natural(
     standing: Standing, kind: type[NaturalExplorer], own: NDArray[np.float64], shuffled: float | None
 ) -> DisagreementExplorer:
     """Lists in natural order, but for a share in random order."""
-    if shuffled is None:
+    if standing.fitting:
+        shuffled = 1.0
+    elif shuffled is None:
         shuffled = _SHUFFLED_AT_FIRST if standing.rounds < _SHUFFLED_ROUNDS else _SHUFFLED
+    more = {"fitting": standing.fitting} if standing.reading.FITTED else {}
     needed = room_needed(
         standing,
         kind,
@@ -155,12 +163,17 @@ def _natural(
             shuffled=shuffled,
             key=standing.rounds,
             memory=standing.recent.events,
+            **more,
         )
 
     return _best(standing, explorer, _SHARE if standing.reading.SETS else (_OWN_SHARE if own.any() else _NATURAL_SHARE))
 
 
-_NATURAL: dict[str, type[NaturalExplorer]] = {"items": NaturalExplorer, "factors": NaturalExamination}
+_NATURAL: dict[str, type[NaturalExplorer]] = {
+    "items": NaturalExplorer,
+    "factors": NaturalExamination,
+    "fitted factors": FittedExamination,
+}
 
 _EXPLORERS: dict[str, type[DisagreementExplorer]] = {
     "factors": ExaminationExplorer,
@@ -171,7 +184,7 @@ _EXPLORERS: dict[str, type[DisagreementExplorer]] = {
 def _own_lists(standing: Standing) -> NDArray[np.float64]:
     """The share of rounds in which each candidate's own list is shown."""
     own = np.zeros(len(standing.candidates))
-    if standing.hopes is not None:
+    if standing.hopes is not None and not standing.fitting:
         own += standing.exposure * _OWN_LISTS * standing.hopes
     if standing.production is not None:
         own[standing.production] += 1 - standing.exposure

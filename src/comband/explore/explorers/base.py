@@ -161,6 +161,8 @@ class Standing:
     shuffled:
         The share of drawn lists that are put into random order where lists are in natural order; None where that is
         not stated.
+    fitting:
+        Whether factors of places are still to be fitted: then drawn lists are in random order.
     forecast:
         How many rounds the slowest rival would still take if an explorer drew the lists, by the rewards seen so far;
         None before there are any.
@@ -200,6 +202,7 @@ class Standing:
     production: int | None = None
     exposure: float = 1.0
     shuffled: float | None = None
+    fitting: bool = False
     forecast: Callable[[Explorer], float] | None = None
 
 

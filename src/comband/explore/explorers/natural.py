@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from comband.page.bits import Rows
 from comband.page.places import factors_of, pair_lists
 from comband.page.problem import Problem
 from comband.page.rounds import Events
-from comband.page.storage import Real, Whole
+from comband.page.storage import Array, Flag, Real, Whole
 from comband.policies.policy_set import PolicySet
 
 
@@ -189,3 +190,55 @@ class NaturalExamination(NaturalExplorer):
             asked = np.ascontiguousarray(actions[mine, None] // m)
             e[mine] = self._kernel(predicted[places], None, asked)[3][:, 0, 1]
         return np.asarray(e / self._theta[actions % m] / m)
+
+
+@register
+class FittedExamination(NaturalExamination):
+    """The same with factors that were fitted to earlier rounds, where the problem states none (`places="fit"`). While
+    there are none all drawn lists are in random order, and nothing is bet.
+
+    Parameters
+    ----------
+    policies, candidates:
+        As for `NaturalExplorer`, and so is all that follows by name.
+    problem:
+        The setting, with factors or without.
+    theta:
+        (m,) the factors; those of the problem by default.
+    fitting:
+        Whether they are not fitted yet.
+
+    >>> import comband as cb
+    >>> problem = cb.Problem(n_actions=6, list_size=2, places="fit")
+    >>> policies = cb.PolicySet.from_lists([[[0, 1]], [[1, 0]], [[0, 3]]], problem)
+    >>> explorer = FittedExamination(
+    ...     policies, [0, 1, 2], leader=0, attention=[0, 1, 1], smallest_disputed=0.2, problem=problem, theta=[1, 0.5]
+    ... )
+    >>> explorer.fitting, explorer.theta.tolist()
+    (False, [1.0, 0.5])
+    """
+
+    KIND = "fitted examination"
+    FITTED = True
+
+    def __init__(
+        self,
+        policies: PolicySet,
+        candidates: ArrayLike,
+        *,
+        problem: Problem,
+        theta: ArrayLike | None = None,
+        fitting: bool = False,
+        **standing: Any,
+    ) -> None:
+        if theta is not None:
+            problem = replace(problem, places=theta)
+        super().__init__(policies, candidates, problem=problem, **standing)
+        self.fitting = fitting
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """The factors (m,)."""
+        return self._theta
+
+    SCHEMA: ClassVar = {**NaturalExamination.SCHEMA, "theta": Array("f8", ("m",), 0), "fitting": Flag()}
