@@ -161,7 +161,7 @@ assert.equal((await client.unarchive("node")).archived, null);
 assert.equal((await client.delete("node")).deleted, true);
 assert.equal((await client.audit("node")).changes[0].action, "deleted");
 assert.equal((await client.history("copy")).name, "copy");
-await assert.rejects(client.result("copy"), /settled/);
+await assert.rejects(client.result("copy"), /complete/);
 await assert.rejects(new Client(closed, { ...quick, retries: 1 }).experiments(), TypeError);
 console.log("all well");
 """

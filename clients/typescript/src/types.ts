@@ -340,7 +340,7 @@ export interface Spec {
   sparsity?: number | null;
   /** What is seen of a list: the reward of each of its items, or their total. */
   feedback?: "items" | "total";
-  places?: "pairs" | number[] | null;
+  places?: "fit" | "pairs" | number[] | null;
   order?: "natural" | "random" | null;
   epsilon: number | null;
   /** Probability allowed for a wrong statement. */

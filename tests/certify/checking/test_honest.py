@@ -107,9 +107,9 @@ def test_looking_and_batches_change_no_list(tmp_path: Path) -> None:
 
 def test_without_a_record_there_is_no_certificate(tmp_path: Path) -> None:
     learner, _ = learner_of("items", "adaptive", 4, audited=None)
-    with pytest.raises(cb.InputError, match=r"no record was kept .* audited=0\.01"):
+    with pytest.raises(cb.InputError, match=r"keeps no record .* audited=0\.01"):
         learner.certificate(tmp_path / "certificate.zip")
-    with pytest.raises(cb.InputError, match="no record was kept"):
+    with pytest.raises(cb.InputError, match="keeps no record"):
         _ = learner.head
     recorded, _ = learner_of("items", "adaptive", 4)
     with pytest.raises(cb.InputError, match="no decision has been answered yet"):
