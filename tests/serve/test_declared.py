@@ -184,7 +184,6 @@ def test_a_decision_waits_for_so_many_others(tmp_path: Path) -> None:
         ({"eliminate": True}, "eliminate is for the exploration"),
         ({"epsilon": None}, "max_rounds"),
         ({"recent": 100}, "recent must be at least"),
-        ({"objective": "reward", "places": "pairs"}, "places do not matter"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(more: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_an_experiment_reaches_its_winner_live(browser: Browser, served: Served)
         assert tile(page, "winner").startswith(HOSTILE[:10])
         until(page, "#next", "let your pages show its lists themselves")
         until(page, "#lift", "beside now, which is in production; with probability 0.9 the difference lies between ")
-        assert page.locator("#guards li").count() == 5
+        assert page.locator("#guards li").count() == 6
         page.click("#json summary")
         page.click("#addresses button >> nth=1")
         page.wait_for_selector("#raw:not([hidden])")

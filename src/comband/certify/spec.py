@@ -389,7 +389,8 @@ def check_guarded(spec: Spec, problem: Problem) -> None:
 
 def check_breaker(spec: Spec, problem: Problem) -> None:
     """Refuse what the breaker's bets were not proved with."""
-    if reading_of(problem).TOTAL or problem.places is not None:
+    reading = reading_of(problem)
+    if reading.TOTAL or not reading.SETS:
         raise InputError(
             "max_harm compares what visitors bring with what production's items would have brought: that needs rewards "
             "of single items whose places do not matter. Leave max_harm, places or the feedback out."

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from comband.page.contexts import Contexts
 from comband.page.problem import InputError, Problem, check_problem
 from comband.policies.policy_set import PolicySet, _check_names
+from comband.policies.reading import reading_of
 from comband.policies.tabulated import check_context_ids
 
 _TOLERANCE = 1e-6  # that probabilities may miss their sums by, once they were written down
@@ -235,13 +236,14 @@ def check_drawable(problem: Problem, policies: PolicySet) -> None:
     """Refuse a page where no list can be drawn by the probabilities of its items, and probabilities by which none can
     be drawn.
     """
-    if problem.feedback == "total":
+    reading = reading_of(problem)
+    if reading.TOTAL:
         raise InputError(
             "a total is that of a whole list, and the probabilities of items do not say how likely a list is: give "
             "candidates' lists, or a problem with the rewards of items."
         )
-    if problem.places is not None or problem.order == "natural":
-        what = "places" if problem.places is not None else "order"
+    if not reading.SETS or reading.natural:
+        what = "order" if reading.SETS else "places"
         raise InputError(
             "candidates that are given by the probabilities of items draw a set of them, and where each stands is left "
             f"to chance: leave {what} out of the problem, or give candidates' lists; only a log can be evaluated with "
