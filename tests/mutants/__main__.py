@@ -6,6 +6,7 @@ for their patterns. The named tests must pass on the source as it is, and one of
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -67,7 +68,7 @@ def try_mutant(mutant: Mutant, package: Path) -> tuple[str, float, str]:
     return "BROKEN", seconds, run.stdout[-2000:] + run.stderr[-2000:]
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], *, only_find: bool = False) -> int:
     chosen = [m for m in MUTANTS if not words or any(word in f"{m.place} {m.why}" for word in words)]
     faults = []
     for mutant in chosen:
@@ -76,7 +77,7 @@ def main(words: list[str]) -> int:
         except LookupError as fault:
             faults.append(str(fault))
     print(*faults, sep="\n")
-    if faults or "--find" in sys.argv:
+    if faults or only_find:
         print(f"{len(chosen) - len(faults)} of {len(chosen)} patterns were found")
         return bool(faults)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(PROCESSES) as pool:
@@ -101,4 +102,8 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([word for word in sys.argv[1:] if not word.startswith("--")]))
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("word", nargs="*", help="in the place or the description of those to run")
+    parser.add_argument("--find", action="store_true", help="only look for their patterns")
+    given = parser.parse_args()
+    sys.exit(main(given.word, only_find=given.find))
