@@ -20,7 +20,8 @@ from tests.states import attack, completed, places, text
 PROBLEM = cb.Problem(n_actions=12, list_size=3, sparsity=1)
 WORLD = cb.SyntheticRecommender(PROBLEM, click_rate=0.4, n_users=30, seed=0)
 POLICIES = WORLD.candidates(6, seed=1)
-KNOWN = ("problem.", "config.", "learnt.watch.", "learnt.recording", "learnt.queue.further")
+LATER = ("further", "others", "lacking", "tardy")
+KNOWN = ("problem.", "config.", "learnt.watch.", "learnt.recording", *(f"learnt.queue.{name}" for name in LATER))
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "AdaptiveComband": lambda: cb.AdaptiveComband(PROBLEM, POLICIES, epsilon=0.1, patience=80, first_epoch=80, seed=3),

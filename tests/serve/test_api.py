@@ -149,7 +149,7 @@ def test_a_decision_and_its_rewards(http: httpx.Client) -> None:
         ("POST", "/v1/experiments/test/decisions", b'{"lists": {"best": [1, 2, 3]}}', {}, 422, "fallback"),
         ("POST", "/v1/experiments/test/rewards", b'{"decision": 0, "rewards": [["a", 2]]}', {}, 422, "<= 1"),
         ("POST", "/v1/experiments", b'{"name": "a b"}', {}, 422, "a"),
-        ("GET", "/v1/experiments/test/result", None, {}, 409, "settled"),
+        ("GET", "/v1/experiments/test/result", None, {}, 409, "complete"),
         ("GET", "/v1/experiments/test/export/rounds.parquet", None, {}, 409, "export"),
     ],
 )

@@ -65,7 +65,7 @@ def fill(folder: Path, n_ended: int) -> None:
             "experiments VALUES (?, 'default', ?, ?, ?, 'ended', 0, 0, NULL)": [
                 (i, f"old-{i}", text, "00" * 32) for i in ids
             ],
-            "counters VALUES (?, 100, 0)": [(i,) for i in ids],
+            "counters (experiment, next, clock) VALUES (?, 100, 0)": [(i,) for i in ids],
             "fronts VALUES (?, 100)": [(i,) for i in ids],
             "retained VALUES (?, 0, 0)": [(i,) for i in ids],
             "leases VALUES (?, '', 0, 0)": [(i,) for i in ids],

@@ -253,7 +253,9 @@ def test_pause_resume_and_end(browser: Browser, served: Served) -> None:
         page.click("#end")
         page.click("#sure")
         until(page, "#state", "ended")
-        page.wait_for_function("document.getElementById('pause').disabled && document.getElementById('end').disabled")
+        page.wait_for_function(
+            "() => document.getElementById('pause').disabled && document.getElementById('end').disabled"
+        )
         served.wait("home", "state", "ended")
 
 
@@ -263,7 +265,7 @@ def test_the_head_and_the_certificate(browser: Browser, served: Served) -> None:
     with opened(browser, one(served)) as page:
         page.wait_for_selector("#one:not([hidden])")
         page.click("#checking summary")
-        page.wait_for_function("document.getElementById('head').textContent.startsWith('Head ')")
+        page.wait_for_function("() => document.getElementById('head').textContent.startsWith('Head ')")
         assert page.locator("#certify").is_hidden()
         page.click("#end")
         page.click("#sure")

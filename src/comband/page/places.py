@@ -75,6 +75,10 @@ def examinations(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArr
     """e(x, y) = Σ_k Q(x, y, k)·θ_k of each shown item; in random order that is q(x, y)·Θ/m."""
     if shown.placements is None:
         return np.asarray(shown.propensities * theta.mean())
+    if shown.placements.shape[-1] != len(theta):
+        raise InputError(
+            f"places must state {shown.placements.shape[-1]} factors, one for each place as the lists do, got {len(theta)}."
+        )
     return np.asarray(shown.placements @ theta)
 
 

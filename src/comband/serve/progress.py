@@ -20,7 +20,11 @@ class Progress:
     """The learner's part of a journal; methods that write belong inside a transaction."""
 
     def __init__(self, journal: Journal) -> None:
-        self.database, self.wall, self._journal = journal.database, journal.wall, journal
+        self.database, self._journal = journal.database, journal
+
+    def wall(self) -> int:
+        """The journal's clock."""
+        return self._journal.wall()
 
     def times(self, experiment: int, first: int, last: int) -> list[tuple[int, int, int]]:
         """Number and time of decisions, and how many items they show."""

@@ -26,8 +26,8 @@ class FactorFit(Stored):
     >>> fit = FactorFit(list_size=2)
     >>> fit.factors
     >>> fit.update(np.eye(2)[[0, 0, 1] * 40], np.full((120, 2, 2), 0.5))
-    >>> fit.factors, fit.clear
-    ((1.0, 0.5), True)
+    >>> [round(one, 3) for one in fit.factors], fit.clear
+    ([1.0, 0.5], True)
     """
 
     def __init__(self, *, list_size: int) -> None:

@@ -201,8 +201,8 @@ class DrawnPlaceGuard(Alarm):
     >>> import numpy as np
     >>> guard = DrawnPlaceGuard(2)
     >>> places = np.tile([[0.9, 0.1], [0.1, 0.9]], (400, 1, 1))  # of items 0 and 1
-    >>> guard.update(np.tile([0, 1], (360, 1)), places[:360])
-    >>> guard.update(np.tile([1, 0], (40, 1)), places[:40, ::-1])
+    >>> turned = (np.arange(400) % 10 == 0)[:, None]  # one time in ten, as it should be
+    >>> guard.update(np.where(turned, [1, 0], [0, 1]), np.where(turned[:, :, None], places[:, ::-1], places))
     >>> guard.alarm
     False
     >>> guard.update(np.tile([1, 0], (100, 1)), places[:100, ::-1])  # the page turns its lists around

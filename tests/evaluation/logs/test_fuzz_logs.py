@@ -406,8 +406,9 @@ def _is_good(record: dict[str, Any], contexts: set[str]) -> bool:
         return False
     keys = [_key(item) for item in items]
     # Whole numbers are their own codes when the candidates' items are numbers and no catalogue is given.
-    codes = [k for k in keys if k is not None and re.fullmatch(r"0|[1-9]\d{0,9}", k, re.ASCII) and int(k) < 2**31 - 1]
-    return len(set(codes)) == M and sum(rewards) <= M + 1e-9
+    codes = [k for k in keys if k is not None and re.fullmatch(r"(0|[1-9]\d{0,9})(\.0+)?", k, re.ASCII)]
+    numbers = {number for number in (int(float(k)) for k in codes) if number < 2**31 - 1}
+    return len(numbers) == M and sum(rewards) <= M + 1e-9
 
 
 def check(name: str, path: Path, candidates: cb.evaluation.logs.CandidateLists) -> str:

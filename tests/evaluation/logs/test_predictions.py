@@ -72,7 +72,7 @@ def test_the_command_has_them_beside_its_own(tmp_path: Path) -> None:
     assert {**told, "usual": None} == plain  # nothing promised has moved
     refused = CliRunner().invoke(app, [*command[:2], str(log), *command[2:], "--usual"])
     assert refused.exit_code == 1
-    assert "--usual and --predictions are for one log file" in refused.stderr
+    assert "--usual, --predictions and --segments are for one log file" in refused.stderr
 
 
 @pytest.mark.parametrize(
