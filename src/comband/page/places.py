@@ -77,7 +77,8 @@ def examinations(shown: Decisions | Events, theta: NDArray[np.float64]) -> NDArr
         return np.asarray(shown.propensities * theta.mean())
     if shown.placements.shape[-1] != len(theta):
         raise InputError(
-            f"places must state {shown.placements.shape[-1]} factors, one for each place as the lists do, got {len(theta)}."
+            f"places must state {shown.placements.shape[-1]} factors, one for each place as the lists do, got "
+            f"{len(theta)}."
         )
     return np.asarray(shown.placements @ theta)
 
