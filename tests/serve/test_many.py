@@ -200,7 +200,7 @@ def test_what_is_new_is_sent_and_old_points_are_thinned(tmp_path: Path) -> None:
         point = wire.as_json({"time": 0})
 
         def add(position: int, *, thin: bool) -> None:
-            progress.wall = lambda: now + 1000 * position
+            progress.wall = lambda: now + 1000 * position  # type: ignore[method-assign]
             with made.database.transaction():
                 progress.view(1, position, b"{}", point, 0, thin=thin)
                 made.database.run_many(
